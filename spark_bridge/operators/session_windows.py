@@ -14,7 +14,7 @@ from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.operators.code import AggregateCode
 from flykka.spark_bridge.operators.spark_keyed_batches import keyed_table_operator
 from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates
-from flykka.spark_bridge.program.event_time import event_time_micros
+from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
 from flykka.spark_bridge.state.stored_columns import ROWS
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.sessions import END, OPEN, START, FireSessions, MergeSessions
@@ -35,6 +35,7 @@ class SessionWindowCode(AggregateCode):
 
     kind = OperatorKind.KEYED_PROCESS
     local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
+    may_come_unaggregated = True
 
     plan: PartialAggregates
     event_time: EventTime
@@ -82,9 +83,7 @@ class SessionWindowCode(AggregateCode):
         """Merge a batch into the sessions."""
         return MergeSessions(
             functions=self.plan.merging,
-            time_column=TIME,
             rows_column=ROWS,
-            gap_ms=self.gap_ms,
             watermark_ms=watermark_ms,
         )
 
@@ -101,17 +100,29 @@ class SessionWindowCode(AggregateCode):
         return self.plan.evaluated(emitted, **bounds)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of each row by itself: hardly two rows of a key have the same time."""
+        """The parts of sessions that rows are in which are less than a gap apart."""
         time = event_time_micros(self.event_time)
-        return self.plan.row_by_row(rows.where(time.isNotNull()), time)
+        stretch = time - F.pmod(time, self._gap_micros)
+        bounds = F.min(time).alias(START), (F.max(time) + self._gap_micros).alias(END)
+        return self.plan.local(rows.where(time.isNotNull()), stretch, *bounds).drop(TIME)
+
+    def state_row_by_row(self, rows: DataFrame) -> DataFrame:
+        """The session of each row by itself."""
+        time = event_time_micros(self.event_time)
+        bounds = time.alias(START), (time + self._gap_micros).alias(END)
+        return self.plan.row_by_row(rows.where(time.isNotNull()), time, *bounds).drop(TIME)
 
     def state_times(self) -> Mapping[str, Column]:
         """The first and the last row."""
-        return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
+        return {"first_micros": F.min(START), "last_micros": F.max(END) - self._gap_micros}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
         """The sessions of some rows."""
-        session = F.session_window(F.timestamp_micros(TIME), f"{self.gap_ms} milliseconds").alias(TIME)
+        session = F.session_window(F.timestamp_micros(START), f"{self.gap_ms} milliseconds").alias(TIME)
         bounds = (F.unix_micros(f"{TIME}.{bound}").alias(name) for bound, name in (("start", START), ("end", END)))
-        merged = self.plan.merge(self.local_state(rows), session)
+        merged = self.plan.merge(self.state_row_by_row(rows), session)
         return self.results(merged.select("*", *bounds))
+
+    @property
+    def _gap_micros(self) -> Column:
+        return F.lit(self.gap_ms * MICROS_PER_MS)

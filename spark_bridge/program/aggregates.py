@@ -83,15 +83,15 @@ class PartialAggregates:
         """The functions by which parts of one name are merged."""
         return {**{part.name: part.function for part in self.parts}, ROWS: PartFunction.SUM}
 
-    def local(self, rows: DataFrame, time: Column) -> DataFrame:
-        """Aggregate rows into parts."""
-        count = F.count(F.lit(1)).alias(ROWS)
-        return rows.groupBy(time.alias(TIME), *self._made_keys).agg(*(part.of_rows for part in self.parts), count)
+    def local(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
+        """Aggregate rows into parts, and compute what else is wanted of them."""
+        made = (*also, *(part.of_rows for part in self.parts), F.count(F.lit(1)).alias(ROWS))
+        return rows.groupBy(time.alias(TIME), *self._made_keys).agg(*made)
 
-    def row_by_row(self, rows: DataFrame, time: Column) -> DataFrame:
+    def row_by_row(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
         """Make parts of each row by itself: sooner done than `local` where hardly two rows have the same key."""
         one = F.lit(1).cast("bigint").alias(ROWS)
-        return rows.select(time.alias(TIME), *self._made_keys, *(part.of_row for part in self.parts), one)
+        return rows.select(time.alias(TIME), *self._made_keys, *also, *(part.of_row for part in self.parts), one)
 
     def merge(self, state: DataFrame, time: Column | str = TIME, *also: Column) -> DataFrame:
         """Merge the parts of each time and key, and compute what else is wanted of them."""
@@ -146,8 +146,6 @@ class KeptRows:
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Keep the columns that are needed."""
         return rows.select(time.alias(TIME), *(F.col(quoted(name)) for name in self.needed))
-
-    row_by_row = local
 
     def merge(self, state: DataFrame) -> DataFrame:
         """Rows do not merge."""

@@ -28,6 +28,9 @@ class Attribute:
     name: str
 
 
+COMPUTED = -1
+"""The id of what is no column: Spark counts from 0."""
+
 _STORING = ("AssertNotNull", "KnownNotNull", "CheckOverflowInTableInsert")
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
@@ -75,22 +78,22 @@ class Expression(_Node):
         return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
 
     @property
-    def column_id(self) -> int | None:
-        """The id of the column that it is, be it under another name; None where it is computed."""
+    def column_id(self) -> int:
+        """The id of the column that it is, be it under another name; `COMPUTED` where it is none."""
         expression = self
         while expression.kind == "Alias":
             expression = expression.children[0]
-        return expression.attribute.id if expression.kind == "AttributeReference" else None
+        return expression.attribute.id if expression.kind == "AttributeReference" else COMPUTED
 
     @property
-    def stored_column_id(self) -> int | None:
-        """The id of the column whose values it stores in another type, no two of them as one; None for all else."""
+    def stored_column_id(self) -> int:
+        """The id of the column whose values it stores in another type, no two of them as one; else `COMPUTED`."""
         expression = self
         while expression.kind in _STORING or (
             expression.kind == "Cast" and _keeps_apart(expression.children[0].type_name, expression.type_name)
         ):
             expression = expression.children[0]
-        return None if expression is self else expression.column_id
+        return COMPUTED if expression is self else expression.column_id
 
     @property
     def marks(self) -> str:

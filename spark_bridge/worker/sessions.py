@@ -72,16 +72,14 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSessions:
-    """Merges a batch of parts, each of one row at the time in `time_column`, into sessions; it emits nothing.
+    """Merges a batch of sessions, each of a row or of some that are together, with those that are open; emits nothing.
 
     Rows are late whose session has ended, and is not among those that are open; they are dropped. `rows_column` counts
-    the rows behind a part.
+    the rows of a session.
     """
 
     functions: Mapping[str, PartFunction]
-    time_column: str
     rows_column: str
-    gap_ms: int
     watermark_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
@@ -99,10 +97,7 @@ class MergeSessions:
 
     def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
         """The sessions of all keys; and which of them were open before."""
-        starts = batch.rows.column(self.time_column)
-        ends = pa.array(starts.to_numpy() + self.gap_ms * _MICROS_PER_MS)
-        columns = {START: starts, END: ends, **{name: batch.rows.column(name) for name in self.functions}}
-        rows = pa.concat_tables([before.table, pa.table(columns).select(before.table.column_names)])
+        rows = pa.concat_tables([before.table, batch.rows.select(before.table.column_names)])
         keys = np.concatenate([before.keys, batch.key_of_row()])
         order = np.lexsort((rows.column(START).to_numpy(), keys))
         rows, keys = rows.take(order), keys[order]

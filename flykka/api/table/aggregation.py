@@ -119,7 +119,7 @@ class _Aggregate:
                     " .window(...)",
                     self._cut.expression.position,
                 )
-            if not isinstance(self._rows.roles.get(self._cut.time.column_id or -1), IsEventTime):
+            if not isinstance(self._rows.roles.get(self._cut.time.column_id), IsEventTime):
                 raise RefusedError(
                     f"windows are over the event time of the stream, {event_time.column}, not over"
                     f" {self._cut.time.sql}: window({event_time.column}, ...)",
@@ -127,7 +127,7 @@ class _Aggregate:
                 )
             return self._cut.windows
         for key in self._keys:
-            role = self._rows.roles.get(key.column_id or -1)
+            role = self._rows.roles.get(key.column_id)
             if isinstance(role, IsWindow):
                 if role.panes is None:
                     raise RefusedError(
@@ -216,7 +216,7 @@ class _Aggregate:
                 return IsEventTime()
         for key, name in zip(self._keys, self._key_names, strict=True):
             if _is(output, key):
-                role = self._rows.roles.get(key.column_id or -1)
+                role = self._rows.roles.get(key.column_id)
                 return role if isinstance(role, IsWindow) else IsKey(name=name)
         return None
 

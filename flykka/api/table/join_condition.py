@@ -110,7 +110,7 @@ class _Parts:
     def _window_end(self, expression: Expression) -> Side | None:
         """The side, of which an expression is the window, or the end of it that is the event time."""
         for side, rows in self._sides.items():
-            role = rows.roles.get(expression.column_id or -1)
+            role = rows.roles.get(expression.column_id)
             is_end = isinstance(role, IsEventTime) and bool(self._offset(side))
             if _has_times(rows) and (isinstance(role, IsWindow) or is_end):
                 return side
@@ -173,7 +173,7 @@ class _Parts:
         for side, rows in self._sides.items():
             if not _has_times(rows):
                 continue
-            if isinstance(rows.roles.get(expression.column_id or -1), IsEventTime):
+            if isinstance(rows.roles.get(expression.column_id), IsEventTime):
                 return side
             if self._is_end_of_window(expression, rows):
                 return side
@@ -182,7 +182,7 @@ class _Parts:
     def _is_end_of_window(self, expression: Expression, rows: Rows) -> bool:
         if expression.kind != "GetStructField" or expression.field != "end" or not _has_times(rows):
             return False
-        return isinstance(rows.roles.get(expression.children[0].column_id or -1), IsWindow)
+        return isinstance(rows.roles.get(expression.children[0].column_id), IsWindow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

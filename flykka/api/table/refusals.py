@@ -15,12 +15,10 @@ _TOP = (
     "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) in a subquery, and a WHERE that bounds it, keep the first rows"
 )
 
-_NODES = {
+REFUSED_NODES = {
     "Sort": ("ORDER BY", f"{_NO_ORDER}; {_TOP}"),
     "GlobalLimit": ("LIMIT", f"a stream has no first rows; {_TOP}"),
-    "LocalLimit": ("LIMIT", f"a stream has no first rows; {_TOP}"),
     "Offset": ("OFFSET", f"a stream has no first rows; {_TOP}"),
-    "Tail": ("LIMIT", f"a stream has no last rows; {_TOP}"),
     "Intersect": (
         "INTERSECT",
         "it would compare all rows of both sides: WHERE ... IN (SELECT ...) of a table that stays",
@@ -33,11 +31,12 @@ _NODES = {
         "TABLESAMPLE",
         "it draws other rows each time that they are read: WHERE pmod(hash(id), 100) < 10 does not",
     ),
-    "Pivot": ("PIVOT", "write an aggregate with FILTER (WHERE ...) for each column"),
     "RepartitionByExpression": ("DISTRIBUTE BY", "set_parallelism(...) of the result says how rows are spread"),
     "Repartition": ("REPARTITION", "set_parallelism(...) of the result says how rows are spread"),
     "RebalancePartitions": ("REBALANCE", "set_parallelism(...) of the result says how rows are spread"),
 }
+"""Nodes that have no operator: the clause that a query has of them, and what to do instead."""
+
 _CLOCKS = frozenset({"CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentTime"})
 
 
@@ -51,7 +50,8 @@ class RefusedError(ProgramError):
 
 def refused_node(node: PlanNode) -> RefusedError:
     """The refusal of a node that has no operator."""
-    clause, why = _NODES.get(node.kind, (node.kind, "there is no operator for it; transform(...) takes DataFrames"))
+    nothing = node.kind, "there is no operator for it; transform(...) takes DataFrames"
+    clause, why = REFUSED_NODES.get(node.kind, nothing)
     return RefusedError(f"{clause} cannot run on a stream: {why}", node.position)
 
 

@@ -15,6 +15,7 @@ from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.sql.plan_columns import PlanColumns
+from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import PlanSegment
 
 if TYPE_CHECKING:
@@ -228,15 +229,14 @@ def _roles_after(node: PlanNode, roles: Mapping[int, Role]) -> dict[int, Role]:
 
 
 def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
-    if expression.column_id is not None:
+    if expression.column_id != COMPUTED:
         return roles.get(expression.column_id)
     value = expression.children[0]
-    if (stored := value.stored_column_id) is not None:
+    if (stored := value.stored_column_id) != COMPUTED:
         role = roles.get(stored)
         return role if isinstance(role, IsKey | IsNumber) else None
     if value.kind == "GetStructField" and value.field == "end":
-        window = value.children[0].column_id
-        return IsEventTime() if window is not None and isinstance(roles.get(window), IsWindow) else None
+        return IsEventTime() if isinstance(roles.get(value.children[0].column_id), IsWindow) else None
     return None
 
 

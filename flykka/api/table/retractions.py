@@ -137,6 +137,10 @@ def _kind(changes: DataStream) -> str:
 
 
 def _check(call: Expression) -> None:
+    if call.called.kind == "PivotFirst":
+        raise RefusedError(
+            "PIVOT cannot run on a stream: write an aggregate with FILTER (WHERE ...) for each column", call.position
+        )
     if call.called.kind not in AGGREGATES or len(call.called.children) != 1:
         raise RefusedError(
             f"{call.sql} of rows that change cannot run: count, sum, avg, min and max of one argument can",

@@ -176,11 +176,11 @@ class _TemporalJoin:
         condition = self._node.condition
         for each in () if condition is None else condition.conjuncts():
             keys = taken_apart((each,), self._sides).keys
-            if keys and (wanted is None or right.names.get(keys[0].right.column_id or -1) in wanted):
+            if keys and (wanted is None or right.names.get(keys[0].right.column_id) in wanted):
                 self._keys += keys
             else:
                 self._rest.append(each)
-        of_right = {right.names.get(key.right.column_id or -1) for key in self._keys}
+        of_right = {right.names.get(key.right.column_id) for key in self._keys}
         missing = [key for key in wanted or () if key not in of_right]
         if missing:
             raise RefusedError(

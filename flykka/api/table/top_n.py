@@ -23,6 +23,7 @@ from flykka.api.table.relation import (
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
+from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.table_types import first_rows_types
 from flykka.spark_bridge.worker.first_rows import FirstRows
 from flykka.spark_bridge.worker.row_order import RowOrder
@@ -53,7 +54,7 @@ class Bounds:
     def follow(self, project: PlanNode) -> None:
         """Go down through a node that gives columns other names."""
         for each in project.expressions:
-            if each.column_id is not None and each.attribute.id in self._limits:
+            if each.column_id != COMPUTED and each.attribute.id in self._limits:
                 self._limits[each.column_id] = self._limits[each.attribute.id]
 
     def limit(self, column: int) -> int | None:
@@ -103,7 +104,7 @@ def _numbered(node: PlanNode) -> tuple[Attribute, str]:
 
 
 def _window(partition: Expression, rows: Rows) -> IsWindow | None:
-    role = rows.roles.get(partition.column_id or -1)
+    role = rows.roles.get(partition.column_id)
     return role if isinstance(role, IsWindow) else None
 
 
@@ -150,7 +151,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
     # A number that is always 1 tells nothing.
     by = (*keys, called) if limit > 1 else keys
     roles: dict[int, Role] = {
-        each.column_id or -1: IsKey(name=partition_name(each, rows)) for each in node.part("partitionSpec")
+        each.column_id: IsKey(name=partition_name(each, rows)) for each in node.part("partitionSpec")
     }
     roles[number.id] = IsNumber(limit=limit, name=called)
     return _leaf(node, rows, first._typed(changelog=Changelog(keys=by)), (*names, called), roles)
@@ -163,7 +164,7 @@ def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder
     columns = rows.columns
     for each in node.part("orderSpec"):
         value = each.children[0]
-        name = rows.names.get(value.column_id or -1)
+        name = rows.names.get(value.column_id)
         if name is None:
             (name,) = distinct(["order"], taken=(*rows.stream.columns, *computed))
             computed[name] = columns.column(value)
@@ -176,7 +177,7 @@ def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder
 
 def partition_name(partition: Expression, rows: Rows) -> str:
     """The column of a PARTITION BY. Raises `RefusedError` where it is computed."""
-    name = rows.names.get(partition.column_id or -1)
+    name = rows.names.get(partition.column_id)
     if name is None:
         raise RefusedError(
             f"PARTITION BY {partition.sql} is no column of the rows: compute it in a subquery, under a name",
@@ -201,6 +202,6 @@ def _bound(condition: Expression) -> tuple[int, int] | None:
     kind = condition.kind
     if first.kind == "Literal":
         first, second, kind = second, first, _MIRRORED.get(kind, "")
-    if first.column_id is None or second.kind != "Literal" or kind not in _AT_MOST:
+    if first.column_id == COMPUTED or second.kind != "Literal" or kind not in _AT_MOST:
         return None
     return (first.column_id, int(second.value) + _AT_MOST[kind]) if second.type_name == "int" else None

@@ -15,6 +15,7 @@ from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, lab
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.row_kinds import constant, kind_of, null_of
 from flykka.spark_bridge.sql.table_types import lists_type, with_kind
 from flykka.spark_bridge.worker.changing_results import LEFT_ROWS, RIGHT_ROWS, JoinChanges, JoinSideRows
@@ -123,7 +124,7 @@ class _ChangingJoin:
         keys = []
         for each in self._condition.keys:
             expression = each.of(side)
-            if expression.column_id is None:
+            if expression.column_id == COMPUTED:
                 raise RefusedError(
                     f"{expression.sql} is computed of rows that change: compute it in a subquery, under a name, and"
                     " join by that",
@@ -154,14 +155,14 @@ class _ChangingJoin:
     def _is_unique(self, side: Side) -> bool:
         """True if there is at most one row of a side for each key of the join."""
         rows = self._rows[side]
-        names = {rows.names.get(key.of(side).column_id or -1) for key in self._condition.keys}
+        names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
         return self._kind != "full" and set(rows.stream.changelog.keys or ()) <= names
 
     def _joined_by(self, side: Side) -> list[str]:
         """The columns of a side that are keys of the join, as far as they are columns."""
         rows = self._rows[side]
         called = dict(zip(rows.names, self._called[side], strict=True))
-        found = (called.get(key.of(side).column_id or -1) for key in self._condition.keys)
+        found = (called.get(key.of(side).column_id) for key in self._condition.keys)
         return [name for name in found if name is not None]
 
     def _one_side(self, side: Side) -> DataStream:

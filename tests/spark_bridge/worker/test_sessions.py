@@ -35,9 +35,7 @@ class Keys:
         """Add rows, each a key and a time in ms; the number of those that came too late."""
         merge = MergeSessions(
             functions={"n": PartFunction.SUM},
-            time_column="at",
             rows_column="n",
-            gap_ms=GAP_MS,
             watermark_ms=watermark_ms,
         )
         processed = self._processed(merge, [key for key, _ in rows], at=[1000 * at for _, at in rows])
@@ -64,7 +62,9 @@ class Keys:
     def _processed(
         self, function: MergeSessions | FireSessions, keys: Sequence[int], at: Sequence[int] | None = None
     ) -> Processed:
-        own = {} if at is None else {"at": pa.array(at, pa.int64()), "n": [1] * len(at)}
+        own: dict[str, list[int]] = {}
+        if at is not None:
+            own = {"session_start": [*at], "session_end": [each + 1000 * GAP_MS for each in at], "n": [1] * len(at)}
         batch = KeyedBatch(pa.table({POSITION: pa.array(keys, pa.int64()), "__key_0": keys, **own}))
         known = batch.keys.column("__key_0").to_pylist()
         missing = dict.fromkeys(STATE.names)

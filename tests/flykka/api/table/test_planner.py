@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.api.streams.changelog import APPEND_ONLY, Changelog
+from flykka.api.table.refusals import REFUSED_NODES
+from flykka.errors import SqlError
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from flykka.spark_bridge.operators.code import WindowCode
@@ -47,6 +49,23 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
             ["aggregate(max(bid.price) AS max(bid.price))", "select(m, auction)"],
         ),
         (
+            "SELECT auction, bidder, r FROM"
+            " (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY at) AS r FROM bid) WHERE r <= 2",
+            [
+                "select(auction, bidder, price, channel, at)",
+                "first 2 of auction",
+                "select(auction, bidder, r)",
+            ],
+        ),
+        (
+            "WITH dear AS (SELECT * FROM bid WHERE price > 50) SELECT price FROM dear",
+            ["where, select(auction, bidder, price, channel, at)", "select(price)"],
+        ),
+        (
+            "SELECT b.price FROM bid b JOIN timeless t ON b.auction = t.auction",
+            ["regular_join(auction = auction)", "select(price)"],
+        ),
+        (
             "SELECT window, count(*) AS n FROM bid GROUP BY window(at, '10 seconds')",
             ["where, select(auction, bidder, price, channel, at)", "aggregate(count(1) AS n)", "select(window, n)"],
         ),
@@ -59,6 +78,35 @@ def test_nodes_become_operators(queries: Queries, query: str, operators: list[st
     assert [name for name in found if name not in ("select(window, n)",)] == [
         name for name in operators if name not in ("select(window, n)",)
     ]
+
+
+REFUSED = {
+    "Sort": "SELECT price FROM bid ORDER BY price",
+    "GlobalLimit": "SELECT price FROM bid LIMIT 3",
+    "Offset": "SELECT price FROM bid OFFSET 3",
+    "Intersect": "SELECT auction FROM bid INTERSECT SELECT bidder FROM bid",
+    "Except": "SELECT auction FROM bid EXCEPT SELECT bidder FROM bid",
+    "Sample": "SELECT price FROM bid TABLESAMPLE (10 PERCENT)",
+    "RepartitionByExpression": "SELECT price FROM bid DISTRIBUTE BY price",
+    "Repartition": "SELECT /*+ REPARTITION(3) */ price FROM bid",
+    "RebalancePartitions": "SELECT /*+ REBALANCE */ price FROM bid",
+    "LateralJoin": "SELECT price, e FROM bid, LATERAL (SELECT price + 1 AS e)",
+    "ScriptTransformation": "SELECT TRANSFORM (price) USING 'cat' AS (price STRING) FROM bid",
+}
+
+
+@pytest.mark.parametrize("node", REFUSED)
+def test_nodes_without_an_operator_are_refused_by_their_clause(queries: Queries, node: str) -> None:
+    clause, why = REFUSED_NODES.get(node, (node, "there is no operator for it"))
+
+    with pytest.raises(SqlError) as refused:
+        queries.sql(REFUSED[node])
+
+    assert f"{clause} cannot run on a stream: {why}" in str(refused.value)
+
+
+def test_each_clause_that_is_refused_is_met() -> None:
+    assert REFUSED_NODES.keys() <= REFUSED.keys()
 
 
 def test_a_query_that_is_explained_leaves_nothing_in_the_program(queries: Queries) -> None:

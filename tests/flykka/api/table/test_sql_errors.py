@@ -26,6 +26,11 @@ BAD = {
     "SELECT * FROM bid ORDER BY price": (1, 19, "ORDER BY cannot run on a stream"),
     "SELECT * FROM bid LIMIT 3": (1, 19, "LIMIT cannot run on a stream"),
     "SELECT * FROM bid OFFSET 3": (1, 19, "OFFSET cannot run on a stream"),
+    "SELECT * FROM (SELECT auction, price FROM bid) PIVOT (sum(price) FOR auction IN (1, 2))": (
+        1,
+        48,
+        "PIVOT cannot run on a stream: write an aggregate with FILTER",
+    ),
     "SELECT auction FROM bid INTERSECT SELECT bidder FROM bid": (1, 1, "INTERSECT cannot run on a stream"),
     "SELECT auction FROM bid EXCEPT SELECT bidder FROM bid": (1, 1, "EXCEPT cannot run on a stream"),
     "SELECT sum(price) OVER (PARTITION BY auction) AS s FROM bid": (1, 1, "OVER (...), cannot run on a stream"),
@@ -57,7 +62,7 @@ BAD = {
         "write it into a WHERE",
     ),
     "SELECT count(*) AS n FROM timeless GROUP BY window(at, '1 hour')": (1, 36, "the stream has none"),
-    "SELECT max(n) AS m FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)": (
+    "SELECT collect_list(n) AS m FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)": (
         1,
         8,
         "of rows that change cannot run",
