@@ -97,7 +97,9 @@ class MergeSessions:
 
     def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
         """The sessions of all keys; and which of them were open before."""
-        rows = pa.concat_tables([before.table, batch.rows.select(before.table.column_names)])
+        # Columns that are never null are of another schema.
+        came = pa.table({name: batch.rows.column(name) for name in before.table.column_names})
+        rows = pa.concat_tables([before.table, came])
         keys = np.concatenate([before.keys, batch.key_of_row()])
         order = np.lexsort((rows.column(START).to_numpy(), keys))
         rows, keys = rows.take(order), keys[order]
