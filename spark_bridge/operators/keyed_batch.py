@@ -34,9 +34,12 @@ class Told(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made(Generic[Rows, Frame]):
-    """Rows to emit, and those of side outputs by tag; when they are emitted, it is `told` what has changed."""
+    """Rows to emit, and those of side outputs by tag; when they are emitted, it is `told` what has changed.
 
-    rows: Rows
+    None are no rows, where that was computed already.
+    """
+
+    rows: Rows | None
     told: Callable[[], Told[Frame]]
     side: Mapping[str, Rows] = field(default_factory=dict)
 

@@ -58,5 +58,9 @@ class TableCode(KeyedCode, Protocol):
 class TimedTableCode(TableCode, Protocol):
     """A function of all rows of a batch, and one of event-time timers."""
 
+    @property
+    def emits_of_batches(self) -> bool:
+        """False if the function of batches changes state alone."""
+
     def firing(self, due_ms: int) -> BatchFunction:
         """The function that a worker applies to the keys with timers up to `due_ms`."""

@@ -102,6 +102,7 @@ class ProcessTableCode(KeyedRowsCode):
 
     kind = OperatorKind.KEYED_PROCESS
     does = "process_table"
+    emits_of_batches = True
 
     state_fields: tuple[StructField, ...]
     spec: TableSpec

@@ -125,6 +125,11 @@ class SparkKeyedBatches:
         """True if what workers emit may be read several times."""
         return bool(self._code.side)
 
+    @property
+    def emits_of_batches(self) -> bool:
+        """False if rows are emitted by timers alone: then no reader computes batches."""
+        return True
+
     def results(self, emitted: DataFrame) -> DataFrame:
         """The rows that leave the operator, of those that workers emit."""
         return self._code.results(emitted)
@@ -138,7 +143,9 @@ class SparkKeyedBatches:
         assert element.batch is not None, "keyed state is read over the input gates"
         (rows,) = element.rows
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
-        return self._worked(keyed, ProcessBatch, self._function(element), readings, version)
+        return self._worked(
+            keyed, ProcessBatch, self._function(element), readings, version, emits=self.emits_of_batches
+        )
 
     def _fired(
         self, firing: Firing, function: BatchFunction, readings: Readings, version: int
@@ -160,6 +167,8 @@ class SparkKeyedBatches:
         function: BatchFunction,
         readings: Readings,
         version: int,
+        *,
+        emits: bool = True,
     ) -> Made[Slices, StateRows]:
         target = self.backend.new_name()
         process = work(
@@ -175,7 +184,7 @@ class SparkKeyedBatches:
         # What is computed changes state.
         emitted = (
             computed_once(self._context, processed, target, wanted)
-            if self.has_several_readers
+            if self.has_several_readers or not emits
             else computed_by_reader(processed, wanted)
         )
 
@@ -187,7 +196,7 @@ class SparkKeyedBatches:
             return Told(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
         main, side = emitted.parted(self._code.side, others=list(wanted))
-        return Made(rows=(self.results(main),), side=side, told=told)
+        return Made(rows=(self.results(main),) if emits else None, side=side, told=told)
 
 
 class SparkKeyedTables(SparkKeyedBatches):
@@ -215,6 +224,11 @@ class SparkTimedTables(SparkKeyedTables):
     def __init__(self, context: OperatorContext, code: TimedTableCode) -> None:
         super().__init__(context, code)
         self._timed_code = code
+
+    @property
+    def emits_of_batches(self) -> bool:
+        """True unless the function emits with timers alone."""
+        return self._timed_code.emits_of_batches
 
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
         """Let a worker fire timers."""

@@ -10,8 +10,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    "parallelism", [pytest.param("1", marks=pytest.mark.long), pytest.param("2", marks=pytest.mark.long), "4"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", ["1", "2", "4"])
 def test_the_demo_with_unaligned_checkpoints_and_a_kill_is_exactly_once(demo: ModuleType, parallelism: str) -> None:
     assert demo.main(["--unaligned", "--parallelism", parallelism]) == 0

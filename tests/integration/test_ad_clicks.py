@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kills", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_output_is_that_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

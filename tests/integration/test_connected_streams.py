@@ -142,7 +142,8 @@ def test_two_inputs_are_counted_once_at_any_parallelism_and_with_a_kill(
     assert_exact(spark, sales_files, tmp_path / "output")
 
 
-@pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", [3, 1])
 def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the_slower_input(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

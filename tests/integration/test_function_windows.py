@@ -139,9 +139,8 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stateful.write(tmp_path_factory.mktemp("input") / "events")
 
 
-@pytest.mark.parametrize(
-    "windows", [WINDOWS[0], *(pytest.param(each, marks=pytest.mark.long) for each in WINDOWS[1:])], ids=str
-)
+@pytest.mark.long
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
 def test_a_kill_changes_no_window(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -173,7 +173,8 @@ def test_a_kill_changes_nothing(
     assert_true(spark, files, tmp_path / "output", FULL)
 
 
-@pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", [3, 1])
 def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -55,6 +55,7 @@ def test_a_number_of_key_groups_that_was_set_has_to_stay(
         arrivals.start(other, tmp_path / "arrivals", tmp_path / "output")
 
 
+@pytest.mark.long
 def test_what_was_in_flight_at_a_cancelled_job_goes_on_with_another_parallelism(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:

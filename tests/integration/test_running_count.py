@@ -67,6 +67,7 @@ def test_a_kill_changes_no_count(
     assert_counted(spark, sales_files, tmp_path / "output")
 
 
+@pytest.mark.long
 def test_counts_go_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:

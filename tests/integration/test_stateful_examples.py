@@ -46,9 +46,9 @@ def assert_true(spark: SparkSession, example: StatefulExample, events: Path, out
     assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), truth(spark, example, events))
 
 
-# What is left has timers, and windows behind windows; the windows, aggregates and first rows of the others are killed,
+# What is left has timers, broadcast state, and windows behind windows; what the others have is killed,
 # or restored, in other tests too.
-LONG = ("sessions", "running_totals", "deduplicated", "order_states")
+LONG = ("sessions", "running_totals", "deduplicated", "order_states", "priced_orders")
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ def test_a_kill_changes_nothing(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, files, is_outer=True))
 
 
+@pytest.mark.long
 def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
 ) -> None:

@@ -159,11 +159,11 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
     [
         pytest.param(parts, 4000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
         pytest.param(parts, 2000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
-        (parts, 3000, FiringMode.ON_CHECKPOINT),
+        pytest.param(parts, 3000, FiringMode.ON_CHECKPOINT, marks=pytest.mark.long),
         # A function keeps rows as well, and parts fire at checkpoints.
         pytest.param(kept_rows, 2000, FiringMode.ON_CHECKPOINT, marks=pytest.mark.long),
         (function, 2000, FiringMode.ON_WATERMARK),
-        (rows_as_they_come, 4000, FiringMode.ON_WATERMARK),
+        pytest.param(rows_as_they_come, 4000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
     ],
 )
 def test_windows_fire_again_for_the_keys_of_late_rows_across_restarts_and_parallelisms(

@@ -160,7 +160,9 @@ def test_rows_that_a_checkpoint_fired_that_was_aborted_are_told_as_written_and_p
     assert line.laboratory.published().count() == 5
 
 
-@pytest.mark.parametrize("is_state_lost", [False, True], ids=["still here", "lost"])
+@pytest.mark.parametrize(
+    "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still here", "lost"]
+)
 def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line: Line, is_state_lost: bool) -> None:
     line.may_fire.set()
     for _ in range(17):

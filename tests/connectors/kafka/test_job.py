@@ -129,7 +129,8 @@ def test_a_broker_that_dies_changes_nothing(
     assert published() == flights.expected()
 
 
-@pytest.mark.parametrize("target", [pytest.param("kafka", marks=pytest.mark.long), "delta"])
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["kafka", "delta"])
 def test_a_driver_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
