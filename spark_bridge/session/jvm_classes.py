@@ -39,7 +39,7 @@ def remember_classes(context: SparkContext) -> None:
 
 
 def jvm_class(context: SparkContext, name: str) -> Any:
-    """A class, by its whole name."""
+    """A class, by its whole name or one that PySpark imports."""
     assert context._jvm is not None, "the context was stopped"
     known = vars(context._jvm)
     if name not in known:
