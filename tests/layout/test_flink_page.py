@@ -1,0 +1,54 @@
+"""The page on Flink's mechanisms keeps up with the source: what it names is there, and no row is half filled."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pkgutil import resolve_name
+
+import pytest
+
+from tests.layout.sources import ROOT
+
+HEADER = ["mechanism of Flink", "where it lives", "the rule, or what differs"]
+LINES = (ROOT / "docs" / "flink.md").read_text(encoding="utf-8").splitlines()
+TABLES = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("|")]
+ROWS = [row for row in TABLES if row != HEADER and set(row) != {"---"}]
+
+
+def is_there(name: str) -> bool:
+    """True for a module, and for what is found in one by its attributes."""
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError, ValueError):
+        return False
+    return True
+
+
+def test_every_section_has_a_table_with_the_same_columns() -> None:
+    sections = sum(line.startswith("## ") for line in LINES)
+
+    assert TABLES.count(HEADER) == sections > 0
+
+
+def test_every_row_has_three_columns_that_are_filled() -> None:
+    assert [row for row in ROWS if len(row) != len(HEADER) or not all(row)] == []
+
+
+def test_no_mechanism_is_named_twice() -> None:
+    named = Counter(mechanism.lower() for mechanism, *_ in ROWS)
+
+    assert [mechanism for mechanism, times in named.items() if times > 1] == []
+
+
+@pytest.mark.slow
+def test_every_place_that_is_named_can_be_imported() -> None:
+    named = {name for _, place, *_ in ROWS for name in re.findall(r"`([^`]+)`", place)}
+
+    assert sorted(name for name in named if not name.startswith("flykka.") or not is_there(name)) == []
+
+
+def test_a_place_is_names_or_says_that_there_is_none() -> None:
+    names = re.compile(r"`[\w.]+`(, `[\w.]+`)*")
+
+    assert [row for row in ROWS if not names.fullmatch(row[1]) and row[1] not in ("none", "MISSING")] == []
