@@ -36,7 +36,7 @@ class Told(Generic[Frame]):
 class Made(Generic[Rows, Frame]):
     """Rows to emit, and those of side outputs by tag; when they are emitted, it is `told` what has changed.
 
-    None are no rows, where that was computed already.
+    The rows are None where there are none and all is computed already.
     """
 
     rows: Rows | None

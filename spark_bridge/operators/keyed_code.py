@@ -59,7 +59,7 @@ class TimedTableCode(TableCode, Protocol):
     """A function of all rows of a batch, and one of event-time timers."""
 
     @property
-    def emits_of_batches(self) -> bool:
+    def emits_with_batches(self) -> bool:
         """False if the function of batches changes state alone."""
 
     def firing(self, due_ms: int) -> BatchFunction:

@@ -102,7 +102,7 @@ class ProcessTableCode(KeyedRowsCode):
 
     kind = OperatorKind.KEYED_PROCESS
     does = "process_table"
-    emits_of_batches = True
+    emits_with_batches = True
 
     state_fields: tuple[StructField, ...]
     spec: TableSpec

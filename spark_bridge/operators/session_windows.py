@@ -36,7 +36,7 @@ class SessionWindowCode(AggregateCode):
     kind = OperatorKind.KEYED_PROCESS
     local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
     may_come_unaggregated = True
-    emits_of_batches = False
+    emits_with_batches = False
 
     plan: PartialAggregates
     event_time: EventTime

@@ -126,8 +126,8 @@ class SparkKeyedBatches:
         return bool(self._code.side)
 
     @property
-    def emits_of_batches(self) -> bool:
-        """False if rows are emitted by timers alone: then no reader computes batches."""
+    def emits_with_batches(self) -> bool:
+        """False if timers alone emit rows: then a batch is computed here, and by no reader."""
         return True
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -144,7 +144,7 @@ class SparkKeyedBatches:
         (rows,) = element.rows
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
         return self._worked(
-            keyed, ProcessBatch, self._function(element), readings, version, emits=self.emits_of_batches
+            keyed, ProcessBatch, self._function(element), readings, version, emits=self.emits_with_batches
         )
 
     def _fired(
@@ -226,9 +226,9 @@ class SparkTimedTables(SparkKeyedTables):
         self._timed_code = code
 
     @property
-    def emits_of_batches(self) -> bool:
-        """True unless the function emits with timers alone."""
-        return self._timed_code.emits_of_batches
+    def emits_with_batches(self) -> bool:
+        """True unless timers alone emit rows."""
+        return self._timed_code.emits_with_batches
 
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
         """Let a worker fire timers."""

@@ -128,7 +128,7 @@ class TemporalJoinCode(KeyedRowsCode):
 
     kind = OperatorKind.KEYED_PROCESS
     does = "temporal_join"
-    emits_of_batches = False
+    emits_with_batches = False
 
     sides: TemporalSides
     columns: tuple[Column | str, ...] = field(repr=False)
