@@ -49,6 +49,7 @@ def test_every_error_that_reaches_a_user_is_on_the_page(module: ModuleType) -> N
     assert {name for name in names if f"`{name}`" not in PAGE} == set()
 
 
+@pytest.mark.slow
 def test_every_error_on_the_page_is_there() -> None:
     told = set(re.findall(r"`(\w+Error)`", PAGE))
 

@@ -30,6 +30,7 @@ def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> 
     assert out.endswith(f"  {JOB}  a <job> (RUNNING)\n")
 
 
+@pytest.mark.slow
 def test_a_job_is_found_by_its_name_by_the_begin_of_its_id_or_because_it_is_the_only_one(
     capsys: pytest.CaptureFixture[str], served: Served
 ) -> None:
@@ -88,6 +89,7 @@ def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
         file.remove()
 
 
+@pytest.mark.slow
 def test_a_job_of_this_machine_is_found_without_an_address(
     capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_job_of_this_machine_is_found_without_an_address(
         assert "a <job>" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_job_that_has_ended_is_asked_about_where_it_ran(
     capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
 ) -> None:
@@ -131,6 +134,7 @@ def test_the_time_of_each_actor_must_be_one(capsys: pytest.CaptureFixture[str]) 
     assert "time for an answer" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_that_the_job_manager_does_not_answer_is_an_answer(
     capsys: pytest.CaptureFixture[str],
     served: Served,

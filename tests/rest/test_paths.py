@@ -51,6 +51,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.slow
 def test_each_path_has_the_fields_that_a_dashboard_reads(served: Served) -> None:
     for version in ("", "/v1"):
         for path, fields in PATHS.items():
@@ -93,6 +94,7 @@ def test_a_job_is_told_with_its_plan_and_its_tasks(served: Served) -> None:
     assert (listed["name"], listed["jobType"]) == ("a <job>", "STREAMING")
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_the_text_in_its_parts_with_the_vertices_that_it_is_about(served: Served) -> None:
     text = served.http.get(f"{JOB_PATH}/why").text
     told = served.http.get(f"{JOB_PATH}/diagnosis").json()

@@ -45,6 +45,7 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(versions=st.lists(TOTALS, min_size=1, max_size=4))
+@pytest.mark.slow
 def test_a_merge_leaves_the_newest_row_of_each_key(versions: list[dict[Key, int | None]]) -> None:
     with TemporaryDirectory() as folder:
         segments = [
