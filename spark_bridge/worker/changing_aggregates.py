@@ -46,11 +46,10 @@ class AggregatesOfChangingRows(ChangingResults):
 
     def _results(self, rows: KeyedLists) -> pa.Table:
         numbers, first = np.unique(rows.key_of, return_index=True)
-        results = rows.rows.take(first).select(list(self.emitted))
+        results: dict[str, Any] = {name: rows.rows.column(name).take(first) for name in self.emitted}
         for call in self.calls:
-            for name, values in _computed(call, rows.rows.column(call.argument), rows.key_of, numbers).items():
-                results = results.append_column(name, values)
-        return results
+            results |= _computed(call, rows.rows.column(call.argument), rows.key_of, numbers)
+        return pa.table(results)
 
 
 def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numbers: Rows) -> dict[str, Any]:

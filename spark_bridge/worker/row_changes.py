@@ -104,7 +104,7 @@ class KeyedLists:
 
 def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind: str) -> pa.Table:
     """The upserts and deletes that make the results `after` of those `before`; both have each key once."""
-    was = key_numbers(before.select(list(keys)), after.select(list(keys)))
+    was = key_numbers(_keys_of(before, keys), _keys_of(after, keys))
     is_new = was < 0
     is_same = np.zeros(after.num_rows, np.bool_)
     known = np.flatnonzero(~is_new)
@@ -117,6 +117,11 @@ def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind
             _with_kind(after, ~is_same, np.where(is_new, INSERT, UPDATE_AFTER), kind),
         ]
     )
+
+
+def _keys_of(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The keys of rows; without any all rows are of one."""
+    return rows.select(list(keys)) if keys else pa.table({"all": np.zeros(rows.num_rows, np.int8)})
 
 
 def same_rows(left: pa.Table, right: pa.Table) -> Mask:

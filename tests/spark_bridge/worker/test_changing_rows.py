@@ -125,6 +125,26 @@ def test_aggregates_are_those_of_the_rows_that_are_left() -> None:
     assert aggregates.batch(("a", 3, 2, "-D")) == [("a", 1, 2, 1, 2, "-D")]
 
 
+def test_without_keys_all_rows_are_of_one() -> None:
+    counted = AggregateCall(argument="n", is_distinct=True, count="values", value="", function=None)
+    function = AggregatesOfChangingRows(
+        keys=("all",),
+        columns=tuple(COLUMNS.names),
+        row_keys=("id",),
+        row_kind="kind",
+        result_keys=(),
+        emitted_kind="said",
+        emitted=(),
+        calls=(counted,),
+    )
+    changes = CHANGES.append(pa.field("all", pa.int64()))
+    aggregates = Kept(function, changes, pa.schema([("all", pa.int64()), (ROWS, ROWS_OF_KEY)]))
+
+    assert aggregates.batch(("a", 1, 7, "+I", 0), ("b", 2, 8, "+I", 0)) == [(2, "+I")]
+    assert aggregates.batch(("b", 2, 7, "+U", 0)) == [(1, "+U")]
+    assert aggregates.batch(("a", 1, 7, "-D", 0), ("b", 2, 7, "-D", 0)) == [(1, "-D")]
+
+
 def test_frames_are_of_a_row_and_those_before_it() -> None:
     function = OverChangingRows(
         keys=("key",),
