@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.worker.changing_aggregates import AggregateCall, AggregateFunction
+from flykka.spark_bridge.worker.changing_aggregates import AggregateCall
+from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,14 +19,12 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.sql.plan_node import Expression
 
-_SUMMED = frozenset({"Count", "Sum", "Average"})
-
-_FUNCTIONS: Mapping[str, AggregateFunction | None] = {
+_FUNCTIONS: Mapping[str, PartFunction | None] = {
     "Count": None,
-    "Sum": AggregateFunction.SUM,
-    "Average": AggregateFunction.SUM,
-    "Min": AggregateFunction.MIN,
-    "Max": AggregateFunction.MAX,
+    "Sum": PartFunction.SUM,
+    "Average": PartFunction.SUM,
+    "Min": PartFunction.MIN,
+    "Max": PartFunction.MAX,
 }
 
 AGGREGATES = frozenset(_FUNCTIONS)
@@ -83,7 +82,7 @@ class RetractedCall:
     @property
     def can_be_taken_back(self) -> bool:
         """True if a value can be taken out of it without the others."""
-        return self.call.called.kind in _SUMMED and not self.call.java.isDistinct()
+        return self._function in (None, PartFunction.SUM) and not self.call.java.isDistinct()
 
     def sums(self, row_kind: str) -> list[Column]:
         """The number of values, and where the call asks for it their sum, less those that were taken back."""
@@ -128,7 +127,7 @@ class RetractedCall:
         return F.when(count > 0, value).cast(self.call.type_name)
 
     @property
-    def _function(self) -> AggregateFunction | None:
+    def _function(self) -> PartFunction | None:
         return _FUNCTIONS[self.call.called.kind]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,8 @@ import pyarrow as pa
 from flykka.spark_bridge.worker.changing_results import ChangingResults
 from flykka.spark_bridge.worker.key_numbers import numbers_of_rows
 from flykka.spark_bridge.worker.keys import Rows
+from flykka.spark_bridge.worker.parts import PartFunction, reduced
 from flykka.spark_bridge.worker.row_changes import KeyedLists
-from flykka.spark_bridge.worker.row_order import RowOrder, counted_in_keys, in_order
-
-
-class AggregateFunction(StrEnum):
-    """A function of the values of a key."""
-
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +26,7 @@ class AggregateCall:
     is_distinct: bool
     count: str
     value: str
-    function: AggregateFunction | None
+    function: PartFunction | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +53,15 @@ def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numb
     counts = np.bincount(values["key"].to_numpy(), minlength=numbers.max(initial=-1) + 1)[numbers]
     computed = {call.count: pa.array(counts)}
     if call.function is not None:
-        places = np.cumsum(counts > 0) - 1
-        computed[call.value] = _of_each(call.function, values).take(pa.array(places, mask=counts == 0))
+        has_values = counts > 0
+        of_each = _of_each(call.function, values, int(has_values.sum()))
+        computed[call.value] = of_each.take(pa.array(np.cumsum(has_values) - 1, mask=~has_values))
     return computed
 
 
-def _of_each(function: AggregateFunction, values: pa.Table) -> pa.ChunkedArray:
-    """The sum, the least or the greatest value of each key."""
-    if function is AggregateFunction.SUM:
+def _of_each(function: PartFunction, values: pa.Table, keys: int) -> pa.ChunkedArray:
+    """The sum, the least or the greatest value of each of so many keys."""
+    if function is PartFunction.SUM:
+        # Of a wider type than the values, as Spark's sum.
         return values.group_by("key", use_threads=False).aggregate([("value", "sum")])["value_sum"]
-    order = RowOrder(column="value", is_descending=function is AggregateFunction.MAX, nulls_first=False)
-    keys = values["key"].to_numpy()
-    ordered = in_order(values, keys, [order])
-    return values["value"].take(ordered[counted_in_keys(keys[ordered]) == 1])
+    return reduced(function, values["value"], values["key"].to_numpy(), keys)

@@ -9,11 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flykka.spark_bridge.worker.changing_aggregates import (
-    AggregateCall,
-    AggregateFunction,
-    AggregatesOfChangingRows,
-)
+from flykka.spark_bridge.worker.changing_aggregates import AggregateCall, AggregatesOfChangingRows
 from flykka.spark_bridge.worker.changing_results import (
     LEFT_ROWS,
     RIGHT_ROWS,
@@ -25,6 +21,7 @@ from flykka.spark_bridge.worker.changing_results import (
     JoinSideRows,
     OverChangingRows,
 )
+from flykka.spark_bridge.worker.parts import PartFunction
 from flykka.spark_bridge.worker.row_changes import ROW, NormalizeChanges
 from flykka.spark_bridge.worker.row_order import RowOrder
 
@@ -101,9 +98,9 @@ def test_the_first_rows_move_up_when_one_is_deleted() -> None:
 
 def test_aggregates_are_those_of_the_rows_that_are_left() -> None:
     greatest = AggregateCall(
-        argument="n", is_distinct=False, count="values", value="greatest", function=AggregateFunction.MAX
+        argument="n", is_distinct=False, count="values", value="greatest", function=PartFunction.MAX
     )
-    distinct = replace(greatest, is_distinct=True, count="distinct", value="sum", function=AggregateFunction.SUM)
+    distinct = replace(greatest, is_distinct=True, count="distinct", value="sum", function=PartFunction.SUM)
     function = AggregatesOfChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),
