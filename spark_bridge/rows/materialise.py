@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, Observation
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 Slices = tuple[DataFrame, ...]
 
 _OBJECT_BYTES = 16
-
-_MANY = 4
-"""From so many slices on they are put together at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +47,9 @@ class Materialised:
 
 def together(slices: Sequence[DataFrame]) -> DataFrame:
     """The rows of all slices."""
-    if len(slices) < _MANY:
-        return reduce(DataFrame.unionAll, slices)
-    # Spark would analyze them again with each that is added.
+    if len(slices) == 1:
+        return slices[0]
+    # One after the other, Spark would analyze them again with each that is added.
     session = slices[0].sparkSession
     context = session.sparkContext
     plans = scala_sequence(context, (each._jdf.queryExecution().analyzed() for each in slices))

@@ -32,7 +32,8 @@ def remember_classes(context: SparkContext) -> None:
         try:
             found = jvm_class(context, name)
             for function in functions:
-                vars(found).setdefault(function, getattr(found, function))
+                if function not in vars(found):
+                    setattr(found, function, getattr(found, function))
         except Py4JError:
             # Another version of PySpark, which looks up others.
             continue
