@@ -16,6 +16,13 @@ WINDOW = "1 second"
 WATERMARK_DELAY = "1 second"
 """The bound on lateness of bids. There are none: event time ascends."""
 
+LARGE_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
+    ".RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""The better state store of Structured Streaming, where state is large."""
+
 RESULT = ("window_start", "window_end", KEY, "bids", "highest_price")
 """The columns of the output, in order."""
 

@@ -8,21 +8,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.joins.rows import CLICKS, IMPRESSIONS, SCHEMA, WITHIN_MINUTES
-from benchmarks.query import plain_session
-
-_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+from benchmarks.query import LARGE_STATE, plain_session
 
 
 class StructuredStreamingSide:
     """Spark's own streams, every batch of which is a checkpoint."""
 
     def __init__(self, parallelism: int) -> None:
-        self._spark = plain_session(
-            **{
-                "spark.sql.streaming.stateStore.providerClass": _STORE,
-                "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-            }
-        )
+        self._spark = plain_session(**LARGE_STATE)
 
     def run(self, source: Path, place: Path) -> None:
         """Join two folders into `place`/output."""

@@ -12,10 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.keyed.works import ALARM, ALARM_AFTER_MS, GAP_SECONDS, ROW, WorkName
-from benchmarks.query import plain_session
+from benchmarks.query import LARGE_STATE, plain_session
 
 OUTPUT = "k long, n long, what string"
-_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class CountsAndAlarm(StatefulProcessor):
@@ -86,12 +85,7 @@ class StructuredStreamingSide:
     """Spark's own streams, every batch of which is a checkpoint."""
 
     def __init__(self, parallelism: int) -> None:
-        self._spark = plain_session(
-            **{
-                "spark.sql.streaming.stateStore.providerClass": _STORE,
-                "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-            }
-        )
+        self._spark = plain_session(**LARGE_STATE)
 
     def run(self, work: WorkName, source: Path, place: Path) -> None:
         """Run a work, a file a trigger, into `place`/output."""

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from benchmarks.nexmark.sides import NotRunnableError
-from benchmarks.query import plain_session
+from benchmarks.query import LARGE_STATE, plain_session
 from examples.nexmark.queries import create_views, text
 from examples.nexmark.source import EVENT_TIME, SCHEMA, WATERMARK_DELAY
 
@@ -17,9 +17,6 @@ _MODES = {"q17": "update"}
 
 _LARGE = frozenset({"q7", "q20"})
 """Queries that keep millions of bids: in memory they fill the heap, and the garbage collector does nothing else."""
-
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class StructuredStreamingSide:
@@ -35,10 +32,11 @@ class StructuredStreamingSide:
 
     def run(self, query: str, source: Path, place: Path) -> None:
         """Run a query to the end of its events; windows that are open there are never emitted."""
-        if query in _LARGE:
-            self._spark.conf.set(_PROVIDER, _ROCKS_DB)
-        else:
-            self._spark.conf.unset(_PROVIDER)
+        for setting, value in LARGE_STATE.items():
+            if query in _LARGE:
+                self._spark.conf.set(setting, value)
+            else:
+                self._spark.conf.unset(setting)
         events = self._spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self._files_per_batch)
         create_views(events.parquet(str(source)).withWatermark(EVENT_TIME, WATERMARK_DELAY))
 
