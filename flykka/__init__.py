@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import flykka.state as state  # noqa: F401 - a namespace of its own, not one of the names
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
+    from flykka.api.configuration.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.api.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
-    from flykka.api.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
     from flykka.api.streams.all_windows import AllWindowedStream as AllWindowedStream
     from flykka.api.streams.connected_streams import BroadcastConnectedStream as BroadcastConnectedStream
@@ -237,7 +237,7 @@ _MODULES = {
     "ReduceFunction": "spark_bridge.functions.aggregate_function",
     "ReducingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Replayer": "replay.replayer",
-    "RestartStrategies": "api.restart_strategies",
+    "RestartStrategies": "api.configuration.restart_strategies",
     "RichFunction": "spark_bridge.program.rich_function",
     "RuntimeContext": "spark_bridge.program.rich_function",
     "RuntimeExecutionMode": "api.runtime_mode",

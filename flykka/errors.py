@@ -48,6 +48,10 @@ class ProgramError(FlykkaError):
     """The program cannot run as it is written (Flink's InvalidProgramException)."""
 
 
+class ConfigurationError(ProgramError):
+    """An option has a name or a value that it cannot have, in a file, an environment variable or the program."""
+
+
 class DuplicateUidError(ProgramError):
     """Two operators of one environment have the same uid."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from os import PathLike
@@ -10,21 +11,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.errors import GraphError, MasterHookError
-from flykka.actors.machines.exchange.shuffle_environment import BUFFERS_PER_CHANNEL, FLOATING_BUFFERS_PER_GATE
 from flykka.actors.machines.job_graph.job_graph_generator import job_graph
-from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
-from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.api.checkpoint_folder import CheckpointFolder
+from flykka.api.configuration.configuration import OPTIONS
+from flykka.api.configuration.environment_options import EnvironmentOptions
 from flykka.api.end_of_script import EndOfScript
 from flykka.api.environment_display import EnvironmentDisplay
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.job_settings import default_restart_strategy_of, failover_strategy_of
 from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
-from flykka.api.network_options import network_settings
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.observation import Observation
-from flykka.api.streams.program import Program, at_least_one, not_negative
+from flykka.api.streams.program import Program, at_least_one
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
 from flykka.api.table.sql_verbs import SqlVerbs
@@ -34,18 +32,10 @@ from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_id import new_job_id
 from flykka.client.start_settings import AUTO
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
-from flykka.cluster.high_availability.stores import store_settings
-from flykka.cluster.local_cluster import (
-    HEARTBEAT_INTERVAL_MS,
-    HEARTBEAT_TIMEOUT_MS,
-    ClusterSettings,
-    LocalCluster,
-    slots_needed,
-)
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_needed
 from flykka.errors import ClusterError, ProgramError
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, RestartStrategyConfiguration
-from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS
+from flykka.runtime.durations import Duration
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
@@ -71,10 +61,17 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
 
     _foreign_names = ("environment",)
 
-    def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: ClusterSettings,
+        options: EnvironmentOptions | None = None,
+        *,
+        owns_session: bool = False,
+    ) -> None:
         super().__init__()
         self._session, self._owns_session = session, owns_session
-        self._settings = settings
+        self._settings, self._options = settings, options or EnvironmentOptions()
         self._program = Program()
         self._registry = CodeRegistry()
         self._starts = JobStarts(self._registry)
@@ -88,70 +85,61 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
     @classmethod
     def get_execution_environment(
         cls,
-        master: str = "local[*]",
-        task_managers: int = 1,
+        master: str | None = None,
+        task_managers: int | None = None,
         slots_per_task_manager: int | None = None,
         *,
         max_task_managers: int | None = None,
-        slot_request_timeout: Duration = REQUEST_TIMEOUT_MS,
-        record: str | TraceRecorder | None = None,
-        flight_recorder_turns: int = DEFAULT_TURNS,
-        job_store_capacity: int = JOB_STORE_CAPACITY,
-        heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
-        heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
+        slot_request_timeout: Duration | None = None,
+        record: str | PathLike[str] | TraceRecorder | None = None,
+        flight_recorder_turns: int | None = None,
+        job_store_capacity: int | None = None,
+        heartbeat_interval: Duration | None = None,
+        heartbeat_timeout: Duration | None = None,
         network_buffers: int | None = None,
         network_memory_bytes: int | None = None,
-        buffers_per_channel: int = BUFFERS_PER_CHANNEL,
-        floating_buffers_per_gate: int = FLOATING_BUFFERS_PER_GATE,
-        default_restart_strategy: RestartStrategyConfiguration | None = None,
-        failover_strategy: FailoverStrategyKind | str = FailoverStrategyKind.REGION,
+        buffers_per_channel: int | None = None,
+        floating_buffers_per_gate: int | None = None,
+        restart_strategy: RestartStrategyConfiguration | None = None,
+        failover_strategy: FailoverStrategyKind | str | None = None,
         high_availability: str | PathLike[str] | ZooKeeperSettings | None = None,
+        configuration: Mapping[str, object] | None = None,
     ) -> Self:
         """An environment over the active Spark session, or over a new one at `master`.
 
-        The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
-        slots as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder`
-        says more); without it the last `flight_recorder_turns` are kept in memory (0: none), and written beside the
+        Each argument is an option of the same name, and `configuration` may have any other of docs/options.md, such as
+        `{"checkpoint_interval": "10s"}`. What is not said here comes from a file of options, and else is as that page
+        says; environment variables and the options of `flykka run` win over what is said here.
+
+        The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` it has as many slots
+        as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder` says
+        more); without it the last `flight_recorder_turns` are kept in memory (0: none), and written beside the
         checkpoints of a job that fails. Of jobs that have ended the last `job_store_capacity` can be asked about.
 
         Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
-        `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
+        `network_memory_bytes`; else whatever its tasks need. Every channel has `buffers_per_channel` of its own.
 
-        `default_restart_strategy` and `failover_strategy` (`region` or `full`) are those of jobs that set none. With
+        `restart_strategy` and `failover_strategy` (`region` or `full`) are those of jobs that set none. With
         `high_availability`, a folder of this machine or a place in ZooKeeper, the application may be killed and run
         again: its jobs go on (docs/high_availability.md).
 
         Raises:
-            ProgramError: a number is below 1, or that of the flight recorder's turns or of the jobs below 0; or bytes
-                are to be shared out among buffers whose number is not given; or this is no restart strategy.
-            DurationError: a length of time cannot be read.
+            ConfigurationError: a value is not one of its option, here, in the file or in an environment variable.
             SessionError: no Spark session can be started.
         """
-        slots, most = slots_per_task_manager, max_task_managers
-        settings = ClusterSettings(
-            task_managers=at_least_one(task_managers, "number of TaskManagers"),
-            slots_per_task_manager=None if slots is None else at_least_one(slots, "number of slots per TaskManager"),
-            max_task_managers=None if most is None else at_least_one(most, "largest number of TaskManagers"),
-            slot_request_timeout_ms=positive_duration_ms(slot_request_timeout, "slot request timeout"),
-            heartbeat_interval_ms=positive_duration_ms(heartbeat_interval, "heartbeat interval"),
-            heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
-            record=record,
-            flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
-            job_store_capacity=not_negative(job_store_capacity, "number of ended jobs that are kept"),
-            network=network_settings(
-                network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
-            ),
-            restart_strategy=default_restart_strategy_of(default_restart_strategy),
-            failover_strategy=failover_strategy_of(failover_strategy),
-            high_availability=store_settings(high_availability),
-        )
+        # First of all: these are the arguments, and nothing else yet.
+        said = {name: value for name, value in locals().items() if value is not None and name in OPTIONS}
         launch = current_launch()
-        adopted, where = session_is_there(), launch.master(master)
+        options = launch.environment_options()
+        options.say(configuration or {}, "configuration")
+        options.say(said, "get_execution_environment")
+        adopted, where, settings = session_is_there(), options.master(), options.cluster_settings()
         with nullcontext() if adopted else launch.starting_spark(where):
             session = spark_session(where, short_lived=launch.only_plans)
-        environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
+        environment = cls(session, settings, options, owns_session=not adopted)
         launch.environment_made(environment)
         keep_checkpoints(environment)
+        options.apply_defaults(environment)
         follow_cells(environment)
         return environment
 
@@ -223,6 +211,12 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
         return self._session if self._data_plane is None else self._data_plane.sessions.current
 
     @property
+    def sql_state_ttl_ms(self) -> int | None:
+        """The time that joins of streams in SQL keep rows for; None: for ever. What the launch says holds."""
+        said: int | None = self._options.overrides.get("sql_state_ttl", super().sql_state_ttl_ms)
+        return said
+
+    @property
     def program(self) -> Program:
         """The transformations defined since the last job."""
         return self._program
@@ -280,7 +274,7 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
         self._check_open()
         self._program.submit()
         launch = current_launch()
-        launch.override_settings(self)
+        launch.override_settings(self, self._options.overrides)
         launch.program_written(self, job_name)
         # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
         self._program.leading_to_sinks()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
 from flykka.api.alignment_settings import AlignmentSettings
-from flykka.api.restart_strategies import (
+from flykka.api.configuration.restart_strategies import (
     FallbackRestartStrategyConfiguration,
     RestartStrategies,
     check_restart_strategy,
@@ -45,6 +45,7 @@ class JobSettings(AlignmentSettings, StartSettings):
         self.task_cancellation = TaskCancellationSettings()
         self.latency_tracking_interval_ms: int | None = None
         self.stage_timeout_ms: int | None = None
+        self._sql_state_ttl_ms: int | None = None
         self.input_dependency_constraint = InputDependencyConstraint.ANY
         self.failover_strategy: FailoverStrategyKind | None = None
         self._restart_strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration = (
@@ -163,18 +164,36 @@ class JobSettings(AlignmentSettings, StartSettings):
         self.latency_tracking_interval_ms = duration_ms(interval, "latency tracking interval") or None
         return self
 
+    def set_sql_state_ttl(self, ttl: Duration) -> Self:
+        """Let joins of streams in queries that are written behind this keep rows no longer than `ttl`.
+
+        That is as Flink's `table.exec.state.ttl`: it is of processing time, and holds for joins whose condition does
+        not bound the event times, which keep rows for ever without it. `explain_sql` tells it.
+
+        Raises:
+            DurationError: it cannot be read.
+        """
+        self._sql_state_ttl_ms = duration_ms(ttl, "time-to-live")
+        return self
+
+    @property
+    def sql_state_ttl_ms(self) -> int | None:
+        """The time that joins of streams in SQL keep rows for; None: for ever."""
+        return self._sql_state_ttl_ms
+
     def enable_checkpointing(
         self,
         interval: Duration,
         *,
-        timeout: Duration = "10min",
-        min_pause: Duration = 0,
-        max_concurrent: int = 1,
-        tolerable_failures: int = 0,
-        retained: int = 1,
+        timeout: Duration | None = None,
+        min_pause: Duration | None = None,
+        max_concurrent: int | None = None,
+        tolerable_failures: int | None = None,
+        retained: int | None = None,
     ) -> Self:
         """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
 
+        What is not given stays as it was: in the beginning as docs/options.md says, or as a file of options does.
         A number is one of milliseconds; below 100 it warns, as seconds may have been meant.
         A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
         in a row are tolerated before the job fails, and so many completed ones are kept.
@@ -190,14 +209,18 @@ class JobSettings(AlignmentSettings, StartSettings):
                 f" Write '{interval}s' for seconds, or '{interval}ms' if this is meant",
                 stacklevel=2,
             )
-        return self._set_checkpointing(
-            interval_ms=positive_duration_ms(interval, "checkpoint interval"),
-            timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
-            min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
-            max_concurrent=at_least_one(max_concurrent, "number of concurrent checkpoints"),
-            tolerable_failures=not_negative(tolerable_failures, "number of tolerable checkpoint failures"),
-            retained=at_least_one(retained, "number of retained checkpoints"),
-        )
+        said: dict[str, Any] = {"interval_ms": positive_duration_ms(interval, "checkpoint interval")}
+        if timeout is not None:
+            said["timeout_ms"] = positive_duration_ms(timeout, "checkpoint timeout")
+        if min_pause is not None:
+            said["min_pause_ms"] = duration_ms(min_pause, "pause between checkpoints")
+        if max_concurrent is not None:
+            said["max_concurrent"] = at_least_one(max_concurrent, "number of concurrent checkpoints")
+        if tolerable_failures is not None:
+            said["tolerable_failures"] = not_negative(tolerable_failures, "number of tolerable checkpoint failures")
+        if retained is not None:
+            said["retained"] = at_least_one(retained, "number of retained checkpoints")
+        return self._set_checkpointing(**said)
 
     def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
         """Set where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
@@ -252,8 +275,8 @@ class JobSettings(AlignmentSettings, StartSettings):
     ) -> Self:
         """Set what is done after a failure: see `RestartStrategies`.
 
-        Unless set it is what the cluster says (`default_restart_strategy` of `get_execution_environment`), and where
-        that says nothing it is as in Flink 2: with checkpoints a job is restarted as
+        Unless set it is what the cluster says (`restart_strategy` of `get_execution_environment`), and where that says
+        nothing it is as in Flink 2: with checkpoints a job is restarted as
         `RestartStrategies.exponential_delay_restart()` says, without checkpoints not at all.
 
         Raises:
@@ -283,17 +306,5 @@ class JobSettings(AlignmentSettings, StartSettings):
         Raises:
             ProgramError: there is no such strategy.
         """
-        self.failover_strategy = failover_strategy_of(strategy)
+        self.failover_strategy = one_of(FailoverStrategyKind, strategy, "failover strategy")
         return self
-
-
-def default_restart_strategy_of(chosen: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration | None:
-    """The strategy of jobs that set none. Raises `ProgramError` where it is no restart strategy."""
-    if chosen is not None:
-        check_restart_strategy(chosen, is_default=True)
-    return chosen
-
-
-def failover_strategy_of(chosen: FailoverStrategyKind | str) -> FailoverStrategyKind:
-    """The strategy of this name. Raises `ProgramError` where there is none."""
-    return one_of(FailoverStrategyKind, chosen, "failover strategy")

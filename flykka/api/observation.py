@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
+from flykka.api.configuration.option import Values
 from flykka.api.rest_interface import RestInterface
 from flykka.errors import ProgramError
 from flykka.rest.gateway import RestfulGateway
-from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.durations import Duration
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
@@ -15,11 +17,12 @@ if TYPE_CHECKING:
     from flykka.metrics.reporting import Reporter, Reporting
     from flykka.spark_bridge.data_plane import SparkDataPlane
 
+_OTEL_INTERVAL_MS = 30_000
+
 
 class Observation(RestInterface):
     """The part of an environment that shows what its cluster does: asked over HTTP, or at intervals."""
 
-    _reporters: tuple[tuple[Reporter, int], ...] = ()
     _reporting: tuple[Reporting, ...] | None = None
 
     def enable_open_telemetry(self, endpoint: str, *, interval: Duration = "30s") -> Self:
@@ -30,34 +33,23 @@ class Observation(RestInterface):
 
         Raises:
             MissingExtraError: the extra `otel` is not installed.
-            ProgramError: the endpoint is no URL; or the cluster runs already.
-            DurationError: the interval cannot be read.
+            ProgramError: the endpoint is no URL, or the interval cannot be read; or the cluster runs already.
         """
-        require("opentelemetry.exporter.otlp.proto.http", extra="otel", what="OpenTelemetry")
-        from flykka.metrics.open_telemetry import OpenTelemetryReporter
-
-        try:
-            reporter = OpenTelemetryReporter(endpoint)
-        except ValueError as refused:
-            raise ProgramError(str(refused)) from None
-        return self._with_reporter(reporter, interval)
+        _require_open_telemetry()
+        return self._report(otel=endpoint, otel_interval=interval)
 
     def enable_metric_log(self, interval: Duration = "60s") -> Self:
         """Log metrics with the logger `flykka.metrics`, at level INFO: a line for each subtask, and for each job.
 
         Raises:
-            ProgramError: the cluster runs already.
-            DurationError: the interval cannot be read.
+            ProgramError: the interval cannot be read, or the cluster runs already.
         """
-        from flykka.metrics.log_reporter import LogReporter
+        return self._report(metric_log_interval=interval)
 
-        return self._with_reporter(LogReporter(), interval)
-
-    def _with_reporter(self, reporter: Reporter, interval: Duration) -> Self:
-        interval_ms = positive_duration_ms(interval, "interval of reports")
+    def _report(self, **said: object) -> Self:
         if self._reporting is not None:
             raise ProgramError("metrics are reported from the first job on: say where before it is executed")
-        self._reporters += ((reporter, interval_ms),)
+        self._options.say(said)
         return self
 
     def _start_cluster(self, data_plane: SparkDataPlane, settings: ClusterSettings) -> LocalCluster:
@@ -66,7 +58,8 @@ class Observation(RestInterface):
 
         cluster = super()._start_cluster(data_plane, settings)
         gateway, clock = RestfulGateway(cluster), cluster.system.clock
-        self._reporting = tuple(Reporting(reporter, ms, gateway, clock.now_ms) for reporter, ms in self._reporters)
+        wanted = tuple(_reporters(self._options.values))
+        self._reporting = tuple(Reporting(reporter, ms, gateway, clock.now_ms) for reporter, ms in wanted)
         for each in self._reporting:
             cluster.system.terminated.add_done_callback(each.stop)
             each.start()
@@ -77,3 +70,20 @@ class Observation(RestInterface):
         for each in self._reporting or ():
             each.close()
         cluster.shutdown(concludes=concludes)
+
+
+def _reporters(values: Values) -> Iterator[tuple[Reporter, int]]:
+    """Yield each reporter with its interval in milliseconds. Raises `MissingExtraError`."""
+    if "otel" in values:
+        _require_open_telemetry()
+        from flykka.metrics.open_telemetry import OpenTelemetryReporter
+
+        yield OpenTelemetryReporter(values["otel"]), values.get("otel_interval", _OTEL_INTERVAL_MS)
+    if "metric_log_interval" in values:
+        from flykka.metrics.log_reporter import LogReporter
+
+        yield LogReporter(), values["metric_log_interval"]
+
+
+def _require_open_telemetry() -> None:
+    require("opentelemetry.exporter.otlp.proto.http", extra="otel", what="OpenTelemetry")

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Self
 
-from flykka.api.launch import current_launch
+from flykka.api.configuration.rest_settings import rest_settings
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import ProgramError
-from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
+    from flykka.api.configuration.environment_options import EnvironmentOptions
     from flykka.rest.responses.attempt_work import LastWork
     from flykka.rest.server import RestServer
-    from flykka.rest.settings import RestSettings
     from flykka.spark_bridge.data_plane import SparkDataPlane
 
 
 class RestInterface:
     """The part of an environment that listens."""
 
-    _rest_settings: RestSettings | None = None
+    _options: EnvironmentOptions
     _rest_server: RestServer | None = None
 
     def enable_rest(
@@ -42,17 +41,11 @@ class RestInterface:
             MissingExtraError: the extra `web` is not installed.
             ProgramError: the address cannot be read, or needs a token; or the cluster runs already.
         """
-        from flykka.rest.settings import RestSettings
-
-        require("uvicorn", extra="web", what="the REST interface")
         if self._rest_server is not None:
             raise ProgramError(f"there is a REST interface already, at {self._rest_server.address}")
-        try:
-            self._rest_settings = RestSettings.at(
-                address, token_file=_text(token_file), certificate=_text(certificate), key=_text(key)
-            )
-        except ValueError as refused:
-            raise ProgramError(str(refused)) from None
+        said = {"rest": address, "rest_token_file": token_file, "rest_certificate": certificate, "rest_key": key}
+        self._options.say({name: value for name, value in said.items() if value is not None}, "enable_rest")
+        rest_settings(self._options.values)
         return self
 
     @property
@@ -71,10 +64,9 @@ class RestInterface:
         Raises:
             ClusterError: the address, the token or the certificate cannot be used; there is no cluster then.
         """
-        settings = current_launch().rest_settings(self._rest_settings)
+        settings = rest_settings(self._options.values)
         if settings is None:
             return start(None)
-        require("uvicorn", extra="web", what="the REST interface")
         from flykka.rest.server import RestServer
 
         server = RestServer(settings)
@@ -87,7 +79,3 @@ class RestInterface:
         self._rest_server = server
         cluster.system.terminated.add_done_callback(server.close)
         return cluster
-
-
-def _text(path: str | PathLike[str] | None) -> str | None:
-    return None if path is None else fspath(path)

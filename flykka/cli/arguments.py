@@ -46,7 +46,8 @@ def describe(parser: argparse.ArgumentParser, description: str, epilog: str = ""
 def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
     """Return the error for an option that does not exist."""
     known = [text for action in parser._actions for text in action.option_strings]
-    close = difflib.get_close_matches(option.partition("=")[0], known, n=1)
+    typed = option.partition("=")[0]
+    close = [text for text in known if text.startswith(typed)] or difflib.get_close_matches(typed, known, n=1)
     meant = f" (did you mean {close[0]}?)" if close else ""
     return f"unknown option {option}{meant}; options for the app itself go behind --"
 

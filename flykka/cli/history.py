@@ -9,11 +9,14 @@ import threading
 import time
 from types import FrameType
 
+from flykka.api.configuration.configuration import OPTIONS
+from flykka.api.configuration.option import OptionGroup
+from flykka.api.configuration.rest_settings import rest_settings
 from flykka.cli.arguments import describe
+from flykka.cli.config_options import add_option, option_values
 from flykka.cli.exit_codes import FAILED, OK
-from flykka.cli.rest_options import add_rest_options, rest_settings
 from flykka.client.directories import absolute_directory
-from flykka.errors import ClusterError
+from flykka.errors import ClusterError, ConfigurationError
 from flykka.rest.errors import RestError
 from flykka.spark_bridge.errors import MissingExtraError
 
@@ -46,15 +49,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Describe `flykka history`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("directory", metavar="DIR", help="a folder, or an address such as s3://bucket/archives")
-    add_rest_options(parser.add_argument_group("who may ask"), f"(default: {PORT})", address=PORT)
+    group = parser.add_argument_group("where requests are answered")
+    for option in OPTIONS.values():
+        if option.group is OptionGroup.REST:
+            add_option(group, option, str(PORT) if option.name == "rest" else option.default)
     parser.set_defaults(run=serve_history, parser=parser)
 
 
 def serve_history(options: argparse.Namespace) -> int:
     """Serve until a Ctrl-C or a SIGTERM; returns the exit code."""
     try:
-        settings = rest_settings(options, "flykka history")
-    except (ValueError, MissingExtraError) as refused:
+        settings = rest_settings({"rest": str(PORT), **option_values(options)}, "flykka history")
+    except (ConfigurationError, MissingExtraError) as refused:
         options.parser.error(str(refused))
     assert settings is not None, "there is a default"
     # They need the extra.

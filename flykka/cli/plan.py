@@ -11,8 +11,10 @@ from pathlib import Path
 
 from rich.console import Console as RichConsole
 
+from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.launch import LaunchOptions
-from flykka.cli.arguments import add_no_cache, at_least_one, describe
+from flykka.cli.arguments import add_no_cache, describe
+from flykka.cli.config_options import add_config, add_option, option_values
 from flykka.cli.dry_run.first_job import first_job
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.run.app import app_of
@@ -73,19 +75,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--graph", choices=GRAPHS, action="append", help="draw this one only; may be given again (default: all three)"
     )
     parser.add_argument("--output", metavar="FILE", help="write to a file (default: print)")
-    parser.add_argument("--master", metavar="URL", help="where Spark runs (default: what the app says, else local[*])")
-    parser.add_argument(
-        "--parallelism",
-        metavar="N",
-        type=at_least_one,
-        help="of every operator that has none of its own (default: what the app says, else 1)",
-    )
+    add_option(parser, OPTIONS["master"])
+    add_option(parser, OPTIONS["parallelism"])
+    add_config(parser)
     add_no_cache(parser)
     parser.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
 
 
 def _plan(options: argparse.Namespace) -> int:
-    launch = LaunchOptions(master=options.master, parallelism=options.parallelism)
+    launch = LaunchOptions(values=option_values(options), config_file=options.config)
     made = first_job(app_of(options), launch, verbose=options.verbose, cached=not options.no_cache)
     if isinstance(made, int):
         return made

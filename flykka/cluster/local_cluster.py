@@ -312,7 +312,7 @@ class LocalCluster:
         cluster = f"1 TaskManager with {self._slots}"
         if task_managers > 1:
             cluster = f"{task_managers} TaskManagers with {self._slots} each"
-        more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
+        more = "give the cluster more: task_managers, slots_per_task_manager"
         widest = max((slot_sharing_groups.parallelism_for(job_graph.vertices, there) or {}).values(), default=0)
         less = f"lower the job's parallelism to {widest}" if widest else "let more operators share slots"
         raise InsufficientSlotsError(

@@ -13,6 +13,7 @@ import pytest
 import flykka
 from flykka import datagen
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+from flykka.api.configuration.configuration import OPTIONS as CONFIG_OPTIONS
 from flykka.cli.main import main
 from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
@@ -89,7 +90,7 @@ FOR_USERS = (
 FOR_THE_RUNTIME = {
     *(name for kind in (Source, Sink, TransactionalSink, EventTimeWindows, WindowAssigner) for name in dir(kind)),
     # What only those need who start a cluster without an environment.
-    *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy"),
+    *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy", "sql_state_ttl_ms"),
     # What only the runners of functions need.
     *("ensure_in_use", "release", "column_type", "touched_type", "is_same_as"),
     # What operators register states by that call functions of users.
@@ -195,7 +196,22 @@ def test_every_option_of_the_command_line_is_among_the_options(
 
     options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", capsys.readouterr().out, re.M))
     assert "--help" in options
-    assert [option for option in sorted(options) if not is_named(option)] == []
+    named = {option.flag for option in CONFIG_OPTIONS.values()}
+    assert [option for option in sorted(options - named) if not is_named(option)] == []
+
+
+def test_the_table_of_options_is_that_of_the_product() -> None:
+    told = [
+        tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row))
+        for row in re.findall(r"^\| (`\w+` \| .+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    ]
+
+    missing = [
+        option.name
+        for option in CONFIG_OPTIONS.values()
+        if not any(row[:4] == (f"`{option.name}`", option.shape, option.default, option.description) for row in told)
+    ]
+    assert missing == []
 
 
 def anchors(page: Path) -> set[str]:

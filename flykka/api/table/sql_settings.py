@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from flykka.api.configuration.configuration import OPTIONS
+from flykka.api.configuration.job_options import JOB_OPTIONS
 from flykka.api.table.refusals import RefusedError
 from flykka.errors import FlykkaError
-from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.tokens import Token, position_at, tokens
@@ -30,31 +30,7 @@ class SetOption:
     position: Position
 
 
-def _number(said: str) -> int:
-    try:
-        return int(said)
-    except ValueError:
-        raise ValueError(f"it is a whole number, not {said!r}") from None
-
-
-def _checkpoint_interval(settings: SqlVerbs, said: str) -> None:
-    interval_ms = positive_duration_ms(said, "checkpoint interval")
-    settings.checkpointing = replace(settings.checkpointing, interval_ms=interval_ms)
-
-
-_APPLY: dict[str, Callable[[SqlVerbs, str], object]] = {
-    "parallelism": lambda settings, said: settings.set_parallelism(_number(said)),
-    "max_parallelism": lambda settings, said: settings.set_max_parallelism(_number(said)),
-    "checkpoint_interval": _checkpoint_interval,
-    "checkpoint_dir": lambda settings, said: settings.set_checkpoint_dir(said),
-    "savepoint_dir": lambda settings, said: settings.set_default_savepoint_directory(said),
-    "archive_dir": lambda settings, said: settings.set_archive_dir(said),
-    "runtime_mode": lambda settings, said: settings.set_runtime_mode(said.upper()),
-    "sql_state_ttl": lambda settings, said: settings.set_sql_state_ttl(said),
-    "from_checkpoint": lambda settings, said: settings.from_checkpoint(said),
-    "from_savepoint": lambda settings, said: settings.from_savepoint(said),
-}
-SETTINGS = (JOB_NAME, *_APPLY)
+SETTINGS = (JOB_NAME, *(option.name for option in JOB_OPTIONS))
 _OF_FLINK = {
     "parallelism.default": "parallelism",
     "pipeline.name": JOB_NAME,
@@ -87,15 +63,15 @@ def set_option(text: str) -> SetOption | None:
 
 def apply_option(settings: SqlVerbs, option: SetOption) -> None:
     """Set it; the name of the job is not for these settings. Raises `RefusedError`."""
-    apply = _APPLY.get(option.key)
-    if apply is None:
+    known = OPTIONS.get(option.key) if option.key in SETTINGS else None
+    if known is None or known.apply is None:
         meant = _OF_FLINK.get(option.key) or next(iter(get_close_matches(option.key, SETTINGS, n=1)), None)
         hint = f" (did you mean {meant!r}?)" if meant else ""
         raise RefusedError(
             f"there is no setting {option.key!r}{hint}; there are {', '.join(SETTINGS)}", option.position
         )
     try:
-        apply(settings, option.value)
+        known.apply(settings, known.read(option.value))
     except (DurationError, FlykkaError, ValueError) as wrong:
         raise RefusedError(f"{option.key}: {wrong}", option.position) from None
 

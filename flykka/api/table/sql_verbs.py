@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from flykka.api.job_settings import JobSettings
 from flykka.api.streams.data_stream import DataStream
@@ -20,7 +20,6 @@ from flykka.api.table.statement_set import StatementSet
 from flykka.api.table.statements import QUERY, ParsedStatement, Statements
 from flykka.client.start_settings import AUTO
 from flykka.errors import ProgramError
-from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.connectors.collect import CollectSink
 from flykka.spark_bridge.sql.commands import (
     ChangeFunction,
@@ -112,18 +111,6 @@ class SqlVerbs(JobSettings):
                 )
             stream = upserts_of(stream, keys)
         self._statements.catalog.add_view(name, stream)
-
-    def set_sql_state_ttl(self, ttl: Duration) -> Self:
-        """Let joins of streams in queries that are written behind this keep rows no longer than `ttl`.
-
-        That is as Flink's `table.exec.state.ttl`: it is of processing time, and holds for joins whose condition does
-        not bound the event times, which keep rows for ever without it. `explain_sql` tells it.
-
-        Raises:
-            DurationError: it cannot be read.
-        """
-        self._statements.state_ttl_ms = duration_ms(ttl, "time-to-live")
-        return self
 
     def sql(self, query: str) -> DataStream:
         """The stream of the rows of a query, in the SQL of Spark, with all its functions and those of the session.

@@ -67,6 +67,10 @@ class Environment(Protocol):
     def program(self) -> Program:
         """The transformations defined since the last job."""
 
+    @property
+    def sql_state_ttl_ms(self) -> int | None:
+        """The time that joins of streams in queries planned now keep rows for; None: for ever."""
+
     def from_source(
         self,
         source: Source,
@@ -102,15 +106,11 @@ class ParsedStatement:
 
 
 class Statements:
-    """Plans statements of one environment, by the tables and views of its catalog.
-
-    Joins of streams in those that are planned from now on keep rows for `state_ttl_ms`; None: for ever.
-    """
+    """Plans statements of one environment, by the tables and views of its catalog."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self.catalog = Catalog()
-        self.state_ttl_ms: int | None = None
 
     def parsed(self, source: ScriptStatement) -> ParsedStatement:
         """Parse a statement. Raises `SqlError`."""
@@ -146,7 +146,7 @@ class Statements:
                 if columns:
                     _check_number(columns, analyzed, parsed.plan.position)
                     analyzed = parsed.renamed(analyzed, columns)
-                return Planner(streams, self.state_ttl_ms, statement.as_of).result(analyzed)
+                return Planner(streams, self._environment.sql_state_ttl_ms, statement.as_of).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
         """Let queries find the rows of a query. Raises `SqlError`."""
@@ -213,7 +213,7 @@ class Statements:
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
-                stream = Planner(streams, self.state_ttl_ms, statement.as_of).result(
+                stream = Planner(streams, self._environment.sql_state_ttl_ms, statement.as_of).result(
                     self._stored(statement.parsed, insert, table, analyzed)
                 )
                 _check_changelog(table, stream)

@@ -83,7 +83,7 @@ def _key(app: App, options: LaunchOptions) -> str:
     """All that decides about a plan and is known before the app has run; how state may be restored does not."""
     known = (
         (os.path.abspath(app.path), *app.arguments),
-        (options.master, options.parallelism),
+        sorted((name, repr(value)) for name, value in options.all_values().items()),
         os.getcwd(),
         (sys.executable, sys.version),
         _installed(),

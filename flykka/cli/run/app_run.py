@@ -9,6 +9,7 @@ from typing import Protocol
 from rich.console import Console as RichConsole
 
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.api.configuration.option import Values
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, Look
@@ -53,12 +54,12 @@ class AppRun(Launch):
         self.has_ended_in_order = False
         """True if there is nothing that a rerun would have to go on with."""
 
-    def override_settings(self, settings: JobSettings) -> None:
+    def override_settings(self, settings: JobSettings, overrides: Values) -> None:
         """Override settings. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no further job."""
         if self.interrupts.wish is not Wish.GO_ON:
             raise NoMoreJobsError
         self._app_names_start = self._app_names_start or start_mode(settings) is not StartMode.AUTO
-        super().override_settings(settings)
+        super().override_settings(settings, overrides)
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         """Tell that Spark is being started, and for how long."""
@@ -68,9 +69,7 @@ class AppRun(Launch):
         """Note an environment, to close it if the app does not."""
         self._environments.append(environment)
         self.interrupts.install_handlers()
-        if self.options.otel is not None:
-            environment.enable_open_telemetry(self.options.otel)
-        wanted, there = self.options.master, environment.spark.sparkContext.master
+        wanted, there = self.options.values.get("master"), environment.spark.sparkContext.master
         if wanted not in (None, there):
             self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
 

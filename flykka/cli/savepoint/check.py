@@ -11,8 +11,10 @@ from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
+from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.launch import LaunchOptions
-from flykka.cli.arguments import add_no_cache, at_least_one, describe
+from flykka.cli.arguments import add_no_cache, describe
+from flykka.cli.config_options import add_config, add_option, option_values
 from flykka.cli.dry_run.first_job import first_job
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.run.app import app_of
@@ -56,14 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.add_argument("app", metavar="APP.py", help="the script")
-    parser.add_argument(
-        "-n",
-        "--allow-non-restored-state",
-        action="store_true",
-        help="state of operators that the job does not have may be dropped",
-    )
-    parser.add_argument("--parallelism", metavar="N", type=at_least_one, help="as for `flykka run`")
-    parser.add_argument("--master", metavar="URL", help="as for `flykka run`")
+    for name in ("allow_non_restored_state", "parallelism", "master"):
+        add_option(parser, OPTIONS[name])
+    add_config(parser)
     add_no_cache(parser)
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
     parser.set_defaults(run=_check, arguments=[], parser=parser)
@@ -72,11 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _check(arguments: argparse.Namespace) -> int:
     """Hold the first job of the app against the savepoint, and say what came of it; the exit code."""
     app = app_of(arguments)
-    options = LaunchOptions(
-        master=arguments.master,
-        parallelism=arguments.parallelism,
-        allow_non_restored_state=arguments.allow_non_restored_state,
-    )
+    values = option_values(arguments)
+    may_drop = bool(values.pop("allow_non_restored_state", False))
+    options = LaunchOptions(values=values, config_file=arguments.config)
     try:
         # First: it is known at once, and an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
@@ -87,11 +82,11 @@ def _check(arguments: argparse.Namespace) -> int:
     if isinstance(made, int):
         return made
     _, job_graph = made
-    return _verdict(checkpoint, job_graph, options, as_json=arguments.json)
+    return _verdict(checkpoint, job_graph, may_drop=may_drop, as_json=arguments.json)
 
 
-def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, options: LaunchOptions, *, as_json: bool) -> int:
-    compared = compatibility(checkpoint, job_graph, allow_non_restored_state=options.allow_non_restored_state)
+def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, may_drop: bool, as_json: bool) -> int:
+    compared = compatibility(checkpoint, job_graph, allow_non_restored_state=may_drop)
     if as_json:
         told = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
         print(json.dumps({**told, **asdict(compared)}, indent=2))

@@ -33,7 +33,7 @@ an INSERT goes on beside. quit; or Ctrl-D leaves, and ends what runs."""
 def shell(options: LaunchOptions) -> int:
     """Read statements and run them until one says quit; the exit code."""
     output = RichConsole(force_jupyter=False)
-    options = replace(options, slots_per_task_manager=options.slots_per_task_manager or _SLOTS)
+    options = replace(options, values={"slots_per_task_manager": _SLOTS, **options.all_values()})
     with launched(Launch(options)), _history(), StreamExecutionEnvironment.get_execution_environment() as env:
         output.print("help; tells what can be typed, quit; leaves", style="dim")
         for statement in _typed():

@@ -17,8 +17,8 @@ from flykka.actors.machines.restart.failure_handler import (
 )
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy, RestartStrategy, restart_strategy
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
+from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
 from flykka.api.job_settings import JobSettings
-from flykka.api.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,

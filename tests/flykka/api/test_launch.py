@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console as RichConsole
 
+from flykka.api.configuration.rest_settings import rest_settings
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, current_launch, launched
 from flykka.cluster.local_cluster import ClusterSettings
@@ -21,7 +22,14 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.client.one_job import status
 from tests.runtime.players import player
 
-SAID = ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
+APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
+
+
+def cluster_settings(launch: Launch) -> ClusterSettings:
+    """The settings of one more environment, whose app says `APP`."""
+    options = launch.environment_options()
+    options.say(APP)
+    return options.cluster_settings()
 
 
 def app_settings() -> JobSettings:
@@ -31,38 +39,62 @@ def app_settings() -> JobSettings:
     return settings
 
 
+def override(launch: Launch, *jobs: JobSettings) -> None:
+    """Have the launch override the settings of jobs of one environment."""
+    options = launch.environment_options()
+    for job in jobs:
+        launch.override_settings(job, options.overrides)
+
+
 def test_without_a_word_everything_is_as_the_app_says() -> None:
     launch, settings = Launch(), app_settings()
     before = settings.defaults, settings.checkpointing
 
-    launch.override_settings(settings)
+    override(launch, settings)
 
     assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, "auto")
-    assert (launch.master("local[2]"), launch.cluster_settings(SAID)) == ("local[2]", SAID)
+    assert cluster_settings(launch) == ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
 
 
 def test_what_is_said_of_the_cluster_wins() -> None:
-    options = LaunchOptions(master="local[7]", task_managers=5, slots_per_task_manager=4, record="run.trace")
+    said = {"master": "local[7]", "task_managers": 5, "slots_per_task_manager": 4, "record": "run.trace"}
 
-    launch = Launch(options)
+    launch = Launch(LaunchOptions(values=said))
 
-    assert launch.master("local[2]") == "local[7]"
-    assert launch.cluster_settings(SAID) == ClusterSettings(
+    assert launch.environment_options().master() == "local[7]"
+    assert cluster_settings(Launch(LaunchOptions(values=said))) == ClusterSettings(
         task_managers=5, slots_per_task_manager=4, record="run.trace"
     )
 
 
 def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
-    launch = Launch(LaunchOptions(record="/traces/run.trace"))
+    launch = Launch(LaunchOptions(values={"record": "/traces/run.trace"}))
 
-    files = [launch.cluster_settings(SAID).record for _ in range(3)]
+    files = [cluster_settings(launch).record for _ in range(3)]
 
     assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
 
 
+def test_the_first_environment_answers_at_the_port_and_others_at_free_ones() -> None:
+    launch = Launch(LaunchOptions(values={"rest": "127.0.0.1:8081"}))
+
+    settings = [rest_settings(launch.environment_options().values) for _ in range(2)]
+
+    assert [each.port for each in settings if each is not None] == [8081, 0]
+
+
+def test_a_launcher_that_offers_it_gives_a_rest_interface_where_nothing_says_where() -> None:
+    launch = Launch(LaunchOptions(offers_rest=True))
+
+    options = launch.environment_options()
+    assert options.values["rest"] == "0"
+    options.say({"rest": 8082})
+    assert options.values["rest"] == "8082"
+
+
 def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
-    launch = Launch(LaunchOptions(record=str(tmp_path / "run.trace"), max_bytes=2_000))
-    recorder = launch.cluster_settings(SAID).record
+    launch = Launch(LaunchOptions(values={"record": str(tmp_path / "run.trace"), "max_bytes": 2_000}))
+    recorder = cluster_settings(launch).record
 
     assert isinstance(recorder, TraceRecorder)
     with SeededSystem(1, recorder=recorder) as system:
@@ -73,9 +105,9 @@ def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
 
 
 def test_of_a_ring_each_environment_has_its_own_too() -> None:
-    launch = Launch(LaunchOptions(record="/traces/run.trace", ring=500))
+    launch = Launch(LaunchOptions(values={"record": "/traces/run.trace", "ring": 500}))
 
-    recorders = [launch.cluster_settings(SAID).record for _ in range(2)]
+    recorders = [cluster_settings(launch).record for _ in range(2)]
 
     paths = [str(each.path) for each in recorders if isinstance(each, TraceRecorder)]
     assert paths == ["/traces/run.trace", "/traces/run-2.trace"]
@@ -85,11 +117,9 @@ def test_of_a_ring_each_environment_has_its_own_too() -> None:
 def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
     settings = app_settings()
     retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
-    options = LaunchOptions(
-        parallelism=8, checkpoint_directory="/of/the/run", checkpoint_interval_ms=250, retention=retention
-    )
+    said = {"parallelism": 8, "checkpoint_dir": "/of/the/run", "checkpoint_interval": 250, "retention": retention}
 
-    Launch(options).override_settings(settings)
+    override(Launch(LaunchOptions(values=said)), settings)
 
     checkpointing = settings.checkpointing
     assert settings.defaults.parallelism == 8
@@ -98,25 +128,23 @@ def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
 
 
 def test_only_the_first_job_continues() -> None:
-    launch, first, second = Launch(LaunchOptions(from_checkpoint="latest")), app_settings(), app_settings()
+    first, second = app_settings(), app_settings()
 
-    launch.override_settings(first)
-    launch.override_settings(second)
+    override(Launch(LaunchOptions(values={"from_checkpoint": "latest"})), first, second)
 
     assert (first.restore_from, second.restore_from) == ("latest", "auto")
 
 
 def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
-    options = LaunchOptions(
-        from_savepoint="/s",
-        allow_non_restored_state=True,
-        savepoint_directory="/savepoints",
-        archive_directory="/archives",
-    )
-    launch, first, second = Launch(options), app_settings(), app_settings()
+    said = {
+        "from_savepoint": "/s",
+        "allow_non_restored_state": True,
+        "savepoint_dir": "/savepoints",
+        "archive_dir": "/archives",
+    }
+    first, second = app_settings(), app_settings()
 
-    launch.override_settings(first)
-    launch.override_settings(second)
+    override(Launch(LaunchOptions(values=said)), first, second)
 
     assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
     assert (second.restore_from, second.allow_non_restored_state) == ("auto", False)

@@ -66,7 +66,7 @@ def test_the_summary_gives_the_command_that_continues(
 ) -> None:
     shown = StringIO()
     run = app_run(shown)
-    run.override_settings(said)
+    run.override_settings(said, {})
 
     with one_job() as job:
         run.job_submitted(job.client, keeps_checkpoints=keeps_checkpoints)

@@ -119,20 +119,14 @@ def test_one_that_the_app_does_not_name_does_not_count(app: App, monkeypatch: py
     ("arguments", "options"),
     [
         ([], OPTIONS),
-        (["--of", "the app"], LaunchOptions(parallelism=2)),
-        (["--of", "the app"], LaunchOptions(master="local[3]")),
+        (["--of", "the app"], LaunchOptions(values={"parallelism": 2})),
+        (["--of", "the app"], LaunchOptions(values={"master": "local[3]"})),
     ],
 )
 def test_other_arguments_and_options_make_another_plan(arguments: list[str], options: LaunchOptions, app: App) -> None:
     seen(app)
 
     assert PlanCache(App(app.path, arguments), options).find() is None
-
-
-def test_whether_state_may_be_let_go_of_makes_the_same_plan(app: App) -> None:
-    seen(app)
-
-    assert PlanCache(app, LaunchOptions(allow_non_restored_state=True)).find() is not None
 
 
 def test_an_app_that_changes_while_it_is_looked_at_is_not_kept(app: App) -> None:

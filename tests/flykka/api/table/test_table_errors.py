@@ -82,7 +82,7 @@ BAD = {
     "DESCRIBE nope": (1, 10, "there is no table or view nope"),
     "EXPLAIN EXTENDED SELECT * FROM bid": (1, 1, "EXPLAIN of streams has no modes"),
     "EXPLAIN DROP TABLE out": (1, 1, "EXPLAIN takes a query or an INSERT INTO"),
-    "SET 'parallelism' = 'x'": (1, 5, "parallelism: it is a whole number, not 'x'"),
+    "SET 'parallelism' = 'x'": (1, 5, "parallelism: 'x' is not a whole number from 1"),
     "SET\n'execution.checkpointing.interval' = '1s'": (2, 1, "(did you mean 'checkpoint_interval'?)"),
     "SET x": (1, 1, "a setting is SET 'key' = 'value'"),
     "EXECUTE STATEMENT SET BEGIN END": (1, 1, "the statement set is empty"),

@@ -108,7 +108,7 @@ def test_settings_are_those_of_the_environment(queries: Queries, tmp_path: Path)
     assert (queries.checkpointing.interval_ms, queries.checkpointing.directory) == (10_000, str(tmp_path))
     assert queries.defaults.runtime_mode == "BATCH"
     queries.execute_sql("SET 'sql_state_ttl' = '1h'")
-    assert queries._statements.state_ttl_ms == 3_600_000
+    assert queries.sql_state_ttl_ms == 3_600_000
 
 
 def test_an_insert_is_explained_with_its_table(queries: Queries) -> None:

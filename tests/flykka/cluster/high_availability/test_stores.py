@@ -18,7 +18,6 @@ from flykka.cluster.high_availability.stores import (
     services_of,
     store_settings,
 )
-from flykka.cluster.local_cluster import ClusterSettings
 from flykka.errors import ProgramError
 
 ZOOKEEPER = ZooKeeperSettings(hosts="zk1:2181,zk2:2181", storage_dir="s3://bucket/store", path="/flykka/prices")
@@ -66,13 +65,17 @@ def test_the_environments_of_an_application_have_stores_of_their_own() -> None:
 
 
 def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> None:
-    launch = Launch(LaunchOptions(high_availability="/data/store"))
-    said = ClusterSettings(high_availability=ZOOKEEPER)
+    launch = Launch(LaunchOptions(values={"high_availability": FOLDER}))
 
-    stores: list[StoreSettings | None] = [launch.cluster_settings(said).high_availability for _ in range(2)]
+    assert [store(launch) for _ in range(2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
+    assert store(Launch()) is ZOOKEEPER
 
-    assert stores == [FOLDER, FolderSettings(directory="/data/store-2")]
-    assert Launch().cluster_settings(said).high_availability is ZOOKEEPER
+
+def store(launch: Launch) -> StoreSettings | None:
+    """The store of one more environment, whose app names ZooKeeper."""
+    options = launch.environment_options()
+    options.say({"high_availability": ZOOKEEPER})
+    return options.cluster_settings().high_availability
 
 
 def test_without_a_word_all_is_kept_in_memory() -> None:

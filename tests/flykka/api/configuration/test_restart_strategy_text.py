@@ -1,26 +1,18 @@
-"""What `flykka run` understands of restarts."""
+"""Restart strategies that are written as a text."""
 
 from __future__ import annotations
 
-import argparse
-
 import pytest
 
-from flykka.cli.run.recovery_options import add_recovery_options
+from flykka.api.configuration.restart_strategy_text import restart_strategy
+from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
-    FailoverStrategyKind,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )
-
-
-def parsed(*arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    add_recovery_options(parser.add_argument_group("the jobs"), "(default: what the app says")
-    return parser.parse_args(arguments)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +39,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
     ],
 )
 def test_a_restart_strategy_is_said_with_its_settings(text: str, meant: RestartStrategyConfiguration) -> None:
-    assert parsed("--restart-strategy", text).restart_strategy == meant
+    assert restart_strategy(text) == meant
 
 
 @pytest.mark.parametrize(
@@ -63,13 +55,7 @@ def test_a_restart_strategy_is_said_with_its_settings(text: str, meant: RestartS
     ],
 )
 def test_a_restart_strategy_that_makes_no_sense_is_refused_with_what_would(text: str, said: str) -> None:
-    with pytest.raises(argparse.ArgumentError) as refused:
-        parsed("--restart-strategy", text)
+    with pytest.raises((ValueError, ProgramError)) as refused:
+        restart_strategy(text)
 
     assert said in str(refused.value)
-
-
-def test_the_failover_strategy_is_one_of_two() -> None:
-    assert parsed("--failover-strategy", "full").failover_strategy is FailoverStrategyKind.FULL
-    with pytest.raises(argparse.ArgumentError, match="individual"):
-        parsed("--failover-strategy", "individual")

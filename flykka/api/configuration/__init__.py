@@ -1,0 +1,1 @@
+"""The options of flykka: by one name in a file, in environment variables, on the command line and in Python."""

@@ -1,0 +1,73 @@
+"""The options of one environment: what its file, its program and its launch say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.api.configuration.cluster_options import CLUSTER_OPTIONS
+from flykka.api.configuration.configuration import OPTIONS, apply_to_jobs, incomplete, merged, read_values
+from flykka.api.configuration.option import Values
+from flykka.cluster.local_cluster import ClusterSettings
+from flykka.errors import ConfigurationError
+from flykka.runtime.trace.record.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from flykka.api.job_settings import JobSettings
+
+DEFAULT_MASTER = "local[*]"
+_IN_THE_PROGRAM = "the environment"
+_OF_NETWORK = tuple(field.name for field in fields(NetworkSettings))
+
+
+class EnvironmentOptions:
+    """Values by precedence: `defaults` of a file, what the program has said, and `overrides` of the launch."""
+
+    def __init__(self, defaults: Values | None = None, overrides: Values | None = None) -> None:
+        self._defaults, self.overrides = defaults or {}, overrides or {}
+        self._said: Values = {}
+
+    def say(self, said: Mapping[str, object], where: str = _IN_THE_PROGRAM) -> None:
+        """Take what the program says now; it has the last word over what it said before.
+
+        Raises:
+            ConfigurationError: there is no such option, or its value is wrong.
+        """
+        self._said = merged(self._said, read_values(said, where))
+
+    @property
+    def values(self) -> Values:
+        """The values that hold.
+
+        Raises:
+            ConfigurationError: one of them is nothing without another, which is not there.
+        """
+        values = merged(self._defaults, self._said, self.overrides)
+        if (wrong := incomplete(values)) is not None:
+            raise ConfigurationError(wrong)
+        return values
+
+    def apply_defaults(self, settings: JobSettings) -> None:
+        """Set what is said for jobs before the program sets anything else. Raises `ProgramError`."""
+        values = merged(self._defaults, self._said)
+        # A default of the cluster holds for jobs that say nothing, and what is set for jobs would say something.
+        apply_to_jobs(settings, {name: value for name, value in values.items() if OPTIONS[name].field is None})
+
+    def master(self) -> str:
+        """The master of a new Spark session."""
+        master: str = self.values.get("master", DEFAULT_MASTER)
+        return master
+
+    def cluster_settings(self) -> ClusterSettings:
+        """The settings of the cluster. Raises as `values` does."""
+        values = self.values
+        said: dict[str, Any] = {
+            option.field: values[option.name] for option in CLUSTER_OPTIONS if option.field and option.name in values
+        }
+        network = NetworkSettings(**{name: said.pop(name) for name in _OF_NETWORK if name in said})
+        bounds = {name: values[name] for name in ("ring", "max_bytes") if name in values}
+        if bounds and isinstance(said["record"], str):
+            said["record"] = TraceRecorder(said["record"], **bounds)
+        return ClusterSettings(**said, network=network)

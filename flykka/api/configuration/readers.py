@@ -1,0 +1,112 @@
+"""Readers of values: from a text, as a command line has it, or from what a file or a program has instead.
+
+Each raises `ValueError` with the reason where the value is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any
+
+from flykka.errors import ProgramError
+from flykka.runtime.durations import duration_ms, positive_duration_ms
+from flykka.runtime.errors import DurationError
+
+_FLAGS = {"true": True, "false": False}
+
+
+def whole_number(least: int) -> Callable[[Any], int]:
+    """A reader of whole numbers from `least`."""
+
+    def read(said: Any) -> int:
+        number = int(said) if isinstance(said, str) and said.isdecimal() else said
+        if type(number) is not int or number < least:
+            raise ValueError(f"{said!r} is not a whole number from {least}")
+        return number
+
+    return read
+
+
+def positive_duration(said: Any) -> int:
+    """The milliseconds of a length of time above zero."""
+    try:
+        return positive_duration_ms(said, "the length of time")
+    except DurationError as wrong:
+        raise ValueError(str(wrong)) from None
+
+
+def duration(said: Any) -> int:
+    """The milliseconds of a length of time, which may be 0."""
+    try:
+        return 0 if said == "0" else duration_ms(said, "the length of time")
+    except DurationError as wrong:
+        raise ValueError(str(wrong)) from None
+
+
+def words(kind: type[StrEnum]) -> str:
+    """The values of an enum as they are written: `region|full`."""
+    return "|".join(_written(each.value) for each in kind)
+
+
+def choice(kind: type[StrEnum]) -> Callable[[Any], Any]:
+    """A reader of the values of an enum, in capitals or not, with hyphens or underscores."""
+    by_word = {_written(each.value): each for each in kind}
+    return lambda said: by_word[_known(said, by_word)]
+
+
+def word(*known: str) -> Callable[[Any], str]:
+    """A reader of words, which gives them in capitals, as the enum has them that is named so."""
+    return lambda said: _known(said, known).upper()
+
+
+def text(said: Any) -> str:
+    """A text that is not empty."""
+    if not isinstance(said, str) or not said.strip():
+        raise ValueError(f"{said!r} is not a text" if not isinstance(said, str) else "it is empty")
+    return said
+
+
+def path(said: Any) -> str:
+    """A path or an address, as text or as a path of Python's."""
+    return text(os.fspath(said) if isinstance(said, os.PathLike) else said)
+
+
+def paths(said: Any) -> tuple[str, ...]:
+    """Paths in a list; of a text, those between its commas."""
+    each = said.split(",") if isinstance(said, str) else said
+    if not isinstance(each, list | tuple) or not each:
+        raise ValueError(f"{said!r} is not a list of paths")
+    return tuple(path(one) for one in each)
+
+
+def flag(said: Any) -> bool:
+    """`true` or `false`."""
+    found = _FLAGS.get(said.strip().lower()) if isinstance(said, str) else said
+    if type(found) is not bool:
+        raise ValueError(f"{said!r} is neither true nor false")
+    return found
+
+
+def stated(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`read`, with its `ProgramError` as a `ValueError`."""
+
+    def reading(said: Any) -> Any:
+        try:
+            return read(said)
+        except ProgramError as wrong:
+            raise ValueError(str(wrong)) from None
+
+    return reading
+
+
+def _known(said: Any, known: Iterable[str]) -> str:
+    written = _written(said) if isinstance(said, str) else ""
+    if written not in known:
+        raise ValueError(f"{said!r} is none of {', '.join(known)}")
+    return written
+
+
+def _written(value: str) -> str:
+    return value.strip().lower().replace("_", "-")

@@ -1,0 +1,25 @@
+"""The settings of the REST interface that options say."""
+
+from __future__ import annotations
+
+from flykka.api.configuration.option import Values
+from flykka.errors import ConfigurationError
+from flykka.rest.settings import RestSettings
+from flykka.spark_bridge.connectors.extras import require
+
+
+def rest_settings(values: Values, what: str = "the REST interface") -> RestSettings | None:
+    """The settings; None where no address is said. `what` is what needs the extra, in the error.
+
+    Raises:
+        MissingExtraError: the extra `web` is not installed.
+        ConfigurationError: the address cannot be read, or needs a token, or there is half of a certificate.
+    """
+    if "rest" not in values:
+        return None
+    require("uvicorn", extra="web", what=what)
+    more = {name: values.get(f"rest_{name}") for name in ("token_file", "certificate", "key")}
+    try:
+        return RestSettings.at(values["rest"], **more)
+    except ValueError as refused:
+        raise ConfigurationError(str(refused)) from None

@@ -1,0 +1,142 @@
+"""What is wrong with options is told with the place where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.api.configuration.configuration import environment_values, merged, read_values
+from flykka.api.configuration.file import configuration_file, file_values
+from flykka.api.launch import Launch, LaunchOptions
+from flykka.errors import ConfigurationError
+
+PYPROJECT = """
+[project]
+name = "prices"
+
+[tool.flykka]
+parallelism = 4
+checkpoint_interval = "10s"
+unaligned_checkpoints = true
+overwrite = ["out", "/late"]
+"""
+
+
+def test_a_file_may_be_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "flykka.yaml"
+    file.write_text("parallelism: 4\ncheckpoint_dir: checkpoints\nhigh_availability: /store\n")
+
+    values = file_values(file)
+
+    assert (values["parallelism"], values["checkpoint_dir"]) == (4, str(tmp_path / "checkpoints"))
+
+
+def test_or_a_table_of_pyproject(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+
+    file = configuration_file({}, tmp_path)
+
+    assert file is not None
+    assert file_values(file) == {
+        "parallelism": 4,
+        "checkpoint_interval": 10_000,
+        "unaligned_checkpoints": True,
+        "overwrite": (str(tmp_path / "out"), "/late"),
+    }
+
+
+def test_without_such_a_table_there_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'prices'\n")
+
+    assert configuration_file({}, tmp_path) is None
+
+
+def test_a_variable_names_another_file_or_none(tmp_path: Path) -> None:
+    (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
+    (tmp_path / "big.yaml").write_text("parallelism: 64\n")
+
+    assert configuration_file({"FLYKKA_CONFIG": "big.yaml"}, tmp_path) == tmp_path / "big.yaml"
+    assert configuration_file({"FLYKKA_CONFIG": ""}, tmp_path) is None
+    with pytest.raises(ConfigurationError, match=r"^FLYKKA_CONFIG: there is no file small\.yaml$"):
+        configuration_file({"FLYKKA_CONFIG": "small.yaml"}, tmp_path)
+
+
+def test_two_files_are_one_too_many(tmp_path: Path) -> None:
+    (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+
+    with pytest.raises(ConfigurationError, match=r"flykka\.yaml and in \[tool\.flykka\] of .*: keep one of them"):
+        configuration_file({}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("paralelism: 4", r"flykka\.yaml: paralelism: there is no such option \(did you mean parallelism\?\)$"),
+        ("parallelism: many", r"flykka\.yaml: parallelism: 'many' is not a whole number from 1$"),
+        ("parallelism: true", "parallelism: True is not a whole number from 1$"),
+        ("parallelism:", "parallelism: None is not a whole number from 1$"),
+        ("checkpoint_interval: soon", "checkpoint_interval: the length of time 'soon' is not of the form"),
+        ("retention: keep", "retention: 'keep' is none of no-externalized-checkpoints, delete-on-cancellation, retain"),
+        ("operator_chaining: 1", "operator_chaining: 1 is neither true nor false$"),
+        ("overwrite: {a: b}", "overwrite: {'a': 'b'} is not a list of paths$"),
+        ("checkpoint_dir: ''", "checkpoint_dir: it is empty$"),
+        ("otel: localhost", "otel: 'localhost' is no URL of a receiver"),
+        ("restart_strategy: often", "restart_strategy: there is no restart strategy 'often'"),
+        ("high_availability: 'zookeeper:zk'", "high_availability: 'zookeeper:zk' does not say where ZooKeeper is"),
+        (
+            "from_checkpoint: latest\nfresh: true",
+            "a job starts from one place: give from_checkpoint or fresh, not both",
+        ),
+        ("ring: 5\nmax_bytes: 7", "ring bounds a recording already"),
+        ("parallelism: [", "cannot be read: while parsing"),
+        ("- parallelism", "it has no options, each on a line of its own such as parallelism: 4$"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_name(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "flykka.yaml"
+    file.write_text(text)
+
+    with pytest.raises(ConfigurationError, match=told) as refused:
+        file_values(file)
+
+    assert str(refused.value).startswith(str(file))
+
+
+def test_what_is_wrong_in_a_variable_is_told_with_its_name() -> None:
+    with pytest.raises(ConfigurationError, match=r"^FLYKKA_PARALLELISM: 'many' is not a whole number from 1$"):
+        environment_values({"FLYKKA_PARALLELISM": "many", "HOME": "/root"})
+    with pytest.raises(ConfigurationError, match=r"FLYKKA_PARALELISM: there is no .* FLYKKA_PARALLELISM\?\)$"):
+        environment_values({"FLYKKA_PARALELISM": "4"})
+    assert environment_values({"FLYKKA_CACHE_DIR": "/tmp", "FLYKKA_PARALLELISM": "4"}) == {"parallelism": 4}
+
+
+def test_an_option_may_need_another_from_wherever(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = Launch(LaunchOptions(values={"ring": 5})).environment_options()
+
+    with pytest.raises(ConfigurationError, match="ring says how much of a recording is kept: name its file, record"):
+        options.cluster_settings()
+    options.say({"record": "run.trace"})
+    assert options.cluster_settings().record is not None
+
+
+def test_the_places_of_a_start_are_one_option() -> None:
+    told = read_values({"from_savepoint": "/s", "allow_non_restored_state": True}, "here")
+
+    assert merged(told, {"parallelism": 2}) == {**told, "parallelism": 2}
+    assert merged(told, {"from_checkpoint": "latest"}) == {"from_checkpoint": "latest"}
+
+
+def test_the_file_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
+    monkeypatch.chdir(tmp_path)
+    launch = Launch()
+
+    launch.environment_options()
+    launch.environment_options()
+
+    assert capsys.readouterr().err == f"flykka: options of {tmp_path / 'flykka.yaml'}\n"

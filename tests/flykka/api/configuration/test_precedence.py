@@ -1,0 +1,283 @@
+"""Each option under its one name: the command line wins over a variable, this over the program, that over the file."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.api.configuration.configuration import OPTIONS
+from flykka.api.configuration.environment_options import EnvironmentOptions
+from flykka.api.environment import StreamExecutionEnvironment
+from flykka.api.job_settings import JobSettings
+from flykka.api.launch import Launch, LaunchOptions
+from flykka.cli.config_options import option_values
+from flykka.cli.run.command import add_run_options
+from flykka.client.start_settings import AUTO
+
+Level = str
+COMMAND_LINE, VARIABLE, PROGRAM, FILE = LEVELS = ("command line", "variable", "program", "file")
+
+SAMPLES: dict[str, tuple[str, str, str, str]] = {
+    "master": ("local[1]", "local[2]", "local[3]", "local[4]"),
+    "task_managers": ("2", "3", "4", "5"),
+    "slots_per_task_manager": ("2", "3", "4", "5"),
+    "max_task_managers": ("2", "3", "4", "5"),
+    "slot_request_timeout": ("1s", "2s", "3s", "4s"),
+    "heartbeat_interval": ("2s", "3s", "4s", "5s"),
+    "heartbeat_timeout": ("1s", "2s", "3s", "4s"),
+    "job_store_capacity": ("0", "1", "2", "3"),
+    "network_buffers": ("1", "2", "3", "4"),
+    "network_memory_bytes": ("1", "2", "3", "4"),
+    "buffers_per_channel": ("1", "3", "4", "5"),
+    "floating_buffers_per_gate": ("0", "1", "3", "4"),
+    "high_availability": ("/a", "/b", "/c", "zookeeper://zk:2181/d?storage_dir=/d"),
+    "restart_strategy": ("none", "fixed-delay,attempts=1", "none", "fixed-delay,attempts=2"),
+    "failover_strategy": ("full", "region", "full", "region"),
+    "record": ("/a.trace", "/b.trace", "/c.trace", "/d.trace"),
+    "ring": ("1", "2", "3", "4"),
+    "max_bytes": ("1", "2", "3", "4"),
+    "flight_recorder_turns": ("0", "1", "2", "3"),
+    "rest": ("1", "2", "3", "4"),
+    "rest_token_file": ("/a", "/b", "/c", "/d"),
+    "rest_certificate": ("/a", "/b", "/c", "/d"),
+    "rest_key": ("/a", "/b", "/c", "/d"),
+    "otel": ("http://a:1", "http://b:1", "http://c:1", "http://d:1"),
+    "otel_interval": ("1s", "2s", "3s", "4s"),
+    "metric_log_interval": ("1s", "2s", "3s", "4s"),
+    "parallelism": ("2", "3", "4", "5"),
+    "max_parallelism": ("128", "256", "512", "1024"),
+    "runtime_mode": ("batch", "automatic", "BATCH", "automatic"),
+    "schedule_mode": ("pipelined-region", "lazy-from-sources", "PIPELINED_REGION", "lazy_from_sources"),
+    "input_dependency_constraint": ("all", "any", "all", "any"),
+    "operator_chaining": ("false", "true", "false", "true"),
+    "batch_coalescing": ("false", "true", "false", "true"),
+    "auto_generated_uids": ("false", "true", "false", "true"),
+    "stage_timeout": ("1s", "2s", "3s", "4s"),
+    "task_cancellation_interval": ("1s", "2s", "3s", "4s"),
+    "task_cancellation_timeout": ("1s", "2s", "3s", "4s"),
+    "latency_tracking_interval": ("1s", "2s", "3s", "4s"),
+    "sql_state_ttl": ("1s", "2s", "3s", "4s"),
+    "checkpoint_dir": ("/a", "s3://b", "/c", "s3://d"),
+    "checkpoint_interval": ("1s", "2s", "3s", "4s"),
+    "checkpoint_timeout": ("1s", "2s", "3s", "4s"),
+    "checkpoint_min_pause": ("1s", "2s", "3s", "4s"),
+    "max_concurrent_checkpoints": ("2", "3", "4", "5"),
+    "tolerable_checkpoint_failures": ("1", "2", "3", "4"),
+    "retained_checkpoints": ("2", "3", "4", "5"),
+    "checkpointing_mode": ("at-least-once", "exactly-once", "AT_LEAST_ONCE", "EXACTLY_ONCE"),
+    "unaligned_checkpoints": ("true", "false", "true", "false"),
+    "aligned_checkpoint_timeout": ("1s", "2s", "3s", "4s"),
+    "retention": (
+        "retain-on-cancellation",
+        "no-externalized-checkpoints",
+        "RETAIN_ON_CANCELLATION",
+        "no_externalized_checkpoints",
+    ),
+    "savepoint_dir": ("/a", "/b", "/c", "/d"),
+    "archive_dir": ("/a", "/b", "/c", "/d"),
+    "from_checkpoint": ("latest", "/b", "latest", "/d"),
+    "from_savepoint": ("/a", "/b", "/c", "/d"),
+    "allow_non_restored_state": ("true", "false", "true", "false"),
+    "fresh": ("true", "true", "true", "true"),
+    "overwrite": ("/a", "/b,/bb", "/c", "/d"),
+}
+"""Of each option a value for each level; those of levels that stand beside each other differ."""
+
+NEEDED = {
+    "ring": {"record": "/r"},
+    "max_bytes": {"record": "/r"},
+    "network_memory_bytes": {"network_buffers": "9"},
+    "rest_token_file": {"rest": "1"},
+    "rest_certificate": {"rest": "1"},
+    "rest_key": {"rest": "1"},
+    "allow_non_restored_state": {"from_savepoint": "/s"},
+}
+"""Options that are nothing without another one: a file has that."""
+
+OF_JOBS: dict[str, Callable[[JobSettings], object]] = {
+    "restart_strategy": lambda settings: settings.restart_strategy,
+    "failover_strategy": lambda settings: settings.failover_strategy,
+    "parallelism": lambda settings: settings.defaults.parallelism,
+    "max_parallelism": lambda settings: settings.defaults.max_parallelism,
+    "runtime_mode": lambda settings: settings.defaults.runtime_mode,
+    "schedule_mode": lambda settings: settings.defaults.schedule_mode,
+    "input_dependency_constraint": lambda settings: settings.input_dependency_constraint,
+    "operator_chaining": lambda settings: settings.defaults.chaining_enabled,
+    "batch_coalescing": lambda settings: settings.defaults.coalesces_batches,
+    "auto_generated_uids": lambda settings: settings.defaults.auto_generated_uids,
+    "stage_timeout": lambda settings: settings.stage_timeout_ms,
+    "task_cancellation_interval": lambda settings: settings.task_cancellation.interval_ms,
+    "task_cancellation_timeout": lambda settings: settings.task_cancellation.timeout_ms,
+    "latency_tracking_interval": lambda settings: settings.latency_tracking_interval_ms,
+    "sql_state_ttl": lambda settings: settings.sql_state_ttl_ms,
+    "checkpoint_dir": lambda settings: settings.checkpointing.directory,
+    "checkpoint_interval": lambda settings: settings.checkpointing.interval_ms,
+    "checkpoint_timeout": lambda settings: settings.checkpointing.timeout_ms,
+    "checkpoint_min_pause": lambda settings: settings.checkpointing.min_pause_ms,
+    "max_concurrent_checkpoints": lambda settings: settings.checkpointing.max_concurrent,
+    "tolerable_checkpoint_failures": lambda settings: settings.checkpointing.tolerable_failures,
+    "retained_checkpoints": lambda settings: settings.checkpointing.retained,
+    "checkpointing_mode": lambda settings: settings.checkpointing.mode,
+    "unaligned_checkpoints": lambda settings: settings.checkpointing.unaligned,
+    "aligned_checkpoint_timeout": lambda settings: settings.checkpointing.aligned_timeout_ms,
+    "retention": lambda settings: settings.checkpointing.retention,
+    "savepoint_dir": lambda settings: settings.checkpointing.savepoint_directory,
+    "archive_dir": lambda settings: settings.checkpointing.archive_directory,
+    "from_checkpoint": lambda settings: settings.restore_from,
+    "from_savepoint": lambda settings: settings.restore_from,
+    "allow_non_restored_state": lambda settings: settings.allow_non_restored_state,
+    "fresh": lambda settings: settings.restore_from,
+    "overwrite": lambda settings: settings.overwritten,
+}
+NETWORK = frozenset(field.name for field in fields(NetworkSettings))
+
+SETTERS = {
+    "set_parallelism": ("parallelism",),
+    "set_max_parallelism": ("max_parallelism",),
+    "set_runtime_mode": ("runtime_mode",),
+    "set_schedule_mode": ("schedule_mode",),
+    "set_default_input_dependency_constraint": ("input_dependency_constraint",),
+    "disable_operator_chaining": ("operator_chaining",),
+    "disable_batch_coalescing": ("batch_coalescing",),
+    "disable_auto_generated_uids": ("auto_generated_uids",),
+    "set_stage_timeout": ("stage_timeout",),
+    "set_task_cancellation": ("task_cancellation_interval", "task_cancellation_timeout"),
+    "set_latency_tracking_interval": ("latency_tracking_interval",),
+    "set_sql_state_ttl": ("sql_state_ttl",),
+    "set_restart_strategy": ("restart_strategy",),
+    "set_failover_strategy": ("failover_strategy",),
+    "enable_checkpointing": (
+        "checkpoint_interval",
+        "checkpoint_timeout",
+        "checkpoint_min_pause",
+        "max_concurrent_checkpoints",
+        "tolerable_checkpoint_failures",
+        "retained_checkpoints",
+    ),
+    "set_checkpoint_dir": ("checkpoint_dir",),
+    "set_checkpointing_mode": ("checkpointing_mode",),
+    "enable_unaligned_checkpoints": ("unaligned_checkpoints",),
+    "set_aligned_checkpoint_timeout": ("aligned_checkpoint_timeout",),
+    "set_externalized_checkpoint_retention": ("retention",),
+    "set_default_savepoint_directory": ("savepoint_dir",),
+    "set_archive_dir": ("archive_dir",),
+    "enable_rest": ("rest", "rest_token_file", "rest_certificate", "rest_key"),
+    "enable_open_telemetry": ("otel", "otel_interval"),
+    "enable_metric_log": ("metric_log_interval",),
+    "from_checkpoint": ("from_checkpoint", "fresh"),
+    "from_savepoint": ("from_savepoint", "allow_non_restored_state"),
+    "overwrite": ("overwrite",),
+}
+"""Methods of an environment, and the options that they set, a parameter for each."""
+
+
+def parsed(arguments: list[str]) -> dict[str, Any]:
+    parser = argparse.ArgumentParser()
+    add_run_options(parser)
+    return option_values(parser.parse_args(arguments))
+
+
+def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> object:
+    """The value of an option where these levels say it."""
+    said = dict(zip(LEVELS, SAMPLES[name], strict=True))
+    in_file = dict(NEEDED.get(name, {})) | ({name: said[FILE]} if FILE in levels else {})
+    (folder / "flykka.yaml").write_text(json.dumps(in_file))
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv(OPTIONS[name].variable, raising=False)
+    if VARIABLE in levels:
+        monkeypatch.setenv(OPTIONS[name].variable, said[VARIABLE])
+    arguments: list[str] = []
+    if COMMAND_LINE in levels:
+        value = said[COMMAND_LINE]
+        is_switch = value == "true" or value == "false"
+        off = OPTIONS[name].flag.replace("--", "--no-", 1)
+        arguments = [OPTIONS[name].flag if value == "true" else off] if is_switch else [OPTIONS[name].flag, value]
+    launch = Launch(LaunchOptions(values=parsed(arguments)))
+    options = launch.environment_options()
+    options.say({name: said[PROGRAM]} if PROGRAM in levels else {}, "configuration")
+    return observed(name, launch, options)
+
+
+def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
+    if (look := OF_JOBS.get(name)) is not None:
+        settings = JobSettings()
+        options.apply_defaults(settings)
+        launch.override_settings(settings, options.overrides)
+        of_jobs = look(settings)
+        field = OPTIONS[name].field
+        # A default of the cluster, where the job says nothing.
+        of_cluster = getattr(options.cluster_settings(), field) if field else None
+        return (of_jobs, of_cluster)
+    if (field := OPTIONS[name].field) is None:
+        return options.values.get(name)
+    cluster = options.cluster_settings()
+    return getattr(cluster.network if field in NETWORK else cluster, field)
+
+
+def test_every_option_has_samples() -> None:
+    assert set(SAMPLES) == set(OPTIONS)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_nearer_to_the_run_the_stronger(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Alone, each level has its value; with those below it, the same; and without any, there is a default.
+    alone = [effective(name, (level,), monkeypatch, tmp_path) for level in LEVELS]
+    together = [effective(name, LEVELS[place:], monkeypatch, tmp_path) for place in range(len(LEVELS))]
+
+    assert together == alone
+    assert name == "fresh" or all(nearer != further for nearer, further in pairwise(alone))
+    default = effective(name, (), monkeypatch, tmp_path)
+    assert any(value != default for value in alone)
+
+
+def test_every_argument_of_an_environment_is_an_option() -> None:
+    arguments = inspect.signature(StreamExecutionEnvironment.get_execution_environment).parameters
+
+    assert set(arguments) - {"configuration"} <= set(OPTIONS)
+
+
+def test_every_setter_of_an_environment_sets_options() -> None:
+    begins = ("set_", "enable_", "disable_", "from_checkpoint", "from_savepoint", "overwrite")
+    setters = {name for name in dir(StreamExecutionEnvironment) if name.startswith(begins)}
+
+    assert setters == set(SETTERS)
+    assert {option for options in SETTERS.values() for option in options} <= set(OPTIONS)
+    for name, options in SETTERS.items():
+        parameters = list(inspect.signature(getattr(StreamExecutionEnvironment, name)).parameters)[1:]
+        assert len(options) == max(len(parameters), 1) or name == "from_checkpoint", name
+
+
+def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "flykka.yaml").write_text("checkpoint_timeout: 7s\nretained_checkpoints: 3\nparallelism: 2\n")
+    monkeypatch.chdir(tmp_path)
+    settings = JobSettings()
+    Launch().environment_options().apply_defaults(settings)
+
+    settings.enable_checkpointing("1s", retained=5)
+
+    assert settings.checkpointing.timeout_ms == 7_000
+    assert (settings.checkpointing.retained, settings.defaults.parallelism) == (5, 2)
+
+
+def test_a_start_said_nearer_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "flykka.yaml").write_text("from_savepoint: /s\nallow_non_restored_state: true\n")
+    monkeypatch.chdir(tmp_path)
+    launch = Launch(LaunchOptions(values={"fresh": True}))
+    options = launch.environment_options()
+    settings = JobSettings()
+    options.apply_defaults(settings)
+    assert (settings.restore_from, settings.allow_non_restored_state) == ("/s", True)
+
+    launch.override_settings(settings, options.overrides)
+
+    assert (settings.restore_from, settings.allow_non_restored_state) == (None, False)
+    assert settings.from_checkpoint(AUTO).restore_from == AUTO
