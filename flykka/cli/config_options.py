@@ -10,7 +10,7 @@ from flykka.api.configuration.option import ConfigOption
 from flykka.api.configuration.readers import flag, paths
 
 _SHORT = {"from_savepoint": ("-s",), "allow_non_restored_state": ("-n",)}
-"""Those of Flink's command line."""
+"""Short names, as Flink's command line has them."""
 
 
 def add_option(
