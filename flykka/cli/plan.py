@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console as RichConsole
 
 from flykka.api.configuration.configuration import OPTIONS
-from flykka.api.launch import LaunchOptions
 from flykka.cli.arguments import add_no_cache, describe
-from flykka.cli.config_options import add_config, add_option, option_values
+from flykka.cli.config_options import add_config, add_option
 from flykka.cli.dry_run.first_job import first_job
 from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.launch_options import launch_options
 from flykka.cli.run.app import app_of
 from flykka.console.output import lasting_output
 from flykka.messages.graph.job_graph import JobGraph
@@ -83,8 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    launch = LaunchOptions(values=option_values(options), config_file=options.config)
-    made = first_job(app_of(options), launch, verbose=options.verbose, cached=not options.no_cache)
+    made = first_job(app_of(options), launch_options(options), verbose=options.verbose, cached=not options.no_cache)
     if isinstance(made, int):
         return made
     graphs = tuple(graph for graph in GRAPHS if graph in (options.graph or GRAPHS))

@@ -5,18 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
-from importlib.util import find_spec
 
-from flykka.api.configuration.configuration import OPTIONS, conflict, incomplete
+from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.configuration.option import OptionGroup
-from flykka.api.configuration.rest_settings import rest_settings
-from flykka.api.launch import LaunchOptions
 from flykka.cli.arguments import describe
-from flykka.cli.config_options import add_config, add_option, option_values
+from flykka.cli.config_options import add_config, add_option
 from flykka.cli.exit_codes import EXIT_CODES
+from flykka.cli.launch_options import launch_options
 from flykka.cli.run.app import app_of
-from flykka.errors import ConfigurationError
-from flykka.spark_bridge.errors import MissingExtraError
 
 _USAGE = "flykka run APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
 
@@ -100,38 +96,6 @@ def _run(options: argparse.Namespace) -> int:
         continue_with=lambda *start: shlex.join(continuing(options.command_line, *start)),
         verbose=options.verbose,
     )
-
-
-def launch_options(options: argparse.Namespace) -> LaunchOptions:
-    """The options of a launch. Ends the command with a usage error where they do not fit."""
-    launch = LaunchOptions(
-        values=option_values(options),
-        config_file=options.config,
-        offers_rest=not options.no_rest and find_spec("uvicorn") is not None,
-    )
-    try:
-        if (problem := _conflict(options, launch)) is not None:
-            options.parser.error(problem)
-    except (ConfigurationError, MissingExtraError) as refused:
-        options.parser.error(str(refused))
-    return launch
-
-
-def _conflict(options: argparse.Namespace, launch: LaunchOptions) -> str | None:
-    """Tell what is wrong with the options together; None where they fit. Raises `ConfigurationError`."""
-    if (wrong := conflict(launch.values, _flag)) is not None:
-        return wrong
-    values = launch.all_values()
-    if (wrong := incomplete(values, _flag)) is not None:
-        return wrong
-    if "rest" in launch.values and options.no_rest:
-        return "--rest and --no-rest are opposites: give one of them"
-    rest_settings(values, "--rest")
-    return None
-
-
-def _flag(name: str) -> str:
-    return OPTIONS[name].flag
 
 
 def continuing(command_line: Sequence[str], *start: str) -> list[str]:

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.api.configuration.configuration import OPTIONS
-from flykka.api.launch import LaunchOptions
 from flykka.cli.arguments import add_no_cache, describe
-from flykka.cli.config_options import add_config, add_option, option_values
+from flykka.cli.config_options import add_config, add_option
 from flykka.cli.dry_run.first_job import first_job
 from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.launch_options import launch_options
 from flykka.cli.run.app import app_of
 from flykka.cli.savepoint.command import EPILOG
 from flykka.client.checkpoints import compatibility, find_checkpoint
@@ -69,9 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _check(arguments: argparse.Namespace) -> int:
     """Hold the first job of the app against the savepoint, and say what came of it; the exit code."""
     app = app_of(arguments)
-    values = option_values(arguments)
-    may_drop = bool(values.pop("allow_non_restored_state", False))
-    options = LaunchOptions(values=values, config_file=arguments.config)
+    options = launch_options(arguments, without=("allow_non_restored_state",))
     try:
         # First: it is known at once, and an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
@@ -82,7 +80,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if isinstance(made, int):
         return made
     _, job_graph = made
-    return _verdict(checkpoint, job_graph, may_drop=may_drop, as_json=arguments.json)
+    return _verdict(checkpoint, job_graph, may_drop=bool(arguments.allow_non_restored_state), as_json=arguments.json)
 
 
 def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, may_drop: bool, as_json: bool) -> int:

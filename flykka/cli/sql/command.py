@@ -9,7 +9,8 @@ from pathlib import Path
 
 from flykka.cli.arguments import describe
 from flykka.cli.exit_codes import EXIT_CODES
-from flykka.cli.run.command import add_run_options, continuing, launch_options
+from flykka.cli.launch_options import launch_options
+from flykka.cli.run.command import add_run_options, continuing
 
 _USAGE = "flykka sql [FILE.sql] [OPTIONS]"
 

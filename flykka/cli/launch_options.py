@@ -1,0 +1,53 @@
+"""The options of a launch, as a command line says them together with a file and environment variables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+from importlib.util import find_spec
+
+from flykka.api.configuration.configuration import OPTIONS, conflict, incomplete
+from flykka.api.configuration.rest_settings import rest_settings
+from flykka.api.launch import LaunchOptions
+from flykka.cli.config_options import option_values
+from flykka.errors import ConfigurationError
+from flykka.spark_bridge.errors import MissingExtraError
+
+
+def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()) -> LaunchOptions:
+    """The options of a launch, `without` some that this command has for itself.
+
+    Ends the command with a usage error where they do not fit, or what a file or a variable says does not.
+    """
+    runs_jobs = hasattr(options, "no_rest")
+    launch = LaunchOptions(
+        values={name: value for name, value in option_values(options).items() if name not in without},
+        config_file=options.config,
+        offers_rest=runs_jobs and not options.no_rest and find_spec("uvicorn") is not None,
+    )
+    try:
+        problem = _conflict(launch)
+        if runs_jobs and problem is None:
+            problem = _rest_conflict(launch, is_refused=options.no_rest)
+    except (ConfigurationError, MissingExtraError) as refused:
+        problem = str(refused)
+    if problem is not None:
+        options.parser.error(problem)
+    return launch
+
+
+def _conflict(launch: LaunchOptions) -> str | None:
+    """Tell what is wrong with the options together; None where they fit. Raises `ConfigurationError`."""
+    return conflict(launch.values, _flag) or incomplete(launch.all_values(), _flag)
+
+
+def _rest_conflict(launch: LaunchOptions, *, is_refused: bool) -> str | None:
+    """Tell what is wrong with the REST interface. Raises `ConfigurationError` or `MissingExtraError`."""
+    if "rest" in launch.values and is_refused:
+        return "--rest and --no-rest are opposites: give one of them"
+    rest_settings(launch.all_values(), "--rest")
+    return None
+
+
+def _flag(name: str) -> str:
+    return OPTIONS[name].flag
