@@ -56,6 +56,7 @@ _NEW_CONTEXT = {
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 """The setting that names the folder in which cancelled attempts are noted, where Python workers look there."""
 
+_OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
@@ -113,7 +114,9 @@ def spark_session(
     Raises:
         SessionError: no session can be started.
     """
-    if SparkContext._active_spark_context is not None:
+    if SparkContext._active_spark_context is None:
+        _check_configured(master)
+    else:
         _spare_jobs_from_interrupts()
         # Without our settings: they would be applied to the user's session.
         return SparkSession.builder.getOrCreate()
@@ -141,7 +144,7 @@ def spark_session(
             interrupts.defer()
             session = builder.getOrCreate()
         except Exception as failed:
-            raise SessionError(f"no Spark session at {master}: {failed}") from failed
+            raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
     if log_options:
         # Options are for a JVM that starts: this one may have run before.
         session.sparkContext.setLogLevel("ERROR")
@@ -166,7 +169,22 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
         SparkContext.getOrCreate(SparkConf().setAll(list(kept.items())))
         return SparkSession.builder.getOrCreate()
     except Exception as failed:
-        raise SessionError(f"no Spark session at {kept.get('spark.master')}: {failed}") from failed
+        raise SessionError(f"no Spark session at {kept.get('spark.master')}: {_reason(failed)}") from failed
+
+
+def _check_configured(master: str) -> None:
+    """Raise `SessionError` where Spark would only say that Java has ended."""
+    if master == "yarn" and not any(name in os.environ for name in _OF_HADOOP):
+        raise SessionError(
+            f"no Spark session at yarn: set {' or '.join(_OF_HADOOP)} to the folder of the cluster's core-site.xml and"
+            " yarn-site.xml"
+        )
+
+
+def _reason(failed: Exception) -> str:
+    """The text of an error, and of one that has come from the JVM the last cause alone."""
+    causes = re.findall(r"^Caused by: (.+)$", str(failed), re.MULTILINE)
+    return causes[-1] if causes else str(failed)
 
 
 def stop_session(session: SparkSession) -> None:

@@ -135,6 +135,25 @@ def test_why_there_is_no_jvm_is_said_before_the_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_of_an_error_of_the_jvm_the_last_cause_is_told() -> None:
+    ran = fresh(LOG_LEVEL.replace("local[1]", "k8s://https://127.0.0.1:1"))
+
+    told = ran.stderr.strip().splitlines()[-1]
+    assert told.startswith("flykka.spark_bridge.errors.SessionError: no Spark session at k8s://https://127.0.0.1:1: ")
+    assert told.endswith("Connection refused")
+
+
+@pytest.mark.slow
+def test_yarn_needs_to_know_where_hadoop_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.delenv("YARN_CONF_DIR", raising=False)
+
+    ran = fresh(LOG_LEVEL.replace("local[1]", "yarn"))
+
+    assert "no Spark session at yarn: set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of" in ran.stderr
+
+
+@pytest.mark.slow
 def test_a_user_who_has_configured_sparks_logging_keeps_it(tmp_path: Path) -> None:
     (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
 
