@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from flykka.rest.endpoint import Endpoint, routes
 from flykka.rest.errors import RestError
 from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
+from flykka.rest.handlers.applications import ApplicationCancelHandlers, ApplicationHandlers
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
 from flykka.rest.handlers.events import EventHandlers
@@ -52,7 +53,8 @@ def rest_app(
 ) -> Starlette:
     """Make the application, for requests that bear the token where there is one. That of a history only shows."""
     endpoints = [
-        *ClusterHandlers(gateway, now_ms, application_id).endpoints(),
+        *ClusterHandlers(gateway).endpoints(),
+        *ApplicationHandlers(gateway, now_ms, application_id).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
         *VertexHandlers(gateway, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
@@ -63,6 +65,7 @@ def rest_app(
     else:
         read_only = None
         endpoints += CancelHandlers(gateway).endpoints()
+        endpoints += ApplicationCancelHandlers(gateway, application_id).endpoints()
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
         endpoints += RecorderHandlers(Recording(recorder)).endpoints()
     page = PageHandlers(gateway, now_ms, last_work)

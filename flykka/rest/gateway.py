@@ -151,9 +151,17 @@ class RestfulGateway:
     def cancel(self, job_id: JobId) -> None:
         """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""
         self.details(job_id)
+        refusal = self._cancelled(job_id)
+        if refusal is not None:
+            raise RestError(409, refusal.cause.message)
+
+    def cancel_if_running(self, job_id: JobId) -> None:
+        """Have a job cancelled, unless it has ended."""
+        self._cancelled(job_id)
+
+    def _cancelled(self, job_id: JobId) -> CancellationFailure | None:
         answer = self._ask(Message, lambda me: CancelJob(job_id=job_id, client=me))
-        if isinstance(answer, CancellationFailure):
-            raise RestError(409, answer.cause.message)
+        return answer if isinstance(answer, CancellationFailure) else None
 
     def stop(self, job_id: JobId, directory: str, *, drain: bool) -> str:
         """Stop a job with a savepoint; its path. Raises `RestError` where it fails."""

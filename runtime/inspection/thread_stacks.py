@@ -1,6 +1,6 @@
-"""The stack of another thread that runs, as `faulthandler` dumps it.
+"""The stacks of other threads that run, as `faulthandler` dumps them.
 
-It reads the thread's own frames and makes no objects of them. `sys._current_frames` does, which CPython 3.11 does not
+It reads the threads' own frames and makes no objects of them. `sys._current_frames` does, which CPython 3.11 does not
 always survive.
 """
 
@@ -9,12 +9,17 @@ from __future__ import annotations
 import faulthandler
 import re
 import traceback
+from collections.abc import Sequence
 from itertools import takewhile
 from tempfile import TemporaryFile
 
 from flykka.runtime.cell.async_turn import AsyncTurn
 from flykka.runtime.cell.cell import Cell
 
+DUMPED_THREADS = 100
+"""So many threads are dumped, the newest ones; of each the hundred innermost frames."""
+
+_THREAD = re.compile(r"(?:Thread|Current thread) 0x(?P<thread>[0-9a-f]+) ")
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 _TURNS = frozenset(
     (function.__code__.co_filename, function.__name__)
@@ -22,21 +27,35 @@ _TURNS = frozenset(
 )
 """The functions that run for as long as a turn lasts; of a coroutine, a step."""
 
+Stack = Sequence[traceback.FrameSummary]
+"""Frames, the innermost first, without their source."""
+
+
+def stacks() -> dict[int, Stack]:
+    """The stacks of the threads of this process by their idents: of the newest hundred."""
+    with TemporaryFile() as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        dumped = file.read().decode(errors="replace")
+    found: dict[int, Stack] = {}
+    for part in dumped.split("\n\n"):
+        head, *lines = part.splitlines()
+        if (thread := _THREAD.match(head)) is not None:
+            frames = [match for match in map(_FRAME.match, lines) if match is not None]
+            found[int(thread["thread"], 16)] = [
+                traceback.FrameSummary(each["file"], int(each["line"]), each["function"], lookup_line=False)
+                for each in frames
+            ]
+    return found
+
 
 def stack_of_turn(thread: int) -> str:
     """Format the stack of a thread from the turn's own code inwards.
 
     Of a process with more than a hundred threads not all are dumped: a text says so for the others.
     """
-    with TemporaryFile() as file:
-        faulthandler.dump_traceback(file, all_threads=True)
-        file.seek(0)
-        dumped = file.read().decode(errors="replace")
-    heads = (f"Thread 0x{thread:016x} ", f"Current thread 0x{thread:016x} ")
-    lines = next((part.splitlines()[1:] for part in dumped.split("\n\n") if part.startswith(heads)), None)
-    if lines is None:
+    stack = stacks().get(thread)
+    if stack is None:
         return "  (it is not among the threads of which the interpreter dumps the stack)"
-    frames = [match for match in map(_FRAME.match, lines) if match is not None]
-    own = takewhile(lambda frame: (frame["file"], frame["function"]) not in _TURNS, frames)
-    summaries = [traceback.FrameSummary(each["file"], int(each["line"]), each["function"]) for each in own]
-    return "".join(traceback.format_list(summaries[::-1])).rstrip("\n")
+    own = takewhile(lambda frame: (frame.filename, frame.name) not in _TURNS, stack)
+    return "".join(traceback.format_list(list(own)[::-1])).rstrip("\n")

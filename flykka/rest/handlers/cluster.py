@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
 
@@ -18,6 +16,7 @@ from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.job_info import JobInfo
+from flykka.rest.responses.configuration import cluster_configuration
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.task_managers import task_manager, task_manager_details
 
@@ -25,22 +24,18 @@ FLINK_VERSION = "2.3.0"
 """The version of Flink whose interface this is."""
 
 REFRESH_MS = 3_000
-_PROGRAM = "flykka"
 
 
 class ClusterHandlers:
-    """Answer by asking the cluster; `application_id` stands for this process and its program."""
+    """Answer by asking the cluster."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], application_id: str) -> None:
+    def __init__(self, gateway: JobInfo) -> None:
         self._gateway = gateway
-        self._now_ms = now_ms
-        self._application_id = application_id
 
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         yield Endpoint("/config", self._config, "What a page must know first")
         yield Endpoint("/overview", self._overview, "Slots, and jobs by their states")
-        yield Endpoint("/applications/overview", self._applications, "The program of this process, and its jobs")
         yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers", pages="taskmanagers")
         one = "/taskmanagers/{id}"
         yield Endpoint(one, self._task_manager, "A TaskManager")
@@ -84,21 +79,6 @@ class ClusterHandlers:
             "flink-commit": f"flykka-{version('flykka')}",
         }
 
-    def _applications(self, query: Query) -> Json:
-        jobs = self._gateway.jobs()
-        now, began = self._now_ms(), min((job.started_ms or self._now_ms() for job in jobs), default=self._now_ms())
-        states = [job.status.value for job in jobs]
-        program = {
-            "id": self._application_id,
-            "name": os.path.basename(sys.argv[0]) or _PROGRAM,
-            "start-time": began,
-            "end-time": -1,
-            "duration": now - began,
-            "status": JobStatus.RUNNING.value,
-            "jobs": {state: states.count(state) for state in sorted(set(states))},
-        }
-        return {"applications": [program]}
-
     def _task_managers(self, query: Query) -> Json:
         slots, tasks = self._gateway.slots(), self._tasks()
         return {
@@ -135,7 +115,7 @@ class ClusterHandlers:
         return found, slots.now_ms
 
     def _configuration(self, query: Query) -> list[Json]:
-        return [{"key": "rest.flink-version", "value": FLINK_VERSION}]
+        return cluster_configuration(FLINK_VERSION, self._gateway.slots())
 
     def _environment(self, query: Query) -> Json:
         return {

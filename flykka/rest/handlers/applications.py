@@ -1,0 +1,78 @@
+"""The application: the program of this process, with all of its jobs. There is one, whatever its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.cluster import FLINK_VERSION
+from flykka.rest.job_info import JobInfo
+from flykka.rest.responses.applications import application, application_details, application_exceptions
+from flykka.rest.responses.configuration import cluster_configuration
+from flykka.rest.responses.io_metrics import Json
+
+_ONE = "/applications/{applicationid}"
+
+
+class ApplicationHandlers:
+    """Answer by asking the cluster; `application_id` stands for this process and its program."""
+
+    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], application_id: str) -> None:
+        self._gateway = gateway
+        self._now_ms = now_ms
+        self._application_id = application_id
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        yield Endpoint("/applications/overview", self._overview, "The program of this process, and its jobs")
+        yield Endpoint(_ONE, self._details, "The program with its jobs and times")
+        yield Endpoint(f"{_ONE}/exceptions", self._exceptions, "The failures of all of its jobs")
+        yield Endpoint(f"{_ONE}/jobmanager/config", self._configuration, "The settings of its cluster")
+
+    def _overview(self, query: Query) -> Json:
+        return {"applications": [application(self._application_id, self._gateway.jobs(), self._now_ms())]}
+
+    def _details(self, query: Query) -> Json:
+        check_application(query, self._application_id)
+        return application_details(self._application_id, self._gateway.jobs(), self._now_ms())
+
+    def _exceptions(self, query: Query) -> Json:
+        check_application(query, self._application_id)
+        return application_exceptions(
+            (job.job_id, entry)
+            for job in self._gateway.jobs()
+            for entry in self._gateway.details(job.job_id).exceptions
+        )
+
+    def _configuration(self, query: Query) -> list[Json]:
+        check_application(query, self._application_id)
+        return cluster_configuration(FLINK_VERSION, self._gateway.slots())
+
+
+class ApplicationCancelHandlers:
+    """End an application."""
+
+    def __init__(self, gateway: RestfulGateway, application_id: str) -> None:
+        self._gateway = gateway
+        self._application_id = application_id
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        yield Endpoint(f"{_ONE}/cancel", self._cancel, "Cancel all jobs of the program", "POST", 202)
+
+    def _cancel(self, query: Query) -> Json:
+        check_application(query, self._application_id)
+        for job in self._gateway.jobs():
+            if job.status not in JOB_GLOBALLY_TERMINAL:
+                self._gateway.cancel_if_running(job.job_id)
+        return {}
+
+
+def check_application(query: Query, application_id: str) -> None:
+    """Raise `RestError` where a path names another application."""
+    named = query.path["applicationid"]
+    if named != application_id:
+        raise RestError(404, f"Application {named} not found")
