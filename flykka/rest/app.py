@@ -55,10 +55,11 @@ def rest_app(
     endpoints = [
         *ClusterHandlers(gateway).endpoints(),
         *ApplicationHandlers(gateway, now_ms, application_id).endpoints(),
+        # Their paths come before those that name a job.
+        *MetricHandlers(gateway, now_ms).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
         *VertexHandlers(gateway, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
-        *MetricHandlers(gateway, now_ms).endpoints(),
     ]
     if isinstance(gateway, HistoryGateway):
         read_only = f"the jobs in the history of {gateway.history_of!r} have ended: nothing can be done with them here"

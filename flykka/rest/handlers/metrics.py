@@ -1,19 +1,25 @@
-"""Metrics for Prometheus to scrape."""
+"""Metrics: for Prometheus to scrape, and those of jobs by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from socket import gethostname
 
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
+from flykka.metrics.measured import numbers, of_job
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
+from flykka.rest.handlers.jobs import job_of
 from flykka.rest.job_info import JobInfo
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.metric_lists import aggregated, listed
 
 
 class MetricHandlers:
-    """Measure what runs now. Jobs that have ended are not measured."""
+    """Measure what runs now. Jobs that have ended are measured only where they are named."""
 
     def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
@@ -23,6 +29,24 @@ class MetricHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         yield Endpoint("/metrics", self._metrics, "Metrics of the cluster and its jobs, for Prometheus (scope)")
+        yield Endpoint("/jobs/metrics", self._of_jobs, "Metrics over the jobs (get, agg, jobs)")
+        yield Endpoint("/jobs/{jobid}/metrics", self._of_job, "Metrics of a job (get)")
+
+    def _of_jobs(self, query: Query) -> list[Json]:
+        named = query.arguments.get("jobs")
+        job_ids = self._running() if named is None else [JobId(job_id) for job_id in named.split(",")]
+        measured = [self._measured(job_id) for job_id in job_ids]
+        return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
+
+    def _of_job(self, query: Query) -> list[Json]:
+        return listed(self._measured(job_of(query)), query.arguments.get("get"))
+
+    def _running(self) -> list[JobId]:
+        return [job.job_id for job in self._gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL]
+
+    def _measured(self, job_id: JobId) -> dict[str, float]:
+        details, checkpoints = self._gateway.details(job_id), self._gateway.checkpoints(job_id)
+        return numbers(of_job(details, checkpoints, self._host, self._now_ms()).values)
 
     def _metrics(self, query: Query) -> Text:
         jobs = self._gateway.jobs()

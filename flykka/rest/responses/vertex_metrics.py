@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import mean
 
 from flykka.messages.monitoring.job_details import SubtaskDetails
 from flykka.metrics.measured import (
@@ -17,6 +16,7 @@ from flykka.metrics.measured import (
 )
 from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.metric_lists import aggregate, chosen, listed
 
 _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     **TASK_METRICS,
@@ -27,15 +27,6 @@ _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 
 _NOT_IN_NAMES = str.maketrans(" .:,", "____")
 """Flink's replacement of what would part the names of a list."""
-
-_AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
-    "min": min,
-    "max": max,
-    "avg": mean,
-    "sum": sum,
-    "skew": lambda values: _skew(values),
-}
-
 
 def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]:
     """`<subtask>.<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
@@ -52,10 +43,7 @@ def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]
 
 def values_of_subtask(subtask: SubtaskDetails, wanted: str | None) -> list[Json]:
     """`<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
-    there = _measured(subtask)
-    if wanted is None:
-        return [{"id": name} for name in there]
-    return [{"id": name, "value": _text(there[name])} for name in wanted.split(",") if name in there]
+    return listed(_measured(subtask), wanted)
 
 
 def aggregates(
@@ -64,14 +52,12 @@ def aggregates(
     """Aggregates over the subtasks, or over those of `numbers`: `0,2-4`. Raises `RestError` for unknown functions."""
     if wanted is None:
         return [{"id": name} for name in dict.fromkeys(name for each in subtasks for name in _measured(each))]
-    chosen = list(_AGGREGATES) if functions is None else functions.split(",")
-    if unknown := [name for name in chosen if name not in _AGGREGATES]:
-        raise RestError(400, f"there is no aggregate {unknown[0]!r}; there are {', '.join(_AGGREGATES)}")
+    aggregates = chosen(functions)
     among = [each for each in subtasks if numbers is None or each.subtask in _numbers(numbers)]
     if not among:
         return []
     measured = {name: _of_each(among, name) for name in wanted.split(",")}
-    return [_aggregated(name, there, chosen) for name, there in measured.items() if there]
+    return [aggregate(name, there, aggregates) for name, there in measured.items() if there]
 
 
 def _of_each(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
@@ -94,10 +80,6 @@ def _of_users(subtask: SubtaskDetails) -> dict[str, float]:
     return found
 
 
-def _aggregated(name: str, measured: Sequence[float], chosen: Sequence[str]) -> Json:
-    return {"id": name, **{function: round(_AGGREGATES[function](measured), 3) for function in chosen}}
-
-
 def _numbers(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
@@ -106,13 +88,3 @@ def _numbers(text: str) -> frozenset[int]:
             raise RestError(400, f"{text!r} does not name subtasks: as in 0,2-4")
         found.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
     return frozenset(found)
-
-
-def _skew(values: Sequence[float]) -> float:
-    """Unevenness of the work of subtasks, 0 to 100: the mean distance from the average, in relation to it."""
-    average = mean(values)
-    return 0.0 if not average else min(100.0, 100 * mean(abs(value - average) for value in values) / average)
-
-
-def _text(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else f"{value:.3f}"
