@@ -19,6 +19,7 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
+from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
 from flykka.spark_bridge.operators.code import SinkCode, SourceCode
 from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
@@ -239,6 +240,10 @@ class SparkDataPlane:
             job = self._jobs.get(job_id)
             attempt = None if job is None else job.latest.get((vertex_id, subtask))
         return None if attempt is None else attempt.last_work()
+
+    def jvm_metrics(self) -> dict[str, float]:
+        """Measure the JVM of Spark's driver; nothing where it is gone. Blocks: the JVM is asked."""
+        return jvm_metrics(self.sessions.current.sparkContext)
 
     def stats(self) -> StoreStats:
         """Sum the contents of the batch stores of all jobs."""

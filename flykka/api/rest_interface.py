@@ -13,6 +13,7 @@ from flykka.errors import ProgramError
 
 if TYPE_CHECKING:
     from flykka.api.configuration.environment_options import EnvironmentOptions
+    from flykka.rest.process.metrics import ReadJvm
     from flykka.rest.responses.attempt_work import LastWork
     from flykka.rest.server import RestServer
     from flykka.spark_bridge.data_plane import SparkDataPlane
@@ -55,10 +56,14 @@ class RestInterface:
 
     def _start_cluster(self, data_plane: SparkDataPlane, settings: ClusterSettings) -> LocalCluster:
         return self._with_rest(
-            lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)), data_plane.last_work
+            lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)),
+            data_plane.last_work,
+            data_plane.jvm_metrics,
         )
 
-    def _with_rest(self, start: Callable[[str | None], LocalCluster], last_work: LastWork) -> LocalCluster:
+    def _with_rest(
+        self, start: Callable[[str | None], LocalCluster], last_work: LastWork, read_jvm: ReadJvm
+    ) -> LocalCluster:
         """Start the cluster, which is asked over HTTP to its end where that is wanted: it is told at which URL.
 
         Raises:
@@ -75,7 +80,7 @@ class RestInterface:
         except BaseException:
             server.close()
             raise
-        server.start(cluster, last_work)
+        server.start(cluster, last_work, read_jvm)
         self._rest_server = server
         cluster.system.terminated.add_done_callback(server.close)
         return cluster

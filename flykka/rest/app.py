@@ -19,9 +19,11 @@ from flykka.rest.handlers.applications import ApplicationCancelHandlers, Applica
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
 from flykka.rest.handlers.events import EventHandlers
+from flykka.rest.handlers.flame_graphs import FlameGraphHandlers
 from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
 from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.page import PageHandlers, is_page
+from flykka.rest.handlers.processes import JobManagerHandlers, TaskManagerHandlers
 from flykka.rest.handlers.recorder import RecorderHandlers
 from flykka.rest.handlers.snapshots import SnapshotHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
@@ -33,6 +35,7 @@ from flykka.rest.security import Guard, Rules
 if TYPE_CHECKING:
     from flykka.rest.gateway import RestfulGateway
     from flykka.rest.operations import AsyncOperations
+    from flykka.rest.process.served import ServedProcess
     from flykka.rest.responses.attempt_work import LastWork
     from flykka.rest.settings import RestSettings
     from flykka.runtime.recording import Recorder
@@ -48,17 +51,21 @@ def rest_app(
     *,
     last_work: LastWork,
     recorder: Recorder | None,
+    process: ServedProcess,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
     """Make the application, for requests that bear the token where there is one. That of a history only shows."""
     endpoints = [
+        # What names all of a kind comes before what names one of it.
+        *([] if isinstance(gateway, HistoryGateway) else TaskManagerHandlers(gateway, process).endpoints()),
         *ClusterHandlers(gateway).endpoints(),
+        *JobManagerHandlers(process).endpoints(),
         *ApplicationHandlers(gateway, now_ms, application_id).endpoints(),
-        # Their paths come before those that name a job.
         *MetricHandlers(gateway, now_ms).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
         *VertexHandlers(gateway, now_ms).endpoints(),
+        *FlameGraphHandlers(gateway, process.flame_graphs, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
     ]
     if isinstance(gateway, HistoryGateway):

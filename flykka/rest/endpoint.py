@@ -17,6 +17,7 @@ from flykka.rest.errors import RestError
 
 _PART_BYTES = 64 * 1024
 _TYPE = "application/json; charset=UTF-8"
+_TEXT = "text/plain; charset=UTF-8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +57,16 @@ class Text:
     """An answer that is text."""
 
     text: str
-    content_type: str = "text/plain; charset=UTF-8"
+    content_type: str = _TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """An answer that is the first `size` bytes of an open file, to be kept under this name."""
+    """An answer that is the first `size` bytes of an open file, to be kept under this name, or to be read without."""
 
     file: BinaryIO
     size: int
-    name: str
+    name: str | None
 
     def parts(self) -> Iterator[bytes]:
         """The bytes, some at a time; behind them the file is closed."""
@@ -126,11 +127,10 @@ def _part(made: Any, name: str, query: Query) -> Any:
 
 
 def _download(made: Download) -> Response:
-    headers = {
-        "Cache-Control": "no-store",
-        "Content-Disposition": f'attachment; filename="{made.name}"',
-        "Content-Length": str(made.size),
-    }
+    headers = {"Cache-Control": "no-store", "Content-Length": str(made.size)}
+    if made.name is None:
+        return StreamingResponse(made.parts(), headers=headers, media_type=_TEXT)
+    headers["Content-Disposition"] = f'attachment; filename="{made.name}"'
     return StreamingResponse(made.parts(), headers=headers, media_type="application/octet-stream")
 
 

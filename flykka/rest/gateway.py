@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.actors.errors import StoreUnavailableError
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.actors.task_manager.actor import TaskManager
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
 from flykka.messages.checkpointing.statistics import (
@@ -49,7 +51,7 @@ from flykka.messages.monitoring.job_details import (
     SubtaskDetails,
     SubtasksOfVertex,
 )
-from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.ids import JobId, JobVertexId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.rest.errors import RestError
@@ -138,6 +140,15 @@ class RestfulGateway:
             raise RestError(503, f"the ResourceManager does not answer: {silent}") from None
         assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
         return answer
+
+    def network(self, task_manager: TaskManagerId) -> NetworkSettings:
+        """What a TaskManager may hold of batches on their way. Raises `RestError` where there is none of this name."""
+        for cell in self._system.cells.living():
+            if cell.props.actor_class is TaskManager and cell.name == task_manager:
+                found = cell.props.kwargs["network"]
+                assert isinstance(found, NetworkSettings), f"{cell.name} has no settings of its network"
+                return found
+        raise RestError(404, f"there is no TaskManager {task_manager!r}")
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
         """Diagnose a job, which goes on or does not: every actor of it is asked, and has seconds to answer.

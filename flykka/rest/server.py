@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -22,6 +23,8 @@ from flykka.errors import ClusterError
 from flykka.rest.app import rest_app
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.operations import AsyncOperations
+from flykka.rest.process.metrics import ReadJvm, no_jvm
+from flykka.rest.process.served import ServedProcess
 from flykka.rest.responses.attempt_work import LastWork, no_work
 from flykka.rest.security import HEADER_BYTES
 
@@ -44,6 +47,7 @@ class RestServer:
         """Raises `ClusterError` where the address, the token or the certificate cannot be used."""
         self._settings = settings
         self._operations = AsyncOperations()
+        self._process = ServedProcess()
         try:
             self._token = settings.token()
             if settings.certificate is not None:
@@ -55,9 +59,13 @@ class RestServer:
         """The URL of the page, `http://127.0.0.1:8081`."""
         self._running: tuple[uvicorn.Server, threading.Thread] | None = None
 
-    def start(self, cluster: LocalCluster, last_work: LastWork = no_work) -> None:
-        """Answer from now on, for this cluster. `last_work` tells what the data plane does for a subtask."""
+    def start(self, cluster: LocalCluster, last_work: LastWork = no_work, read_jvm: ReadJvm = no_jvm) -> None:
+        """Answer from now on, for this cluster.
+
+        `last_work` tells what the data plane does for a subtask, `read_jvm` measures the JVM that it does it in.
+        """
         system = cluster.system
+        self._process = replace(self._process, read_jvm=read_jvm)
         self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder)
 
     def start_history(self, history: HistoryGateway) -> None:
@@ -78,6 +86,7 @@ class RestServer:
             self._token,
             last_work=last_work,
             recorder=recorder,
+            process=self._process,
             now_ms=now_ms,
             application_id=uuid4().hex,
         )
@@ -102,11 +111,13 @@ class RestServer:
         )
         thread = threading.Thread(target=self._run, args=(server,), name="flykka-rest", daemon=True)
         self._running = server, thread
+        self._process.open()
         thread.start()
 
     def close(self) -> None:
         """Listen no more. Waits for requests that are being answered, for some seconds."""
         self._operations.close()
+        self._process.close()
         if self._running is not None:
             server, thread = self._running
             server.should_exit = True

@@ -12,6 +12,7 @@ from flykka.api.rest_interface import RestInterface
 from flykka.cli.main import main
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, ProgramError
+from flykka.rest.process.metrics import no_jvm
 from flykka.rest.responses.attempt_work import no_work
 from flykka.spark_bridge.errors import MissingExtraError
 
@@ -24,7 +25,7 @@ def test_no_cluster_is_started_whose_address_is_taken() -> None:
         interface.enable_rest(taken.getsockname()[1])
 
         with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1"):
-            interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work)
+            interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
 
     assert interface.rest_address is None
 
@@ -37,7 +38,7 @@ def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
         raise ClusterError("no store")
 
     with pytest.raises(ClusterError, match="no store"):
-        interface._with_rest(refuse, no_work)
+        interface._with_rest(refuse, no_work, no_jvm)
 
     (address,) = addresses
     assert address is not None
@@ -50,7 +51,7 @@ def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> No
     interface = RestInterface().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
 
     with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):
-        interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work)
+        interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
 
 
 def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:

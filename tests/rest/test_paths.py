@@ -71,7 +71,7 @@ def test_what_there_is_not_is_404_in_flinks_form(served: Served) -> None:
 
     other = "f" * 32
     assert error("/nowhere") == (404, [])
-    assert error("/jobmanager/log") == (404, ["File not found."])
+    assert error("/jobmanager/logs/nothing") == (404, ["File not found."])
     assert error(f"/jobs/{other}") == (404, [f"Job {other} not found"])
     assert error("/jobs/zz")[0] == 400
     assert error(f"{JOB_PATH}/vertices/nothing") == (404, [f"job {JOB} has no vertex nothing"])

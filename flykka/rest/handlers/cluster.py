@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
 
-from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.wire.ids import TaskManagerId
-from flykka.rest.endpoint import Endpoint, Query, Text
+from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
+from flykka.rest.handlers.running_subtasks import running_subtasks
 from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import cluster_configuration
 from flykka.rest.responses.io_metrics import Json
@@ -37,15 +38,9 @@ class ClusterHandlers:
         yield Endpoint("/config", self._config, "What a page must know first")
         yield Endpoint("/overview", self._overview, "Slots, and jobs by their states")
         yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers", pages="taskmanagers")
-        one = "/taskmanagers/{id}"
-        yield Endpoint(one, self._task_manager, "A TaskManager")
-        yield Endpoint(f"{one}/metrics", self._none_of_task_manager, "Metrics of a TaskManager (get)")
+        yield Endpoint("/taskmanagers/{id}", self._task_manager, "A TaskManager")
         yield Endpoint("/jobmanager/config", self._configuration, "The settings of the JobManager")
         yield Endpoint("/jobmanager/environment", self._environment, "The interpreter that it runs in")
-        yield Endpoint("/jobmanager/metrics", self._metrics, "Metrics of the JobManager's process (get)")
-        yield Endpoint("/jobmanager/log", self._no_file, "The log, where there is one")
-        yield Endpoint("/jobmanager/stdout", self._no_file, "The output, where it is kept")
-        yield Endpoint("/jobmanager/logs", lambda query: {"logs": []}, "The logs, where there are some")
 
     def _config(self, query: Query) -> Json:
         is_history = self._gateway.history_of is not None
@@ -88,31 +83,12 @@ class ClusterHandlers:
         }
 
     def _task_manager(self, query: Query) -> Json:
-        own, now_ms = self._named(query)
+        own, now_ms = task_manager_of(query, self._gateway)
         return task_manager_details(own, self._tasks()[own.task_manager], now_ms)
 
     def _tasks(self) -> Counter[TaskManagerId | None]:
         """The number of tasks on each TaskManager: a slot holds several, of a job that waits for a restart none."""
-        running = (job.job_id for job in self._gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
-        return Counter(
-            subtask.current.task_manager
-            for job_id in running
-            for vertex in self._gateway.graph(job_id).vertices
-            for subtask in self._gateway.vertex(job_id, vertex.vertex_id)[1]
-            if subtask.current.state not in EXECUTION_TERMINAL
-        )
-
-    def _none_of_task_manager(self, query: Query) -> list[Json]:
-        self._named(query)
-        return []
-
-    def _named(self, query: Query) -> tuple[TaskManagerInfo, int]:
-        """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
-        slots, name = self._gateway.slots(), query.path["id"]
-        found = next((each for each in slots.by_task_manager if each.task_manager == name), None)
-        if found is None:
-            raise RestError(404, f"there is no TaskManager {name!r}")
-        return found, slots.now_ms
+        return Counter(subtask.current.task_manager for subtask in running_subtasks(self._gateway))
 
     def _configuration(self, query: Query) -> list[Json]:
         return cluster_configuration(FLINK_VERSION, self._gateway.slots())
@@ -123,8 +99,11 @@ class ClusterHandlers:
             "classpath": [],
         }
 
-    def _metrics(self, query: Query) -> list[Json]:
-        return []
 
-    def _no_file(self, query: Query) -> Text:
-        raise RestError(404, "File not found.")
+def task_manager_of(query: Query, gateway: JobInfo) -> tuple[TaskManagerInfo, int]:
+    """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
+    slots, name = gateway.slots(), query.path["id"]
+    found = next((each for each in slots.by_task_manager if each.task_manager == name), None)
+    if found is None:
+        raise RestError(404, f"there is no TaskManager {name!r}")
+    return found, slots.now_ms

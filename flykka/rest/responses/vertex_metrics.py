@@ -28,6 +28,7 @@ _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 _NOT_IN_NAMES = str.maketrans(" .:,", "____")
 """Flink's replacement of what would part the names of a list."""
 
+
 def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]:
     """`<subtask>.<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
     if wanted is None:

@@ -1,0 +1,144 @@
+"""The process of the JobManager, in which the TaskManagers are too: metrics, threads, logs.
+
+A TaskManager is told with what is its own: its slots and buffers, and the threads that work for its attempts. Memory,
+collectors and the log are those of the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from flykka.messages.monitoring.explanation import TaskManagerInfo
+from flykka.messages.monitoring.job_details import SubtaskDetails
+from flykka.messages.wire.ids import TaskManagerId
+from flykka.rest.endpoint import Download, Endpoint, Query, Text
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.cluster import task_manager_of
+from flykka.rest.handlers.running_subtasks import running_subtasks
+from flykka.rest.process.log import LOG_NAME, standard_output
+from flykka.rest.process.metrics import python_metrics
+from flykka.rest.process.served import ServedProcess
+from flykka.rest.process.threads import thread_dump
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.metric_lists import aggregated, listed
+from flykka.rest.responses.task_manager_metrics import task_manager_metrics
+
+_NOT_THERE = "File not found."
+"""Flink's dashboard is quiet about this text."""
+
+
+class JobManagerHandlers:
+    """Answer from the process itself; no actor is asked."""
+
+    def __init__(self, process: ServedProcess) -> None:
+        self._process = process
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        one = "/jobmanager"
+        yield Endpoint(f"{one}/metrics", self._metrics, "Metrics of the process, and of the JVM beside it (get)")
+        yield Endpoint(f"{one}/thread-dump", self._threads, "The stacks of the threads of the process")
+        yield from _log_endpoints(one, self._process)
+
+    def _metrics(self, query: Query) -> list[Json]:
+        return listed({**self._process.read_jvm(), **python_metrics()}, query.arguments.get("get"))
+
+    def _threads(self, query: Query) -> Json:
+        return thread_dump(self._process.sample())
+
+
+class TaskManagerHandlers:
+    """Answer by asking the cluster, and from the process that all TaskManagers are in."""
+
+    def __init__(self, gateway: RestfulGateway, process: ServedProcess) -> None:
+        self._gateway = gateway
+        self._process = process
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        one = "/taskmanagers/{id}"
+        yield Endpoint("/taskmanagers/metrics", self._over_all, "Metrics over TaskManagers (get, agg, taskmanagers)")
+        yield Endpoint(f"{one}/metrics", self._metrics, "Metrics of a TaskManager (get)")
+        yield Endpoint(f"{one}/thread-dump", self._threads, "The stacks of the threads of its attempts")
+        yield from _log_endpoints(one, self._process, lambda query: task_manager_of(query, self._gateway))
+
+    def _over_all(self, query: Query) -> list[Json]:
+        named = query.arguments.get("taskmanagers")
+        wanted = None if named is None else named.split(",")
+        running = list(running_subtasks(self._gateway))
+        there = {each.task_manager: each for each in self._gateway.slots().by_task_manager}
+        if unknown := [name for name in wanted or () if name not in there]:
+            raise RestError(404, f"there is no TaskManager {unknown[0]!r}")
+        measured = [self._measured(own, running) for name, own in there.items() if wanted is None or name in wanted]
+        return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
+
+    def _metrics(self, query: Query) -> list[Json]:
+        own, _ = task_manager_of(query, self._gateway)
+        return listed(self._measured(own, list(running_subtasks(self._gateway))), query.arguments.get("get"))
+
+    def _measured(self, own: TaskManagerInfo, running: list[SubtaskDetails]) -> dict[str, float]:
+        network = self._gateway.network(own.task_manager)
+        return task_manager_metrics(own, network, _on(own.task_manager, running))
+
+    def _threads(self, query: Query) -> Json:
+        own, _ = task_manager_of(query, self._gateway)
+        attempts = {each.current.attempt for each in _on(own.task_manager, running_subtasks(self._gateway))}
+        return thread_dump([each for each in self._process.sample() if each.attempt in attempts])
+
+
+class _LogHandlers:
+    """Answer with what the process has logged and printed."""
+
+    def __init__(self, process: ServedProcess, check: Callable[[Query], object]) -> None:
+        self._log = process.log
+        self._check = check
+
+    def list(self, query: Query) -> Json:
+        self._check(query)
+        return {"logs": [{"name": name, "size": size, "mtime": mtime} for name, size, mtime in self._log.sizes()]}
+
+    def log(self, query: Query) -> Text:
+        self._check(query)
+        return Text(text=self._log.text())
+
+    def file(self, query: Query) -> Text | Download:
+        self._check(query)
+        if query.path["filename"] == LOG_NAME:
+            return self.log(query)
+        # Only a handler's own file is read: a name is looked up, and is no path.
+        path = self._log.files().get(query.path["filename"])
+        if path is None:
+            raise RestError(404, _NOT_THERE)
+        return _opened(path)
+
+    def output(self, query: Query) -> Download:
+        self._check(query)
+        path = standard_output()
+        if path is None:
+            raise RestError(404, _NOT_THERE)
+        return _opened(path)
+
+
+def _log_endpoints(
+    one: str, process: ServedProcess, check: Callable[[Query], object] = lambda query: None
+) -> Iterator[Endpoint]:
+    logs = _LogHandlers(process, check)
+    yield Endpoint(f"{one}/log", logs.log, "The end of the log of the process, which is kept in memory")
+    yield Endpoint(f"{one}/stdout", logs.output, "What the process has printed, where that goes to a file")
+    yield Endpoint(f"{one}/logs", logs.list, "The logs of the process: that in memory, and the files of its handlers")
+    yield Endpoint(f"{one}/logs/{{filename}}", logs.file, "One of these")
+
+
+def _opened(path: Path) -> Download:
+    try:
+        file = path.open("rb")
+    except OSError:
+        raise RestError(404, _NOT_THERE) from None
+    return Download(file=file, size=os.fstat(file.fileno()).st_size, name=None)
+
+
+def _on(task_manager: TaskManagerId, running: Iterable[SubtaskDetails]) -> list[SubtaskDetails]:
+    return [each for each in running if each.current.task_manager == task_manager]

@@ -1,0 +1,19 @@
+"""The subtasks that run, of all jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL
+from flykka.messages.monitoring.job_details import SubtaskDetails
+from flykka.rest.job_info import JobInfo
+
+
+def running_subtasks(gateway: JobInfo) -> Iterator[SubtaskDetails]:
+    """Those whose current attempt has not ended."""
+    running = (job.job_id for job in gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
+    for job_id in running:
+        for vertex in gateway.details(job_id).vertices:
+            for subtask in gateway.vertex(job_id, vertex.vertex_id)[1]:
+                if subtask.current.state not in EXECUTION_TERMINAL:
+                    yield subtask

@@ -1,0 +1,1 @@
+"""The process that serves: its threads, its memory, its log. No actor is asked."""

@@ -1,0 +1,201 @@
+"""Flame graphs: samples of the stacks of the threads that work for a vertex, as a tree (Flink's VertexFlameGraph).
+
+Sampling is done by a thread of its own, one vertex at a time; no actor is asked. What is sampled are the threads of
+attempts: their stages, snapshots, commits and work of the engine. A turn of an actor is short, on a thread that all
+actors share, and is not told apart; and what Spark does for a stage is done in its JVM and its Python workers: here the
+thread waits for it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from threading import Event, Lock
+
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.rest.process.threads import Sample, ThreadSample, modules_by_file, place_of, sample_threads
+from flykka.rest.responses.io_metrics import Json
+
+SAMPLES = 100
+PAUSE_SECONDS = 0.05
+"""Samples of one graph, and the time between two of them: Flink's."""
+
+REFRESH_SECONDS = 60.0
+"""A graph is made anew when it is asked for after this time; until the new one is there the old one is told."""
+
+BUSY_SHARE = 0.1
+"""A thread is on the processor in a sample if it has used so much of the time since the one before."""
+
+_KEPT = 16
+_WAITING, _TERMINATED = -3, -1
+"""Flink's `endTimestamp` where the first samples are still being taken, and where nothing is at work any more."""
+
+_OF_ATTEMPT = re.compile(r"(?P<job>[^_ ]+)_(?P<vertex>.+)_(?P<subtask>\d+)_\d+ ")
+"""Names of the threads of an attempt: its id, and what they do."""
+
+
+class FlameGraphType(StrEnum):
+    """Samples of a graph: all, those of threads at work on the processor, or those of threads that wait."""
+
+    FULL = "FULL"
+    ON_CPU = "ON_CPU"
+    OFF_CPU = "OFF_CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    subtask: int
+    places: tuple[str, ...]
+    is_busy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    seen: tuple[_Seen, ...]
+    ended_ms: int
+    ended: float
+
+
+ProcessorTime = Callable[[ThreadSample], int | None]
+"""The time in ns that a thread has been on a processor; None where the platform does not tell, or it has ended."""
+
+
+def processor_time(thread: ThreadSample) -> int | None:
+    """As Linux tells it."""
+    try:
+        return int(Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0])
+    except OSError:
+        return None
+
+
+class FlameGraphs:
+    """The last graphs of one server."""
+
+    def __init__(
+        self,
+        sample: Sample = sample_threads,
+        processor_time: ProcessorTime = processor_time,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], bool] | None = None,
+    ) -> None:
+        """`clock` gives seconds; `pause` waits for some and tells whether it is over."""
+        self._sample = sample
+        self._processor_time = processor_time
+        self._clock = clock
+        self._closed = Event()
+        self._pause = pause or self._closed.wait
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="flykka-rest-flame-graph")
+        self._lock = Lock()
+        self._sampling: dict[tuple[JobId, JobVertexId], Future[_Sampled]] = {}
+        self._kept: OrderedDict[tuple[JobId, JobVertexId], _Sampled] = OrderedDict()
+
+    def graph(
+        self,
+        job_id: JobId,
+        vertex_id: JobVertexId,
+        kind: FlameGraphType,
+        subtask: int | None,
+        now_ms: Callable[[], int],
+    ) -> Json:
+        """The last graph of a vertex or of one subtask; sampling begins where there is none, or an old one."""
+        key = job_id, vertex_id
+        with self._lock:
+            self._keep_what_is_there()
+            last = self._kept.get(key)
+            is_old = last is None or self._clock() - last.ended >= REFRESH_SECONDS
+            if is_old and key not in self._sampling and not self._closed.is_set():
+                self._sampling[key] = self._worker.submit(self._sampled, job_id, vertex_id, now_ms)
+        if last is None:
+            return {"endTimestamp": _WAITING}
+        wanted = (each.places for each in last.seen if _is_wanted(each, kind, subtask))
+        return {"endTimestamp": last.ended_ms, "data": tree(wanted)}
+
+    def close(self) -> None:
+        """Sample no more."""
+        self._closed.set()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _keep_what_is_there(self) -> None:
+        for key in [key for key, sampling in self._sampling.items() if sampling.done()]:
+            self._kept[key] = self._sampling.pop(key).result()
+            self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+
+    def _sampled(self, job_id: JobId, vertex_id: JobVertexId, now_ms: Callable[[], int]) -> _Sampled:
+        seen: list[_Seen] = []
+        modules = modules_by_file()
+        before = {each.ident: self._processor_time(each) for each, _ in self._of_vertex(job_id, vertex_id)}
+        for _ in range(SAMPLES):
+            began = self._clock()
+            if self._pause(PAUSE_SECONDS):
+                break
+            passed_ns = (self._clock() - began) * 1e9
+            worked: dict[int, int | None] = {}
+            for thread, number in self._of_vertex(job_id, vertex_id):
+                worked[thread.ident] = used = self._processor_time(thread)
+                is_busy = _used_since(before.get(thread.ident), used) >= BUSY_SHARE * passed_ns
+                places = tuple(f"{place_of(each, modules)}:{each.lineno}" for each in reversed(thread.stack or ()))
+                seen.append(_Seen(number, places, is_busy))
+            before = worked
+        return _Sampled(tuple(seen), now_ms(), self._clock())
+
+    def _of_vertex(self, job_id: JobId, vertex_id: JobVertexId) -> Iterator[tuple[ThreadSample, int]]:
+        for thread in self._sample():
+            subtask = subtask_of(thread.name, job_id, vertex_id)
+            if subtask is not None and thread.stack:
+                yield thread, subtask
+
+
+def terminated() -> Json:
+    """The graph of a vertex at which nothing works any more."""
+    return {"endTimestamp": _TERMINATED}
+
+
+def subtask_of(thread: str, job_id: JobId, vertex_id: JobVertexId) -> int | None:
+    """The subtask of this vertex that a thread of this name works for; None for all other threads."""
+    found = _OF_ATTEMPT.match(thread)
+    if found is None or (found["job"], found["vertex"]) != (job_id, vertex_id):
+        return None
+    return int(found["subtask"])
+
+
+def tree(stacks: Iterable[Sequence[str]]) -> Json:
+    """Put stacks together, the outermost frame first: each node with the number of the samples that pass it."""
+    root = _Node()
+    for places in stacks:
+        node = root
+        node.value += 1
+        for place in places:
+            node = node.children.setdefault(place, _Node())
+            node.value += 1
+    return root.to_json("root")
+
+
+class _Node:
+    __slots__ = ("children", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.children: dict[str, _Node] = {}
+
+    def to_json(self, name: str) -> Json:
+        """The node with those below it; a stack has a hundred frames at most."""
+        below = [child.to_json(place) for place, child in self.children.items()]
+        return {"name": name, "value": self.value, "children": below}
+
+
+def _is_wanted(seen: _Seen, kind: FlameGraphType, subtask: int | None) -> bool:
+    if subtask is not None and seen.subtask != subtask:
+        return False
+    return kind is FlameGraphType.FULL or seen.is_busy is (kind is FlameGraphType.ON_CPU)
+
+
+def _used_since(before: int | None, now: int | None) -> int:
+    return 0 if before is None or now is None else now - before

@@ -1,0 +1,76 @@
+"""The threads of this process, with their stacks (Flink's ThreadDumpInfo), and the attempt that each works for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from traceback import FrameSummary
+
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.rest.responses.io_metrics import Json
+from flykka.runtime.inspection.thread_stacks import DUMPED_THREADS, Stack, stacks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadSample:
+    """A thread and its stack, the innermost frame first; None where the interpreter has not dumped it."""
+
+    ident: int
+    native_id: int | None
+    name: str
+    is_daemon: bool
+    stack: Stack | None
+
+    @property
+    def attempt(self) -> ExecutionAttemptId:
+        """The attempt whose stages, snapshots and commits it runs: threads of attempts are called after them."""
+        return ExecutionAttemptId(self.name.partition(" ")[0])
+
+
+Sample = Callable[[], list[ThreadSample]]
+"""Looks at all threads once."""
+
+
+def sample_threads() -> list[ThreadSample]:
+    """Look at all threads, the oldest first. Stacks are of the newest hundred."""
+    found = stacks()
+    return [
+        ThreadSample(
+            ident=thread.ident,
+            native_id=thread.native_id,
+            name=thread.name,
+            is_daemon=thread.daemon,
+            stack=found.get(thread.ident),
+        )
+        for thread in threading.enumerate()
+        if thread.ident is not None
+    ]
+
+
+def thread_dump(threads: Collection[ThreadSample]) -> Json:
+    """The threads in Flink's shape, with the text of each as Java has it."""
+    return {
+        "threadInfos": [{"threadName": each.name, "stringifiedThreadInfo": _text(each)} for each in threads],
+    }
+
+
+def place_of(frame: FrameSummary, modules: dict[str, str]) -> str:
+    """A frame as `module.function`, or by its file where that is none of a module."""
+    return f"{modules.get(frame.filename, frame.filename)}.{frame.name}"
+
+
+def modules_by_file() -> dict[str, str]:
+    """The names of all modules that are loaded by their files."""
+    files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    return {file: name for name, file in files if isinstance(file, str)}
+
+
+def _text(thread: ThreadSample) -> str:
+    head = f'"{thread.name}" Id={thread.ident}{" (daemon)" if thread.is_daemon else ""}\n'
+    if thread.stack is None:
+        return f"{head}\t(no stack: the interpreter dumps those of the newest {DUMPED_THREADS} threads)\n\n"
+    modules = modules_by_file()
+    lines = (f"\tat {place_of(each, modules)}({each.filename}:{each.lineno})\n" for each in thread.stack)
+    return f"{head}{''.join(lines)}\n"

@@ -1,0 +1,64 @@
+"""Metrics of the JVM in which Spark's driver runs, by Flink's names. Reading them blocks: the JVM is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from flykka.spark_bridge.session.jvm_classes import jvm_class
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_JVM = "Status.JVM"
+_POOLS = {"direct": "Direct", "mapped": "Mapped"}
+"""Pools of memory outside the heap, by the names of Java and of Flink."""
+
+
+def jvm_metrics(context: SparkContext) -> dict[str, float]:
+    """Sizes in bytes, times of the collectors in ms, that of the processor in ns; nothing where the JVM is gone."""
+    try:
+        return dict(_measured(context))
+    except (OSError, AssertionError, Py4JError):
+        return {}
+
+
+def _measured(context: SparkContext) -> Iterator[tuple[str, float]]:
+    beans = jvm_class(context, "java.lang.management.ManagementFactory")
+    memory = beans.getMemoryMXBean()
+    yield from _usage("Heap", memory.getHeapMemoryUsage())
+    yield from _usage("NonHeap", memory.getNonHeapMemoryUsage())
+    for pool in _each(beans.getMemoryPoolMXBeans()):
+        if pool.getName() == "Metaspace":
+            yield from _usage("Metaspace", pool.getUsage())
+    kind = jvm_class(context, "java.lang.Class").forName("java.lang.management.BufferPoolMXBean")
+    for pool in _each(beans.getPlatformMXBeans(kind)):
+        if (name := _POOLS.get(pool.getName())) is not None:
+            yield f"{_JVM}.Memory.{name}.Count", pool.getCount()
+            yield f"{_JVM}.Memory.{name}.MemoryUsed", pool.getMemoryUsed()
+            yield f"{_JVM}.Memory.{name}.TotalCapacity", pool.getTotalCapacity()
+    for collector in _each(beans.getGarbageCollectorMXBeans()):
+        name = f"{_JVM}.GarbageCollector.{collector.getName().replace(' ', '_')}"
+        yield f"{name}.Count", collector.getCollectionCount()
+        yield f"{name}.Time", collector.getCollectionTime()
+    yield f"{_JVM}.Threads.Count", beans.getThreadMXBean().getThreadCount()
+    worked = jvm_class(context, "java.lang.ProcessHandle").current().info().totalCpuDuration()
+    if worked.isPresent():
+        yield f"{_JVM}.CPU.Time", worked.get().toNanos()
+    classes = beans.getClassLoadingMXBean()
+    yield f"{_JVM}.ClassLoader.ClassesLoaded", classes.getTotalLoadedClassCount()
+    yield f"{_JVM}.ClassLoader.ClassesUnloaded", classes.getUnloadedClassCount()
+
+
+def _each(found: Any) -> list[Any]:
+    """The elements of a Java list: asked for their iterator, Py4J gets to the end by an exception, which costs more."""
+    return [found.get(place) for place in range(found.size())]
+
+
+def _usage(kind: str, usage: Any) -> Iterator[tuple[str, float]]:
+    yield f"{_JVM}.Memory.{kind}.Used", usage.getUsed()
+    yield f"{_JVM}.Memory.{kind}.Committed", usage.getCommitted()
+    # -1 where there is no limit.
+    yield f"{_JVM}.Memory.{kind}.Max", usage.getMax()
