@@ -83,7 +83,7 @@ class JobClient(StateQueries, JobSnapshots):
         attached: bool = True,
         submits: bool = True,
     ) -> None:
-        """Submit the job, or else come back to one that was submitted before, and hear of it from now on."""
+        """Submit the job, or come back to one, and hear of it. Raises `ClusterError` where there is no cluster."""
         self._system = system
         self._requests = JobRequests(JobManagerGateway(system, job_manager), job_graph)
         self._graph = job_graph
@@ -109,7 +109,10 @@ class JobClient(StateQueries, JobSnapshots):
             submits=submits,
         )
         number = "" if submits else f"-{next(_NUMBERS)}"
-        self._actor = system.spawn(props, f"job-client-{job_graph.job_id}{number}")
+        try:
+            self._actor = system.spawn(props, f"job-client-{job_graph.job_id}{number}")
+        except SpawnRefusedError:
+            raise ClusterError(f"job {job_graph.name!r} has no cluster to run on: it was shut down") from None
 
     @property
     def job_id(self) -> JobId:

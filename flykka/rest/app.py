@@ -17,7 +17,7 @@ from flykka.rest.errors import RestError
 from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
 from flykka.rest.handlers.applications import ApplicationCancelHandlers, ApplicationHandlers
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
-from flykka.rest.handlers.cluster import ClusterHandlers
+from flykka.rest.handlers.cluster import ClusterHandlers, ShutdownHandlers
 from flykka.rest.handlers.events import EventHandlers
 from flykka.rest.handlers.flame_graphs import FlameGraphHandlers
 from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
@@ -73,6 +73,7 @@ def rest_app(
     else:
         read_only = None
         endpoints += CancelHandlers(gateway).endpoints()
+        endpoints += ShutdownHandlers(gateway).endpoints()
         endpoints += ApplicationCancelHandlers(gateway, application_id).endpoints()
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
         endpoints += RecorderHandlers(Recording(recorder)).endpoints()

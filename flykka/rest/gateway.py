@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.actors.errors import StoreUnavailableError
@@ -158,6 +159,10 @@ class RestfulGateway:
         graph = self._cluster.running_graph(job_id)
         known = self.details(job_id) if graph is None else JobReadModel(graph).details(self._system.clock.now_ms())
         return diagnose(collect_reports(self._system, known, time_limit))
+
+    def shut_down(self) -> None:
+        """Begin to end the cluster, on another thread: this server answers the request, and ends with it."""
+        Thread(target=self._cluster.shutdown, name="flykka-rest-shutdown", daemon=True).start()
 
     def cancel(self, job_id: JobId) -> None:
         """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flykka.errors import JobExecutionError
 from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskDetails
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.task import ExecutionState
@@ -209,6 +210,37 @@ def test_a_job_is_cancelled_and_stays_visible(served: Served) -> None:
     deadline = time.monotonic() + 20
     while served.http.get(f"{JOB_PATH}/status").json()["status"] not in ("CANCELED", "CANCELLING"):
         assert time.monotonic() < deadline
+
+
+def test_a_job_is_not_stopped_by_a_get_or_by_a_mode_and_told_how_it_is(served: Served) -> None:
+    for answer in (
+        served.http.get(f"{JOB_PATH}/yarn-stop"),
+        served.http.get(f"{JOB_PATH}/yarn-cancel?mode=stop"),
+        served.http.patch(f"{JOB_PATH}?mode=stop"),
+    ):
+        assert answer.status_code == 308
+        assert 'POST "jobs/:jobid/stop"' in answer.json()["errors"][0]
+    assert served.http.patch(f"{JOB_PATH}?mode=end").status_code == 400
+    assert served.http.get(f"{JOB_PATH}/status").json()["status"] in ("CREATED", "RUNNING")
+
+
+def test_a_cluster_is_ended_and_the_clients_of_its_jobs_hear_of_it(served: Served) -> None:
+    answer = served.http.delete("/v1/cluster")
+
+    assert (answer.status_code, answer.json()) == (200, {})
+    with pytest.raises(JobExecutionError, match="its cluster was shut down"):
+        served.job.wait(timeout=30)
+
+
+@pytest.mark.parametrize("path", ["savepoints", "stop"])
+def test_a_savepoint_of_another_format_is_refused(served: Served, path: str) -> None:
+    refused = served.http.post(f"{JOB_PATH}/{path}", json={"formatType": "OTHER"})
+    taken_on = served.http.post(
+        f"{JOB_PATH}/{path}", json={"formatType": "NATIVE", "targetDirectory": "/a", "target-directory": "/a"}
+    )
+
+    assert refused.json() == {"errors": ["there is no format of savepoints 'OTHER': there are CANONICAL, NATIVE"]}
+    assert (refused.status_code, taken_on.status_code) == (400, 202)
 
 
 def test_a_savepoint_without_a_directory_is_refused(served: Served) -> None:

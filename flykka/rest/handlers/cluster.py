@@ -15,6 +15,7 @@ from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.running_subtasks import running_subtasks
 from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import cluster_configuration
@@ -98,6 +99,21 @@ class ClusterHandlers:
             "jvm": {"version": f"Python {platform.python_version()}", "arch": platform.machine(), "options": []},
             "classpath": [],
         }
+
+
+class ShutdownHandlers:
+    """End the cluster."""
+
+    def __init__(self, gateway: RestfulGateway) -> None:
+        self._gateway = gateway
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The one."""
+        yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
+
+    def _shut_down(self, query: Query) -> Json:
+        self._gateway.shut_down()
+        return {}
 
 
 def task_manager_of(query: Query, gateway: JobInfo) -> tuple[TaskManagerInfo, int]:

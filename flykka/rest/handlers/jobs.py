@@ -8,6 +8,7 @@ from flykka.diagnosis.collection import TIME_LIMIT
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query, Text
+from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import job_configuration
@@ -106,10 +107,23 @@ class CancelHandlers:
         job = "/jobs/{jobid}"
         yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
+        yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink: says how a job is stopped")
 
     def _cancel(self, query: Query) -> Json:
-        self._gateway.cancel(job_of(query))
-        return {}
+        match query.arguments.get("mode", "cancel").lower():
+            case "cancel":
+                self._gateway.cancel(job_of(query))
+                return {}
+            case "stop":
+                return self._stop(query)
+            case other:
+                raise RestError(400, f"there is no mode {other!r} of ending a job: there is cancel")
+
+    def _stop(self, query: Query) -> Json:
+        raise RestError(
+            308,
+            'no job is stopped by this mode: "cancel" ends it at once, and POST "jobs/:jobid/stop" with a savepoint',
+        )
 
 
 def job_of(query: Query) -> JobId:

@@ -19,6 +19,7 @@ from flykka.rest.operations import AsyncOperations
 from flykka.rest.responses.io_metrics import Json
 
 _DISPOSAL = "savepoint-disposal"
+_FORMATS = ("CANONICAL", "NATIVE")
 
 
 class SnapshotHandlers:
@@ -40,6 +41,7 @@ class SnapshotHandlers:
         yield Endpoint(f"/{_DISPOSAL}/{{triggerid}}", self._disposed, "What came of it")
 
     def _savepoint(self, query: Query) -> Json:
+        _check_format(query)
         job_id, directory = self._target(query, query.text("target-directory"))
         stops = query.flag("cancel-job")
 
@@ -51,6 +53,7 @@ class SnapshotHandlers:
         return self._triggered(job_id, query, take)
 
     def _stop(self, query: Query) -> Json:
+        _check_format(query)
         job_id, directory = self._target(query, query.text("targetDirectory"))
         drain = query.flag("drain")
         return self._triggered(job_id, query, lambda: {"location": self._gateway.stop(job_id, directory, drain=drain)})
@@ -95,6 +98,13 @@ class SnapshotHandlers:
 
     def _disposed(self, query: Query) -> Json:
         return self._operations.result(_DISPOSAL, query.path["triggerid"])
+
+
+def _check_format(query: Query) -> None:
+    """Refuse an unknown format. Either of Flink's is the one that there is. Raises `RestError`."""
+    said = query.text("formatType")
+    if said is not None and said not in _FORMATS:
+        raise RestError(400, f"there is no format of savepoints {said!r}: there are {', '.join(_FORMATS)}")
 
 
 def _disposed(path: str) -> Json:

@@ -79,6 +79,14 @@ def test_a_cluster_starts_its_task_managers(start: Callable[..., Made]) -> None:
     assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
 
 
+def test_a_cluster_that_was_shut_down_takes_no_job(start: Callable[..., Made], tmp_path: Path) -> None:
+    cluster = start().cluster
+    cluster.shutdown()
+
+    with pytest.raises(ClusterError, match="has no cluster to run on: it was shut down"):
+        cluster.submit(job(tmp_path))
+
+
 def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
     trace = tmp_path / "run.trace"
 
