@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY, ExecutionGraphInfoStore
 from flykka.messages.monitoring.job_details import (
     ArchivedJob,
@@ -63,7 +65,7 @@ class ExecutionGraphInfoStoreActor(Actor):
 
         # No partial: a recorder keeps the arguments of one.
         def write_archive() -> None:
-            CheckpointStorage(directory).write_archive(archived)
+            CheckpointStorage(directory).write_archive(replace(archived, environment=process_environment()))
 
         self._archiving += 1
         self.context.pipe_to_self(

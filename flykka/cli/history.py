@@ -53,6 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for option in OPTIONS.values():
         if option.group is OptionGroup.REST:
             add_option(group, option, str(PORT) if option.name == "rest" else option.default)
+    group = parser.add_argument_group("where logs are")
+    what = "where the log of the driver of a job is; <jobid> stands for its id, as in http://logs/<jobid>"
+    group.add_argument("--log-url", metavar="PATTERN", help=f"{what} (default: nobody is told)")
+    what = "where that of a TaskManager is; <jobid> and <tmid> stand for the ids"
+    group.add_argument("--task-manager-log-url", metavar="PATTERN", help=f"{what} (default: nobody is told)")
     parser.set_defaults(run=serve_history, parser=parser)
 
 
@@ -64,9 +69,14 @@ def serve_history(options: argparse.Namespace) -> int:
         options.parser.error(str(refused))
     assert settings is not None, "there is a default"
     # They need the extra.
+    from flykka.rest.handlers.log_urls import LogUrls
     from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.server import RestServer
 
+    try:
+        log_urls = LogUrls(job_manager=options.log_url, task_manager=options.task_manager_log_url)
+    except ValueError as refused:
+        options.parser.error(str(refused))
     try:
         gateway = HistoryGateway(absolute_directory(options.directory), _now_ms)
         found = len(gateway.jobs())
@@ -74,7 +84,7 @@ def serve_history(options: argparse.Namespace) -> int:
     except (ClusterError, RestError) as refused:
         print(f"flykka history: {refused}", file=sys.stderr)
         return FAILED
-    server.start_history(gateway)
+    server.start_history(gateway, log_urls)
     jobs = "1 job has" if found == 1 else f"{found or 'no'} jobs have"
     print(f"the history of {gateway.history_of} is at {server.address} ({jobs} ended); Ctrl-C ends this", flush=True)
     _wait_for_end()

@@ -21,11 +21,13 @@ from flykka.rest.handlers.cluster import ClusterHandlers, ShutdownHandlers
 from flykka.rest.handlers.events import EventHandlers
 from flykka.rest.handlers.flame_graphs import FlameGraphHandlers
 from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
+from flykka.rest.handlers.log_urls import LogUrlHandlers, LogUrls
 from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.page import PageHandlers, is_page
 from flykka.rest.handlers.processes import JobManagerHandlers, TaskManagerHandlers
 from flykka.rest.handlers.recorder import RecorderHandlers
 from flykka.rest.handlers.snapshots import SnapshotHandlers
+from flykka.rest.handlers.subtasks import SubtaskHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
 from flykka.rest.history_gateway import HistoryGateway
 from flykka.rest.open_api import open_api
@@ -52,6 +54,7 @@ def rest_app(
     last_work: LastWork,
     recorder: Recorder | None,
     process: ServedProcess,
+    log_urls: LogUrls,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
@@ -65,11 +68,13 @@ def rest_app(
         *MetricHandlers(gateway, now_ms).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
         *VertexHandlers(gateway, now_ms).endpoints(),
+        *SubtaskHandlers(gateway, now_ms).endpoints(),
         *FlameGraphHandlers(gateway, process.flame_graphs, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
     ]
     if isinstance(gateway, HistoryGateway):
         read_only = f"the jobs in the history of {gateway.history_of!r} have ended: nothing can be done with them here"
+        endpoints += LogUrlHandlers(gateway, log_urls).endpoints()
     else:
         read_only = None
         endpoints += CancelHandlers(gateway).endpoints()

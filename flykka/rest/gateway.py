@@ -8,6 +8,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.actors.errors import StoreUnavailableError
+from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager
@@ -43,6 +44,7 @@ from flykka.messages.monitoring.job_details import (
     JobOverview,
     JobsOverview,
     JobVertexDetails,
+    ProcessEnvironment,
     RequestCheckpointDetails,
     RequestCheckpointStats,
     RequestJobDetails,
@@ -98,6 +100,11 @@ class RestfulGateway:
     def graph(self, job_id: JobId) -> JobGraph:
         """The plan and the configuration of a job."""
         return self._of_job(JobFound, job_id, lambda me: RequestJobGraph(job_id=job_id, reply_to=me)).job_graph
+
+    def environment(self, job_id: JobId) -> ProcessEnvironment:
+        """The environment of the process that a job runs in: of this one."""
+        self.details(job_id)
+        return process_environment()
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
         """A vertex, and its subtasks. Raises `RestError` where the job has none of this id."""

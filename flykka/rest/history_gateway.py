@@ -26,6 +26,7 @@ from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
     JobVertexDetails,
+    ProcessEnvironment,
     SubtaskDetails,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
@@ -80,6 +81,10 @@ class HistoryGateway:
     def graph(self, job_id: JobId) -> JobGraph:
         """The plan and the configuration of a job."""
         return self._archive(job_id).job_graph
+
+    def environment(self, job_id: JobId) -> ProcessEnvironment:
+        """The environment of the process that a job has run in; empty where its archive is of an older flykka."""
+        return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
         """A vertex, and its subtasks. Raises `RestError` where the job has none of this id."""

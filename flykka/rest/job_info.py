@@ -7,6 +7,7 @@ from typing import Protocol
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, SubtaskCheckpointStatistics
 from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.job_details import ProcessEnvironment
 from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import Gateway
 
@@ -20,6 +21,9 @@ class JobInfo(Gateway, Protocol):
 
     def graph(self, job_id: JobId) -> JobGraph:
         """The plan and the configuration of a job."""
+
+    def environment(self, job_id: JobId) -> ProcessEnvironment:
+        """The environment of the process that a job runs in, or has run in."""
 
     def checkpoint(
         self, job_id: JobId, checkpoint_id: int

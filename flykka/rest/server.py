@@ -22,6 +22,7 @@ import uvicorn
 from flykka.errors import ClusterError
 from flykka.rest.app import rest_app
 from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.log_urls import LogUrls
 from flykka.rest.operations import AsyncOperations
 from flykka.rest.process.metrics import ReadJvm, no_jvm
 from flykka.rest.process.served import ServedProcess
@@ -68,9 +69,9 @@ class RestServer:
         self._process = replace(self._process, read_jvm=read_jvm)
         self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder)
 
-    def start_history(self, history: HistoryGateway) -> None:
-        """Answer from now on, for jobs that have ended."""
-        self._answer(history, history.now_ms, no_work, None)
+    def start_history(self, history: HistoryGateway, log_urls: LogUrls | None = None) -> None:
+        """Answer from now on, for jobs that have ended, whose logs are where `log_urls` says."""
+        self._answer(history, history.now_ms, no_work, None, log_urls)
 
     def _answer(
         self,
@@ -78,6 +79,7 @@ class RestServer:
         now_ms: Callable[[], int],
         last_work: LastWork,
         recorder: Recorder | None,
+        log_urls: LogUrls | None = None,
     ) -> None:
         app = rest_app(
             gateway,
@@ -87,6 +89,7 @@ class RestServer:
             last_work=last_work,
             recorder=recorder,
             process=self._process,
+            log_urls=log_urls or LogUrls(),
             now_ms=now_ms,
             application_id=uuid4().hex,
         )

@@ -289,7 +289,8 @@ class StateTimestamp(Value):
 class AttemptDetails(Value):
     """An execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
 
-    `timestamps` are in the order of the states. `attempt` is None before the first one was scheduled.
+    `timestamps` are in the order of the states. `attempt` is None before the first one was scheduled. `accumulators`
+    are those of one that another has followed; of the current one its `SubtaskDetails` has them.
     """
 
     attempt: ExecutionAttemptId | None
@@ -299,6 +300,7 @@ class AttemptDetails(Value):
     task_manager: TaskManagerId | None = None
     metrics: TaskIOMetrics = TaskIOMetrics()
     failure: SerializedThrowable | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @value("job_details.subtask")
@@ -341,11 +343,19 @@ class CheckpointDetails(Message):
     subtasks: tuple[SubtaskCheckpointStatistics, ...] = ()
 
 
+@value("job_details.environment")
+class ProcessEnvironment(Value):
+    """The interpreter of a job's driver, and its machine (Flink's EnvironmentInfo); empty where it was not noted."""
+
+    version: str = ""
+    arch: str = ""
+
+
 @value("job_details.archived")
 class ArchivedJob(Value):
     """All answers about a job, as they stood when its result was told (Flink's ArchivedExecutionGraph).
 
-    `checkpoint_details` are those whose subtasks were kept.
+    `checkpoint_details` are those whose subtasks were kept, `environment` is that of the process which has written it.
     """
 
     overview: JobOverview
@@ -354,6 +364,7 @@ class ArchivedJob(Value):
     vertices: tuple[SubtasksOfVertex, ...]
     checkpoints: CheckpointStatsSnapshot
     checkpoint_details: tuple[CheckpointDetails, ...]
+    environment: ProcessEnvironment = ProcessEnvironment()
 
 
 @message("job_details.archive_ended")

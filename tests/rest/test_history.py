@@ -21,6 +21,8 @@ from flykka import FileSink, FileSource, RestartStrategies, StreamExecutionEnvir
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.cli.main import main
 from flykka.errors import ClusterError, JobExecutionError
+from flykka.messages.monitoring.job_details import ProcessEnvironment
+from flykka.rest.handlers.log_urls import LogUrls
 from flykka.rest.history_gateway import REFRESH_SECONDS, HistoryGateway
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
@@ -152,6 +154,41 @@ def first_frame(http: httpx.Client, path: str) -> str:
         return next(answer.iter_lines())
 
 
+def test_the_settings_and_the_environment_of_a_job_are_told(serve: Serve, folder: Path) -> None:
+    ended = ended_job(SECOND)
+    noted = ProcessEnvironment(version="Python 3.11", arch="vax")
+    CheckpointStorage(str(folder)).write_archive(replace(ended, environment=noted))
+    http = serve(folder)
+
+    settings = {each["key"]: each["value"] for each in http.get(f"/jobs/{SECOND}/jobmanager/config").json()}
+
+    assert settings["pipeline.name"] == ended.details.name
+    assert http.get(f"/jobs/{SECOND}/jobmanager/environment").json() == {
+        "jvm": {"version": "Python 3.11", "arch": "vax", "options": []},
+        "classpath": [],
+    }
+    assert http.get(f"/jobs/{'a' * 32}/jobmanager/environment").status_code == 404
+
+
+def test_logs_are_where_patterns_say_and_nowhere_without(serve: Serve, folder: Path) -> None:
+    http = serve(folder)
+    for path in ("jobmanager/log-url", "taskmanagers/task-manager-1/log-url"):
+        assert "--log-url" in http.get(f"/jobs/{FIRST}/{path}").json()["errors"][0]
+
+    server = RestServer(RestSettings())
+    patterns = LogUrls(job_manager="http://logs/<jobid>", task_manager="https://logs/<tmid>/of/<jobid>")
+    server.start_history(HistoryGateway(str(folder), lambda: 5_000), patterns)
+    with httpx.Client(base_url=server.address, timeout=20) as told:
+        of_driver = told.get(f"/jobs/{FIRST}/jobmanager/log-url").json()
+        of_task_manager = told.get(f"/v1/jobs/{FIRST}/taskmanagers/a%20b/log-url").json()
+        unknown = told.get(f"/jobs/{SECOND}/jobmanager/log-url")
+    server.close()
+
+    assert of_driver == {"url": f"http://logs/{FIRST}"}
+    assert of_task_manager == {"url": f"https://logs/a%20b/of/{FIRST}"}
+    assert unknown.status_code == 404
+
+
 def test_a_command_line_that_is_wrong_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == f"flykka history: there is no folder '{tmp_path}/nowhere'\n"
@@ -159,6 +196,10 @@ def test_a_command_line_that_is_wrong_says_so(tmp_path: Path, capsys: pytest.Cap
     with pytest.raises(SystemExit, match="2"):
         main(["history", str(tmp_path), "--rest", "0.0.0.0:0"])
     assert "name a file with a token" in capsys.readouterr().err
+
+    with pytest.raises(SystemExit, match="2"):
+        main(["history", str(tmp_path), "--log-url", "logs/<jobid>"])
+    assert "'logs/<jobid>' is no pattern of a URL" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -218,6 +259,7 @@ def answers(http: httpx.Client, job_id: str) -> dict[str, Any]:
     job = f"/jobs/{job_id}"
     paths = ["/jobs", "/jobs/overview", job]
     paths += [f"{job}/{name}" for name in ("status", "plan", "config", "exceptions", "accumulators", "checkpoints")]
+    paths += [f"{job}/jobmanager/{name}" for name in ("config", "environment")]
     paths.append(f"{job}/checkpoints/config")
     for checkpoint in http.get(f"{job}/checkpoints").json()["history"]:
         paths.append(f"{job}/checkpoints/details/{checkpoint['id']}")

@@ -77,7 +77,7 @@ class _Subtask:
         """True if the attempt is the newest. A newer one takes the place of the one before."""
         if number > self.attempt_number:
             if self.attempt is not None:
-                self.earlier.append(self.details())
+                self.earlier.append(replace(self.details(), accumulators=self.accumulators))
             self.attempt = self.task_manager = self.failure = None
             self.timestamps.clear()
             self.before = _counted(self.before, self.now)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
 
+from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import TaskManagerInfo
@@ -18,7 +18,7 @@ from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.running_subtasks import running_subtasks
 from flykka.rest.job_info import JobInfo
-from flykka.rest.responses.configuration import cluster_configuration
+from flykka.rest.responses.configuration import cluster_configuration, environment
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.task_managers import task_manager, task_manager_details
 
@@ -95,10 +95,7 @@ class ClusterHandlers:
         return cluster_configuration(FLINK_VERSION, self._gateway.slots())
 
     def _environment(self, query: Query) -> Json:
-        return {
-            "jvm": {"version": f"Python {platform.python_version()}", "arch": platform.machine(), "options": []},
-            "classpath": [],
-        }
+        return environment(process_environment())
 
 
 class ShutdownHandlers:

@@ -11,7 +11,7 @@ from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.job_info import JobInfo
-from flykka.rest.responses.configuration import job_configuration
+from flykka.rest.responses.configuration import environment, job_configuration
 from flykka.rest.responses.diagnosis import diagnosis
 from flykka.rest.responses.exceptions import exception_history
 from flykka.rest.responses.io_metrics import Json
@@ -47,6 +47,7 @@ class JobHandlers:
         yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout, in ms)")
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
         yield Endpoint(f"{job}/jobmanager/config", self._settings, "The settings under which a job runs or ran")
+        yield Endpoint(f"{job}/jobmanager/environment", self._environment, "The interpreter that it runs or ran in")
 
     def _ids(self, query: Query) -> Json:
         return ids_with_status(self._gateway.jobs())
@@ -73,6 +74,9 @@ class JobHandlers:
 
     def _settings(self, query: Query) -> list[Json]:
         return job_configuration(self._gateway.graph(job_of(query)))
+
+    def _environment(self, query: Query) -> Json:
+        return environment(self._gateway.environment(job_of(query)))
 
     def _exceptions(self, query: Query) -> Json:
         return exception_history(self._gateway.details(job_of(query)).exceptions, query.number("maxExceptions", 20))

@@ -14,6 +14,7 @@ from flykka.messages.graph.job_graph import (
     RestartStrategyConfiguration,
 )
 from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.monitoring.job_details import ProcessEnvironment
 from flykka.rest.responses.io_metrics import Json
 from flykka.spark_bridge.rows.filesystem import shown
 
@@ -53,6 +54,11 @@ def job_configuration(graph: JobGraph) -> list[Json]:
             **_checkpointing(graph.checkpointing),
         }
     )
+
+
+def environment(of_process: ProcessEnvironment) -> Json:
+    """The interpreter, in place of Flink's JVM; it has no class path."""
+    return {"jvm": {"version": of_process.version, "arch": of_process.arch, "options": []}, "classpath": []}
 
 
 def _restart_strategy(strategy: RestartStrategyConfiguration) -> Mapping[str, Value]:

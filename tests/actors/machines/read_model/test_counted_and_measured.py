@@ -11,6 +11,7 @@ from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSna
 from flykka.messages.tasks.task import ExecutionState, LatencyStatistics, TaskIOMetrics
 from flykka.messages.wire.ids import OperatorId, attempt_id
 from flykka.messages.wire.message import Message
+from tests.actors.machines.read_model.test_job_read_model import execution
 from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
@@ -58,6 +59,18 @@ def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
 
 def test_the_next_attempt_counts_from_zero() -> None:
     assert told(reported(rows(2)), reported(rows(1), number=1)).accumulators == AccumulatorResults(merged=(rows(1),))
+
+
+def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
+    model = JobReadModel(GRAPH)
+    first, second = (execution(ExecutionState.RUNNING, number=number) for number in (0, 1))
+    for message in (first, reported(rows(3)), second, reported(rows(5), number=1)):
+        model.on_message(message, 0)
+
+    subtask = model.subtasks(WINDOWS, 0).subtasks[0]
+
+    assert [each.accumulators for each in subtask.earlier] == [(rows(3),)]
+    assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows(5),))
 
 
 def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:

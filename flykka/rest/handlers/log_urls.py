@@ -1,0 +1,63 @@
+"""The places of the logs of a job that has ended, as patterns say (Flink's `historyserver.log.*.url-pattern`).
+
+An archive holds no log. Where a service keeps those of all drivers, it is told how its addresses are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.errors import RestError
+from flykka.rest.handlers.jobs import job_of
+from flykka.rest.job_info import JobInfo
+from flykka.rest.responses.io_metrics import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogUrls:
+    """Patterns, in which `<jobid>` and `<tmid>` stand for a job and a TaskManager; None where there is none.
+
+    Raises:
+        ValueError: a pattern is no URL of HTTP.
+    """
+
+    job_manager: str | None = None
+    task_manager: str | None = None
+
+    def __post_init__(self) -> None:
+        for pattern in (self.job_manager, self.task_manager):
+            if pattern is not None and not pattern.startswith(("http://", "https://")):
+                raise ValueError(f"{pattern!r} is no pattern of a URL: it begins with http:// or https://")
+
+
+class LogUrlHandlers:
+    """Answer with URLs; the history says whether there is such a job."""
+
+    def __init__(self, gateway: JobInfo, urls: LogUrls) -> None:
+        self._gateway = gateway
+        self._urls = urls
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        job = "/jobs/{jobid}"
+        yield Endpoint(f"{job}/jobmanager/log-url", self._of_job_manager, "Where the log of its driver is")
+        one = f"{job}/taskmanagers/{{taskmanagerid}}/log-url"
+        yield Endpoint(one, self._of_task_manager, "Where the log of a TaskManager is")
+
+    def _of_job_manager(self, query: Query) -> Json:
+        return self._url(query, self._urls.job_manager, {})
+
+    def _of_task_manager(self, query: Query) -> Json:
+        return self._url(query, self._urls.task_manager, {"<tmid>": query.path["taskmanagerid"]})
+
+    def _url(self, query: Query, pattern: str | None, places: Mapping[str, str]) -> Json:
+        job_id = job_of(query)
+        self._gateway.details(job_id)
+        if pattern is None:
+            raise RestError(404, "no pattern says where logs are: flykka history --log-url, --task-manager-log-url")
+        for place, name in {"<jobid>": job_id, **places}.items():
+            pattern = pattern.replace(place, quote(name, safe=""))
+        return {"url": pattern}
