@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 from flykka.errors import (
     CheckpointError,
@@ -26,6 +28,14 @@ _TIMEOUT_S = 35.0
 """Seconds for an answer: the server gives up sooner."""
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+RETRY_MAX_ATTEMPTS = 20
+RETRY_DELAY_S = 3.0
+"""A request that is refused for a reason that passes is made so often, with this pause: Flink's `rest.retry`."""
+
+
+def _unsaid(text: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +53,26 @@ class RestClusterClient:
     """Of the server at `HOST:PORT` or a URL. Every call blocks, and raises `ClusterError` where nobody answers."""
 
     def __init__(
-        self, address: str, *, token_file: str | None = None, ca_file: str | None = None, timeout: float = _TIMEOUT_S
+        self,
+        address: str,
+        *,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+        timeout: float = _TIMEOUT_S,
+        on_retry: Callable[[str], object] = _unsaid,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """`ca_file` holds the certificates that are trusted beside the system's, for `https`.
+
+        What keeps the server from answering at this moment is told to `on_retry`, before the request is made again.
 
         Raises:
             ClusterError: the token or the certificates cannot be read.
         """
         self._base = address.rstrip("/") if "://" in address else f"http://{address}"
         self._timeout = timeout
+        self._on_retry = on_retry
+        self._sleep = sleep
         try:
             self._token = None if token_file is None else Path(token_file).read_text().strip()
             self._tls = ssl.create_default_context(cafile=ca_file) if self._base.startswith("https:") else None
@@ -129,14 +150,15 @@ class RestClusterClient:
 
     def _operation(self, job_id: JobId, kind: str, results: str, body: dict[str, Any]) -> dict[str, Any]:
         """Have something done, and return what came of it, which is asked for below `results`."""
-        given = {name: value for name, value in body.items() if value is not None}
+        # With an id of ours the same request made again is the same operation.
+        given = {name: value for name, value in body.items() if value is not None} | {"triggerId": uuid4().hex}
         request = self._ask("POST", f"/jobs/{job_id}/{kind}", given)["request-id"]
         pause = _FIRST_PAUSE_S
         while True:
             found = self._ask("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
             if found["status"]["id"] == "COMPLETED":
                 break
-            time.sleep(pause)
+            self._sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         operation: dict[str, Any] = found["operation"]
         if (cause := operation.get("failure-cause", operation.get("failureCause"))) is not None:
@@ -147,6 +169,18 @@ class RestClusterClient:
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
         content = None if body is None else json.dumps(body).encode()
         request = Request(f"{self._base}/v1{path}", content, headers, method=method)
+        for _ in range(RETRY_MAX_ATTEMPTS - 1):
+            try:
+                return self._answer(request)
+            except _UnavailableError as passing:
+                self._on_retry(str(passing))
+                self._sleep(RETRY_DELAY_S)
+        try:
+            return self._answer(request)
+        except _UnavailableError as still:
+            raise ClusterError(f"{self._base} refuses the request, {RETRY_MAX_ATTEMPTS} times: {still}") from None
+
+    def _answer(self, request: Request) -> Any:
         try:
             with urlopen(request, timeout=self._timeout, context=self._tls) as answer:
                 is_json = answer.headers.get_content_type() == "application/json"
@@ -154,12 +188,18 @@ class RestClusterClient:
                 return json.loads(text) if is_json else text
         except HTTPError as refused:
             said = _errors(refused)
-            if refused.code in (400, 409, 500) and method != "GET":
+            if refused.code == 503 and "Retry-After" in refused.headers:
+                raise _UnavailableError(said) from None
+            if refused.code in (400, 409, 500) and request.get_method() != "GET":
                 raise _RefusedError(said) from None
             raise ClusterError(f"{self._base} refuses the request: {said}") from None
         except (URLError, OSError, ValueError) as silent:
             reason = getattr(silent, "reason", silent)
             raise ClusterError(f"no flykka answers at {self._base}: {reason}") from None
+
+
+class _UnavailableError(Exception):
+    """The server cannot answer at this moment, and says that it will."""
 
 
 class _RefusedError(Exception):

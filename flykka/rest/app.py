@@ -111,7 +111,7 @@ def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
 
 async def _refused(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, RestError)
-    return JSONResponse({"errors": [str(raised)]}, raised.status)
+    return JSONResponse({"errors": [str(raised)]}, raised.status, raised.headers)
 
 
 async def _no_such_path(request: Request, raised: Exception) -> Response:

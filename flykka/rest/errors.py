@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+RETRY_AFTER_SECONDS = 3
+"""The time after which a request may be made again whose reason of refusal passes: Flink's `rest.retry.delay`."""
+
 
 class RestError(Exception):
-    """The answer has this status, and `{"errors": [text]}`."""
+    """The answer has this status, and `{"errors": [text]}`.
 
-    def __init__(self, status: int, text: str) -> None:
+    Where the reason `passes`, as that nobody leads at this moment, the answer says that the same request may be made
+    again, and after what time.
+    """
+
+    def __init__(self, status: int, text: str, *, passes: bool = False) -> None:
         super().__init__(text)
         self.status = status
+        self.passes = passes
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the answer."""
+        return {"Retry-After": str(RETRY_AFTER_SECONDS)} if self.passes else {}

@@ -141,11 +141,11 @@ class RestfulGateway:
         living = (cell for cell in self._system.cells.living() if cell.props.actor_class is ResourceManager)
         resource_manager = next((cell.ref for cell in living), None)
         if resource_manager is None:
-            raise RestError(503, "there is no ResourceManager at this moment")
+            raise RestError(503, "there is no ResourceManager at this moment", passes=True)
         try:
             answer = resource_manager.ask(lambda me: ExplainSlots(reply_to=me), timeout=TIMEOUT_S)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
-            raise RestError(503, f"the ResourceManager does not answer: {silent}") from None
+            raise _unanswered("the ResourceManager", silent) from None
         assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
         return answer
 
@@ -229,11 +229,17 @@ class RestfulGateway:
                 raise RestError(503, _led_elsewhere(leader))
             answer = self._job_manager.ask(make, timeout)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
-            raise RestError(503, f"the JobManager does not answer: {silent}") from None
+            raise _unanswered("the JobManager", silent) from None
         except StoreUnavailableError as unknown:
-            raise RestError(503, f"it is not known which driver leads: {unknown}") from None
+            raise RestError(503, f"it is not known which driver leads: {unknown}", passes=True) from None
         assert isinstance(answer, kind), f"a question of the REST interface is not answered with {answer}"
         return answer
+
+
+def _unanswered(name: str, silent: Exception) -> RestError:
+    """One that has ended is followed by another; one that is stuck has been waited for already."""
+    text = f"{name} does not answer: {silent}"
+    return RestError(503, text, passes=not isinstance(silent, AskTimeoutError))
 
 
 def _led_elsewhere(leader: LeaderInformation) -> str:

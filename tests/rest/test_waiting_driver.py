@@ -11,11 +11,14 @@ import httpx
 import pytest
 
 from flykka.cli.main import main
+from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.cluster.high_availability.stores import FolderSettings
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
+from flykka.runtime.errors import ActorDeadError, AskTimeoutError
 from tests.flykka.cluster.test_local_cluster import SilentDataPlane
+from tests.rest.conftest import Served
 
 DEADLINE = 30.0
 """Seconds for an election."""
@@ -62,3 +65,19 @@ def test_a_driver_that_waits_tells_where_the_leader_answers(
 
     assert told == f"this driver waits until it is needed: another one leads, and answers at {leading}"
     assert (code, told in capsys.readouterr().err) == (1, True)
+
+
+def test_a_cluster_whose_job_manager_begins_anew_says_when_to_ask_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(failure: Exception) -> httpx.Response:
+        def ask(*asked: object) -> None:
+            raise failure
+
+        monkeypatch.setattr(JobManagerGateway, "ask", ask)
+        return served.http.get("/jobs")
+
+    gone, stuck = refuse(ActorDeadError("it has ended")), refuse(AskTimeoutError("it is stuck"))
+
+    assert (gone.status_code, gone.headers["retry-after"]) == (503, "3")
+    assert (stuck.status_code, "retry-after" in stuck.headers) == (503, False)

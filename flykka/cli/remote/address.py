@@ -52,10 +52,10 @@ def asked(
 
     def answer() -> str:
         if arguments.address is not None:
-            client = _client(arguments, arguments.address)
+            client = _client(command, arguments, arguments.address)
             return ask(client, client.find(arguments.job))
         address, job = _found(running_jobs(), arguments.job)
-        client = _client(arguments, address)
+        client = _client(command, arguments, address)
         # Of a job that runs nobody has to be asked for its id: its JobManager may be what does not answer.
         return ask(client, job or client.find(arguments.job))
 
@@ -70,15 +70,18 @@ def asked_all(command: str, arguments: argparse.Namespace, ask: Callable[[RestCl
         addresses = [arguments.address]
     elif not addresses:
         return _print(command, lambda: _found(running, None)[0])
-    return max(_print(command, partial(_ask_at, arguments, ask, address)) for address in addresses)
+    return max(_print(command, partial(_ask_at, command, arguments, ask, address)) for address in addresses)
 
 
-def _ask_at(arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str], address: str) -> str:
-    return ask(_client(arguments, address))
+def _ask_at(command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str], address: str) -> str:
+    return ask(_client(command, arguments, address))
 
 
-def _client(arguments: argparse.Namespace, address: str) -> RestClusterClient:
-    return RestClusterClient(address, token_file=arguments.token_file, ca_file=arguments.ca_file)
+def _client(command: str, arguments: argparse.Namespace, address: str) -> RestClusterClient:
+    def say(text: str) -> None:
+        print(f"{command}: {text}; it is asked again", file=sys.stderr)
+
+    return RestClusterClient(address, token_file=arguments.token_file, ca_file=arguments.ca_file, on_retry=say)
 
 
 def _print(command: str, answer: Callable[[], str]) -> int:

@@ -1,0 +1,102 @@
+"""Requests that are refused for a reason that passes are made again; all others are refused at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from flykka.client.rest_cluster_client import RETRY_DELAY_S, RETRY_MAX_ATTEMPTS, RestClusterClient
+from flykka.errors import ClusterError
+from flykka.messages.wire.ids import JobId
+
+NOBODY_LEADS = {"errors": ["nobody leads"]}
+
+
+class Scripted:
+    """A server of prepared answers, status and body, the last one for ever; with what it was asked, and the pauses."""
+
+    def __init__(self, answers: list[tuple[int, object]], retry_after: str | None) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.pauses: list[float] = []
+        self.said: list[str] = []
+        scripted = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                length = int(self.headers.get("Content-Length", 0))
+                scripted.asked.append((self.path, json.loads(self.rfile.read(length) or b"{}")))
+                status, body = answers.pop(0) if len(answers) > 1 else answers[0]
+                content = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                if status == 503 and retry_after is not None:
+                    self.send_header("Retry-After", retry_after)
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_POST = do_GET
+
+            def log_message(self, *arguments: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        port = self._server.server_address[1]
+        self.client = RestClusterClient(f"127.0.0.1:{port}", on_retry=self.said.append, sleep=self.pauses.append)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Scripted]]:
+    """Starts a server of these answers."""
+    made: list[Scripted] = []
+
+    def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> Scripted:
+        made.append(Scripted(list(answers), retry_after))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.close()
+
+
+def test_while_nobody_leads_the_same_request_is_made_again(serve: Callable[..., Scripted]) -> None:
+    server = serve((503, NOBODY_LEADS), (503, NOBODY_LEADS), (200, {"jobs": []}))
+
+    assert server.client.jobs() == []
+    assert server.pauses == [RETRY_DELAY_S] * 2
+    assert server.said == ["nobody leads"] * 2
+
+
+def test_after_twenty_times_it_is_an_error(serve: Callable[..., Scripted]) -> None:
+    server = serve((503, NOBODY_LEADS))
+
+    with pytest.raises(ClusterError, match=r"refuses the request, 20 times: nobody leads"):
+        server.client.jobs()
+    assert (len(server.asked), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
+
+
+def test_a_reason_that_does_not_pass_is_told_at_once(serve: Callable[..., Scripted]) -> None:
+    server = serve((503, {"errors": ["another one leads"]}), retry_after=None)
+
+    with pytest.raises(ClusterError, match="refuses the request: another one leads"):
+        server.client.jobs()
+    assert (len(server.asked), server.pauses, server.said) == (1, [], [])
+
+
+def test_a_savepoint_that_is_asked_for_again_is_the_same_one(serve: Callable[..., Scripted]) -> None:
+    done = {"status": {"id": "COMPLETED"}, "operation": {"location": "/a"}}
+    server = serve((503, NOBODY_LEADS), (202, {"request-id": "r"}), (200, done))
+
+    assert server.client.trigger_savepoint(JobId("j"), "/a") == "/a"
+    first, second, _ = server.asked
+    assert first == second
+    assert len(first[1]["triggerId"]) == 32
