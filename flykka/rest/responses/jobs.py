@@ -18,6 +18,7 @@ from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.responses.io_metrics import Json, io_metrics
 from flykka.rest.responses.plan import plan
 from flykka.rest.responses.restart_strategy import in_words
+from flykka.rest.responses.stream_graph import stream_graph
 from flykka.rest.responses.times import NEVER, lifetime
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
@@ -77,6 +78,7 @@ def job_details(
         "vertices": vertices,
         "status-counts": {state: states.count(state) for state in TASK_STATES},
         "plan": plan(graph),
+        "stream-graph": stream_graph(graph),
         "pending-operators": 0,
         "schedulerType": "Default",
     }
