@@ -150,7 +150,7 @@ class RestfulGateway:
         return answer
 
     def network(self, task_manager: TaskManagerId) -> NetworkSettings:
-        """What a TaskManager may hold of batches on their way. Raises `RestError` where there is none of this name."""
+        """The room that a TaskManager has for batches on their way. Raises `RestError` where there is none of this name."""
         for cell in self._system.cells.living():
             if cell.props.actor_class is TaskManager and cell.name == task_manager:
                 found = cell.props.kwargs["network"]
@@ -237,7 +237,7 @@ class RestfulGateway:
 
 
 def _unanswered(name: str, silent: Exception) -> RestError:
-    """One that has ended is followed by another; one that is stuck has been waited for already."""
+    """Tell that an actor that has ended is followed by another; one that is stuck has been waited for already."""
     text = f"{name} does not answer: {silent}"
     return RestError(503, text, passes=not isinstance(silent, AskTimeoutError))
 

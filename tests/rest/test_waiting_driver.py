@@ -67,7 +67,7 @@ def test_a_driver_that_waits_tells_where_the_leader_answers(
     assert (code, told in capsys.readouterr().err) == (1, True)
 
 
-def test_a_cluster_whose_job_manager_begins_anew_says_when_to_ask_again(
+def test_a_cluster_whose_job_manager_is_replaced_says_when_to_ask_again(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(failure: Exception) -> httpx.Response:

@@ -10,7 +10,7 @@ from flykka.rest.job_info import JobInfo
 
 
 def running_subtasks(gateway: JobInfo) -> Iterator[SubtaskDetails]:
-    """Those whose current attempt has not ended."""
+    """Yield each subtask whose current attempt has not ended."""
     running = (job.job_id for job in gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
     for job_id in running:
         for vertex in gateway.details(job_id).vertices:

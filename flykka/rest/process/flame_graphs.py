@@ -27,7 +27,7 @@ PAUSE_SECONDS = 0.05
 """Samples of one graph, and the time between two of them: Flink's."""
 
 REFRESH_SECONDS = 60.0
-"""A graph is made anew when it is asked for after this time; until the new one is there the old one is told."""
+"""Time after which a graph that is asked for is replaced; until the new one is there the old one is told."""
 
 BUSY_SHARE = 0.1
 """A thread is on the processor in a sample if it has used so much of the time since the one before."""
@@ -37,7 +37,7 @@ _WAITING, _TERMINATED = -3, -1
 """Flink's `endTimestamp` where the first samples are still being taken, and where nothing is at work any more."""
 
 _OF_ATTEMPT = re.compile(r"(?P<job>[^_ ]+)_(?P<vertex>.+)_(?P<subtask>\d+)_\d+ ")
-"""Names of the threads of an attempt: its id, and what they do."""
+"""Name of a thread of an attempt: its id, and what it does."""
 
 
 class FlameGraphType(StrEnum):

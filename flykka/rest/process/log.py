@@ -70,7 +70,7 @@ class ProcessLog(logging.Handler):
         return found
 
     def sizes(self) -> list[tuple[str, int, int]]:
-        """What there is to be read: names, sizes in bytes, and the times of the last change in ms."""
+        """List what there is to be read: names, sizes in bytes, and the times of the last change in ms."""
         with self._at_rest():
             kept = (LOG_NAME, self._bytes, round(self._changed_at * 1_000))
         there = ((name, path.stat()) for name, path in self.files().items())

@@ -126,7 +126,7 @@ def test_one_subtask_may_be_asked_for_and_threads_at_work_or_waiting(sampled: Sa
     assert sampled.graph(FlameGraphType.ON_CPU, 0)["data"] == {"name": "root", "value": 0, "children": []}
 
 
-def test_a_graph_is_made_anew_when_it_is_old_and_told_until_then(sampled: Sampled) -> None:
+def test_a_graph_is_replaced_when_it_is_old_and_told_until_then(sampled: Sampled) -> None:
     sampled.graph()
     sampled.ask()
     assert sampled.pauses == SAMPLES
