@@ -150,7 +150,7 @@ class RestfulGateway:
         return answer
 
     def network(self, task_manager: TaskManagerId) -> NetworkSettings:
-        """The room that a TaskManager has for batches on their way. Raises `RestError` where there is none of this name."""
+        """The room of a TaskManager for batches on their way. Raises `RestError` where there is none of this name."""
         for cell in self._system.cells.living():
             if cell.props.actor_class is TaskManager and cell.name == task_manager:
                 found = cell.props.kwargs["network"]

@@ -21,7 +21,18 @@ PATHS = {
     "/applications/overview": {"applications"},
     "/jobs": {"jobs"},
     "/jobs/overview": {"jobs"},
-    JOB_PATH: {"jid", "name", "state", "timestamps", "vertices", "status-counts", "plan", "now", "schedulerType"},
+    JOB_PATH: {
+        "jid",
+        "name",
+        "state",
+        "timestamps",
+        "vertices",
+        "status-counts",
+        "plan",
+        "stream-graph",
+        "now",
+        "schedulerType",
+    },
     f"{JOB_PATH}/status": {"status"},
     f"{JOB_PATH}/plan": {"plan"},
     f"{JOB_PATH}/config": {"jid", "name", "execution-config"},
@@ -40,6 +51,13 @@ PATHS = {
     "/taskmanagers/task-manager-1": {"id", "slotsNumber", "freeSlots", "hardware", "metrics", "allocatedSlots"},
     "/jobmanager/environment": {"jvm", "classpath"},
     "/jobmanager/logs": {"logs"},
+    "/jobmanager/thread-dump": {"threadInfos"},
+    "/taskmanagers/task-manager-1/logs": {"logs"},
+    "/taskmanagers/task-manager-1/thread-dump": {"threadInfos"},
+    f"{JOB_PATH}/jobmanager/environment": {"jvm", "classpath"},
+    f"{JOB_PATH}/vertices/sink/flamegraph": {"endTimestamp"},
+    f"{JOB_PATH}/vertices/sink/subtasks/0": {"subtask", "status", "attempt", "endpoint", "metrics"},
+    f"{JOB_PATH}/vertices/sink/subtasks/0/attempts/0/accumulators": {"subtask", "attempt", "id", "user-accumulators"},
     "/recorder": {"kind", "records", "limit", "notKept", "begins", "ends"},
 }
 LISTS = [
@@ -49,6 +67,10 @@ LISTS = [
     "/taskmanagers/task-manager-1/metrics",
     "/jobmanager/config",
     "/jobmanager/metrics",
+    "/jobs/metrics",
+    f"{JOB_PATH}/metrics",
+    f"{JOB_PATH}/jobmanager/config",
+    "/taskmanagers/metrics",
 ]
 
 

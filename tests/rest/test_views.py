@@ -82,6 +82,12 @@ def test_each_view_shows_the_facts_of_a_job_that_runs(watched: Watched, tmp_path
     page.wait("!!document.querySelector('.phase')")
     assert page.text("#trail").startswith("Jobs\n/\nnumbers")
 
+    page.click("Cluster", "header")
+    page.wait_text("Heap of Spark's JVM")
+    page.wait_text("task-manager-1")
+    page.click("Look")
+    page.wait_text("MainThread")
+
     page.click("Recorder", "header")
     page.wait_text("turns, of 50,000 at most")
     page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))

@@ -53,6 +53,12 @@ export async function request(path, method = "GET", body = undefined) {
   return answer.json();
 }
 
+export async function requestText(path) {
+  const answer = await send(path);
+  if (!answer.ok) throw new Error(await reason(answer));
+  return answer.text();
+}
+
 // A file of the server, kept by the browser: a link could not bear the token.
 export async function download(path, name) {
   const answer = await send(path);

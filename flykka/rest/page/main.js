@@ -1,6 +1,7 @@
 // What the address names is shown, and drawn again when an event comes.
 
 import { follow } from "./api.js";
+import { Cluster } from "./cluster.js";
 import { h, show } from "./dom.js";
 import { clock } from "./format.js";
 import { Job } from "./job.js";
@@ -51,6 +52,7 @@ function setLink(state, text = "") {
 }
 
 function named(hash) {
+  if (hash === "#/cluster") return new Cluster(redraw);
   if (hash === "#/recorder") return new Recorder(redraw);
   const [, id, checkpoint] = /^#\/jobs\/([0-9a-f]{32})(?:\/checkpoints\/(\d+))?$/.exec(hash) ?? [];
   if (checkpoint !== undefined) return new Story(id, checkpoint, redraw);

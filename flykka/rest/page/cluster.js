@@ -1,0 +1,131 @@
+// The cluster: its TaskManagers with their slots and buffers, its process with its memory, its log, its threads.
+
+import { request, requestText } from "./api.js";
+import { h } from "./dom.js";
+import { bytes, clock, number } from "./format.js";
+import { cells, table } from "./table.js";
+
+const ASK_AGAIN_MS = 3000;
+const SHOWN = 50;
+const LINES = 200;
+const BUFFERS = "Status.Shuffle.Netty.";
+const MEMORY = "Status.JVM.Memory.";
+const OF_TASK_MANAGER = ["numRunningTasks", `${BUFFERS}UsedMemorySegments`, `${BUFFERS}TotalMemorySegments`];
+const OF_PROCESS = [
+  "Status.Python.Memory.Resident.Used", "Status.Python.Threads.Count", `${MEMORY}Heap.Used`, `${MEMORY}Heap.Max`,
+  `${MEMORY}NonHeap.Used`, "Status.JVM.Threads.Count",
+];
+
+export class Cluster {
+  constructor(redraw) {
+    this.redraw = redraw;
+    this.asked = 0;
+    this.found = null;
+    this.failure = null;
+    this.threads = null;
+    this.threadsAt = null;
+  }
+
+  path() {
+    return "/events";
+  }
+
+  title() {
+    return "Cluster";
+  }
+
+  // Metrics and the log change without an event: they are asked for while they are looked at.
+  update() {
+    if (Date.now() - this.asked < ASK_AGAIN_MS) return;
+    this.asked = Date.now();
+    this.ask();
+  }
+
+  async ask() {
+    try {
+      const { taskmanagers: all } = await request("/taskmanagers");
+      const [process, log, ...metrics] = await Promise.all([
+        measured("/jobmanager", OF_PROCESS), requestText("/jobmanager/log"),
+        ...all.slice(0, SHOWN).map(({ id }) => measured(`/taskmanagers/${encodeURIComponent(id)}`, OF_TASK_MANAGER)),
+      ]);
+      this.found = { all, process, log, metrics };
+      this.failure = null;
+    } catch (failure) {
+      this.failure = failure.message;
+    }
+    this.redraw();
+  }
+
+  async dump() {
+    try {
+      this.threads = (await request("/jobmanager/thread-dump")).threadInfos;
+      this.threadsAt = Date.now();
+    } catch (failure) {
+      this.failure = failure.message;
+    }
+    this.redraw();
+  }
+
+  render() {
+    this.update();
+    const head = h("div", { class: "head" }, h("h1", {}, "Cluster"));
+    if (this.failure !== null) return [head, h("p", { class: "empty" }, this.failure)];
+    if (this.found === null) return [head, h("p", { class: "empty" }, "Asking …")];
+    const { all, process, log, metrics } = this.found;
+    return [head, panel("TaskManagers", taskManagers(all, metrics)), panel("Process", facts(process)),
+      panel("Log", logged(log)), panel("Threads", this.dumped())];
+  }
+
+  dumped() {
+    return [
+      h("div", { class: "buttons" },
+        h("button", { type: "button", onclick: () => this.dump() }, this.threads === null ? "Look" : "Look again"),
+        this.threadsAt === null ? null : h("span", { class: "facts" }, `seen at ${clock(this.threadsAt)}`)),
+      (this.threads ?? []).map((each, place) => h("details", { key: `${place}-${each.threadName}` },
+        h("summary", {}, h("span", { class: "toggle" }, each.threadName)), text(each.stringifiedThreadInfo))),
+    ];
+  }
+}
+
+async function measured(path, names) {
+  const told = await request(`${path}/metrics?get=${names.join(",")}`);
+  return new Map(told.map(({ id, value }) => [id, Number(value)]));
+}
+
+function panel(name, content) {
+  const id = `section-${name.toLowerCase()}`;
+  return h("section", { class: "panel", key: name, "aria-labelledby": id }, h("h2", { id }, name), content);
+}
+
+function taskManagers(all, metrics) {
+  if (!all.length) return h("p", { class: "empty" }, "None is registered.");
+  const rows = metrics.map((found, place) => {
+    const [tasks, used, total] = OF_TASK_MANAGER.map((name) => found.get(name));
+    const { id, slotsNumber, freeSlots } = all[place];
+    return h("tr", { key: id }, cells(id, `${number(freeSlots)} of ${number(slotsNumber)} free`, number(tasks ?? 0),
+      total === undefined ? number(used ?? 0) : `${number(used ?? 0)} of ${number(total)}`));
+  });
+  const left = all.length - rows.length;
+  return [table("TaskManagers", ["TaskManager", "Slots", "Tasks", "Network buffers in use"], rows),
+    left > 0 ? h("p", { class: "facts" }, `and ${number(left)} more TaskManagers`) : null];
+}
+
+function facts(process) {
+  const [resident, threads, heap, most, other, ofJvm] = OF_PROCESS.map((name) => process.get(name));
+  const each = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("dl", { class: "pairs wide held" },
+    each("Memory of Python", bytes(resident)), each("Threads of Python", number(threads ?? 0)),
+    heap === undefined ? null : [
+      each("Heap of Spark's JVM", `${bytes(heap)} of ${bytes(most)}`), each("Its other memory", bytes(other)),
+      each("Its threads", number(ofJvm ?? 0))]);
+}
+
+function logged(log) {
+  const lines = log.trimEnd().split("\n");
+  if (!log.trim()) return h("p", { class: "empty" }, "Nothing was logged yet.");
+  const left = lines.length - LINES;
+  return [left > 0 ? h("p", { class: "facts" }, `The last ${LINES} lines; ${number(left)} are before them.`) : null,
+    text(lines.slice(-LINES).join("\n"))];
+}
+
+const text = (content) => h("pre", { class: "stack", tabindex: "0" }, content.trimEnd());
