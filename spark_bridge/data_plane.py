@@ -87,6 +87,7 @@ class SparkDataPlane:
             filesystem=FileSystem(self.session),
             cancellation_timeout_seconds=cancellation_timeout_seconds,
             fast_paths=fast_paths,
+            files=registry.files.of_job(),
         )
         self._lock = Lock()
         self._jobs: dict[JobId, _Job] = {}
@@ -160,6 +161,7 @@ class SparkDataPlane:
             ending = tuple(self._ending.get(job_id, ()))
         for each in ending:
             self._end(each, job_id)
+            each.services.files.withdraw()
             each.services.local_states.close()
             each.services.store.close()
             for folder in sorted(each.staging) if not keep_staged else ():
@@ -207,6 +209,7 @@ class SparkDataPlane:
                     store=(store := BatchStore()),
                     local_states=LocalStates(store, is_on=self._services.fast_paths.local_recovery),
                     readers=SourceReaders(),
+                    files=self._services.registry.files.of_job(),
                     job_name=self._names.get(job_id, ""),
                 )
                 if self._closed:

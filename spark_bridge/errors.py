@@ -12,6 +12,7 @@ SparkBridgeError
 │   ├── KeyContextError         a context or a state is used where no key is at work
 │   ├── TimerError              a timer where there are none, or at something else than a time
 │   ├── WindowError             a trigger, an evictor or a window function does not fit its windows
+│   ├── JobResourceError        a cached file or a broadcast variable that the job does not have
 │   └── FunctionOutputError     something else is emitted than rows of the output's columns
 ├── AccumulatorConflictError two accumulators of one name, or one of a kind that it was not added as
 ├── SourceError             the input of a source cannot be read
@@ -20,6 +21,7 @@ SparkBridgeError
 │   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
 │   └── FileSchemaError         a file does not have the columns that were declared
 ├── SavedStateError         keyed state that cannot be read, asked for or written from outside
+├── UserFileError           a file, an archive or requirements that cannot be given to functions
 ├── MissingExtraError       a library is not installed that comes with an extra of flykka's
 ├── SinkError               a sink cannot write where it is to, or not publish what it has staged
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
@@ -96,6 +98,14 @@ class WindowError(FunctionError):
 
 class FunctionOutputError(FunctionError, TypeError):
     """A function has emitted something else than rows with the columns of its output."""
+
+
+class JobResourceError(FunctionError, LookupError):
+    """A cached file or a broadcast variable is asked for that the job does not have, or not here."""
+
+
+class UserFileError(SparkBridgeError):
+    """A file, an archive or requirements cannot be given to functions; the text names it."""
 
 
 class SavedStateError(SparkBridgeError, LookupError):

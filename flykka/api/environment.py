@@ -26,6 +26,7 @@ from flykka.api.streams.program import Program, at_least_one
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
 from flykka.api.table.sql_verbs import SqlVerbs
+from flykka.api.user_files import UserFiles
 from flykka.client.environment_jobs import EnvironmentJobs
 from flykka.client.flight_record import surviving_flight_record_path
 from flykka.client.job_execution_result import JobExecutionResult
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
 
 
-class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(SqlVerbs, UserFiles, Observation, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -72,8 +73,8 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
         super().__init__()
         self._session, self._owns_session = session, owns_session
         self._settings, self._options = settings, options or EnvironmentOptions()
-        self._program = Program()
         self._registry = CodeRegistry()
+        self._program = Program(self._registry.files)
         self._starts = JobStarts(self._registry)
         self._cluster: LocalCluster | None = None
         self._data_plane: SparkDataPlane | None = None
@@ -184,7 +185,7 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
             DuplicateUidError: another operator has the uid.
         """
         program = self._program_for_source()
-        limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
+        limit = at_least_one_if_any(partitions_per_batch, "partitions per batch")
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(program, self.spark, source, watermark_strategy, name, uid)
 
@@ -355,6 +356,7 @@ class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, Name
             if self._owns_session:
                 last_first.callback(lambda: stop_session(self.spark))
             last_first.callback(self._checkpoint_folder.remove)
+            last_first.callback(self._registry.files.close)
             last_first.callback(self._computed.free)
             if self._data_plane is not None:
                 last_first.callback(self._data_plane.close)

@@ -125,6 +125,7 @@ class SparkEngine(OperatorChain[Slices]):
     def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
         """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""
         self.end.await_predecessor()
+        self._services.files.distribute(self._services.session)
         self.restore(restore)
         if isinstance(self.head, KeyedOperator) and self.head.has_to_read:
             self._run_in_background(f"reading the state of {self._chain.name!r}", self.head.read_restored)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.session.fast_paths import FastPaths
     from flykka.spark_bridge.session.spark_sessions import SparkSessions
+    from flykka.spark_bridge.user_files.job_files import JobFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Session with our settings, batches in it, state of checkpoints that is still there, code of the application,
-    readers of its sources, files.
+    readers of its sources, file system, and the files that were registered for its functions.
 
     `user_session` is the application's, for its functions that are given a DataFrame. `sessions` knows whether they
     still run, and starts others where they do not.
@@ -39,4 +40,5 @@ class Services:
     filesystem: FileSystem
     cancellation_timeout_seconds: float
     fast_paths: FastPaths
+    files: JobFiles
     job_name: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from flykka.spark_bridge.functions.current_key import NO_CURRENT_KEY, CurrentKey, TimeDomain
+from flykka.spark_bridge.functions.job_resources import JobResources, WithJobResources
 from flykka.spark_bridge.functions.timer_service import TimerService
 
 Emit = Callable[["Tag", Any], None]
@@ -19,7 +20,7 @@ class Tag(Protocol):
         """The id."""
 
 
-class FunctionContext:
+class FunctionContext(WithJobResources):
     """Context of a row, or of a watermark. Raises `KeyContextError` where it is used outside of its call."""
 
     __slots__ = ("_current", "_emit", "_timers")
@@ -50,6 +51,9 @@ class FunctionContext:
         """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
         self.ensure_in_use()
         self._emit(tag, row)
+
+    def _job_resources(self) -> JobResources:
+        return self._current.resources
 
     def ensure_in_use(self) -> None:
         """Raise `KeyContextError` outside of the call."""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.errors import KeyContextError
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 
 
 class TimeDomain(Enum):
@@ -21,12 +22,13 @@ class CurrentKey:
     """The key at work; one object for a whole runner.
 
     `timestamp` is that of the row or of the timer, in milliseconds, None where a row has none. `domain` is the time
-    that it is of.
+    that it is of. `resources` are those of the job, for the contexts of calls.
     """
 
-    __slots__ = ("domain", "keys", "processing_time_ms", "slot", "timestamp", "watermark_ms")
+    __slots__ = ("domain", "keys", "processing_time_ms", "resources", "slot", "timestamp", "watermark_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, resources: JobResources = NO_RESOURCES) -> None:
+        self.resources = resources
         self.keys: Sequence[Any] = ()
         self.slot = 0
         self.timestamp: int | None = None

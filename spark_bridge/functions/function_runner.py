@@ -32,6 +32,7 @@ from flykka.spark_bridge.functions.function_calls import (
     RowCall,
     row_calls,
 )
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
 from flykka.spark_bridge.functions.operator_states import OperatorStates
@@ -53,7 +54,8 @@ class _FunctionRunner(Generic[F]):
 
     `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
     tags; None where they are not to be checked. A `CheckpointedFunction` begins with the states of its
-    subtask, and so do `broadcast_states`; `lists` are those of its last snapshot.
+    subtask, and so do `broadcast_states`; `lists` are those of its last snapshot. Its contexts have
+    the `resources` of its job.
     """
 
     _calls: tuple[RowCall, ...]
@@ -67,13 +69,15 @@ class _FunctionRunner(Generic[F]):
         side_columns: Mapping[str, Sequence[str]] | None = None,
         operator_states: OperatorStates | None = None,
         broadcast_states: Sequence[MapStateDescriptor] = (),
+        resources: JobResources = NO_RESOURCES,
     ) -> None:
         self._operator_states = OperatorStates() if operator_states is None else operator_states
         self._broadcast = BroadcastStates(broadcast_states, self._operator_states)
         self.lists = self._operator_states.restored
         self._function = function
         self._task = TaskInfo() if task is None else task
-        self._current = CurrentKey()
+        self._resources = resources
+        self._current = CurrentKey(resources)
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
         # A context of each call: one that was kept is of no use in the next.
@@ -122,7 +126,7 @@ class _FunctionRunner(Generic[F]):
 
     def _open(self, states: KeyedStates | None) -> None:
         initialize_state(self._function, self._operator_states)
-        self._function.open(FunctionRuntimeContext(self._task, states, self._metrics))
+        self._function.open(FunctionRuntimeContext(self._task, states, self._metrics, self._resources))
 
     def _called(self, rows: Sequence[Row], inputs: Sequence[int] | None) -> Iterable[RowCall]:
         calls = self._calls
@@ -201,6 +205,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         side_columns: Mapping[str, Sequence[str]] | None = None,
         operator_states: OperatorStates | None = None,
         broadcast_states: Sequence[MapStateDescriptor] = (),
+        resources: JobResources = NO_RESOURCES,
     ) -> None:
         super().__init__(
             function,
@@ -209,6 +214,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
             side_columns=side_columns,
             operator_states=operator_states,
             broadcast_states=broadcast_states,
+            resources=resources,
         )
         self._states = KeyedStates(self._current)
         self._timers = TimerService(self._current)

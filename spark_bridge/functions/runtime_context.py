@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from flykka.spark_bridge.errors import StateDescriptorError
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources, WithJobResources
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup
 from flykka.spark_bridge.functions.namespaced_state import NamespacedState, NamespacedStateDescriptor
@@ -37,15 +38,22 @@ class TaskInfo:
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
 
-class FunctionRuntimeContext:
+class FunctionRuntimeContext(WithJobResources):
     """Given to `open`. States are registered here, and used for the key at work later.
 
     `get_state` and its like raise `StateDescriptorError` where there are no keys, where a name is that of another
     state, and when `open` is over.
     """
 
-    def __init__(self, task: TaskInfo, states: KeyedStates | None, metrics: MetricGroup) -> None:
+    def __init__(
+        self,
+        task: TaskInfo,
+        states: KeyedStates | None,
+        metrics: MetricGroup,
+        resources: JobResources = NO_RESOURCES,
+    ) -> None:
         self.task_info = task
+        self._resources = resources
         self._states = states
         self._metrics = metrics
 
@@ -115,6 +123,9 @@ class FunctionRuntimeContext:
     def get_metrics_group(self) -> MetricGroup:
         """Return the metrics of the operator."""
         return self._metrics
+
+    def _job_resources(self) -> JobResources:
+        return self._resources
 
     def _get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
         if self._states is None:

@@ -16,6 +16,7 @@ from flykka.messages.graph.job_graph import JobGraph, OperatorRef
 from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.program.call_site import CallSite
+from flykka.spark_bridge.user_files.registered_files import RegisteredFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +29,13 @@ class _Bound:
 
 
 class CodeRegistry:
-    """The code of operators by uid. Filled where the program is built, read by the threads of bridges."""
+    """The code of operators by uid, and what is registered for their functions. Filled where the program is built, read by the threads of bridges."""
 
     def __init__(self) -> None:
         self._bound: dict[str, _Bound] = {}
         self._lock = Lock()
         self.master_hooks = MasterHooks()
+        self.files = RegisteredFiles()
 
     def bind(
         self, uid: str, code: OperatorCode | KeyByCode, *, call_site: CallSite | None = None, name: str | None = None

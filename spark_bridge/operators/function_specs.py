@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.worker.cached_files import on_executor
 from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
 
 if TYPE_CHECKING:
@@ -40,4 +42,5 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
         sees_watermarks=code.sees_watermarks,
         metrics={name: context.accumulator_of_metric(name, kind) for name, kind in code.metrics},
         broadcast_states=code.broadcast_states,
+        resources=replace(context.services.files.resources, find=on_executor),
     )

@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, _parse_datatype_
 from flykka.actors.machines.state.schema_evolution import columns_ddl
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
 from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import declared_columns, transformed
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionInputs:
-    """The inputs of a function, and the states of what is broadcast to it."""
+    """The inputs of a function, the states of what is broadcast to it, and the resources of its job."""
 
     session: SparkSession
     inputs: Inputs
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
+    resources: JobResources = NO_RESOURCES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +55,10 @@ class Keys:
         return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(self.schema))
 
 
-def one_input(prototype: DataFrame, event_time: EventTime | None) -> FunctionInputs:
+def one_input(prototype: DataFrame, event_time: EventTime | None, resources: JobResources) -> FunctionInputs:
     """The input of a function that reads the rows of a stream."""
     read = OneInput(columns=tuple(prototype.columns), event_time=event_time)
-    return FunctionInputs(session=prototype.sparkSession, inputs=read)
+    return FunctionInputs(session=prototype.sparkSession, inputs=read, resources=resources)
 
 
 def keys_of(prototype: DataFrame, keys: Sequence[Column | str]) -> Keys:
@@ -75,7 +77,9 @@ def process_code(
         PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
     """
     emitted, pickled = declared_rows(reads.session, output), pickled_function(function)
-    tried = ProcessFunctionRunner(cloudpickle.loads(pickled), broadcast_states=reads.broadcast_states)
+    tried = ProcessFunctionRunner(
+        cloudpickle.loads(pickled), broadcast_states=reads.broadcast_states, resources=reads.resources
+    )
     _open_and_close(tried)
     return emitted, ProcessCode(
         pickled=pickled,
@@ -99,7 +103,9 @@ def keyed_process_code(
         PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
     """
     emitted, pickled = declared_rows(reads.session, output), pickled_function(function)
-    tried = KeyedFunctionRunner(cloudpickle.loads(pickled), broadcast_states=reads.broadcast_states)
+    tried = KeyedFunctionRunner(
+        cloudpickle.loads(pickled), broadcast_states=reads.broadcast_states, resources=reads.resources
+    )
     _open_and_close(tried)
     expiring = [each for each in tried.descriptors if each.ttl is not None]
     return emitted, KeyedProcessCode(

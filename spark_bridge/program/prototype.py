@@ -27,6 +27,7 @@ from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.program.across_rows import SORTS, across_rows
 from flykka.spark_bridge.program.across_windows import across_windows, key_columns
@@ -97,11 +98,12 @@ def fitted(
     *,
     uid: str,
     name: str,
+    resources: JobResources = NO_RESOURCES,
     per_batch: bool = False,
 ) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
     """The function that `make` has for rows like the prototype, and what it makes of it.
 
-    `uid` and `name` are those of the operator, for a rich function that is opened for it. With `per_batch` what it
+    `uid`, `name` and `resources` are for a rich function, which is opened for it. With `per_batch` what it
     makes of a row may depend on the others of its batch.
 
     Raises:
@@ -113,7 +115,7 @@ def fitted(
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from None
     if isinstance(function, RichFunction):
-        made = _made_by(function, prototype, uid=uid, name=name)
+        made = _made_by(function, prototype, uid=uid, name=name, resources=resources)
     else:
         made = transformed(prototype, function)
     if not per_batch:
@@ -121,7 +123,9 @@ def fitted(
     return function, made
 
 
-def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: str) -> DataFrame:
+def _made_by(
+    function: RichFunction, prototype: DataFrame, *, uid: str, name: str, resources: JobResources
+) -> DataFrame:
     """Return the columns that a rich function declares, or else those that a copy of it makes of the prototype."""
     if function.schema is not None:
         try:
@@ -131,7 +135,8 @@ def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: st
     tried = copy(function)
     try:
         initialize_state(tried, OperatorStates())
-        tried.open(RuntimeContext(uid=uid, task_name=name, session=prototype.sparkSession))
+        session = prototype.sparkSession
+        tried.open(RuntimeContext(uid=uid, task_name=name, session=session, _resources=resources))
         made = transformed(prototype, tried)
     except BaseException as raised:
         try:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources, WithJobResources
 from flykka.spark_bridge.functions.metric_group import MetricGroup
 from flykka.spark_bridge.program.accumulators import (
     Accumulator,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeContext:
+class RuntimeContext(WithJobResources):
     """The subtask that a function works in, as far as the function may know it.
 
     `session` is the Spark session of the batches. A function that is opened only to be tried, where the program is
@@ -42,6 +43,7 @@ class RuntimeContext:
     attempt_number: int = 0
     _accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry, repr=False, compare=False)
     _metrics: MetricGroup = field(default_factory=MetricGroup, repr=False, compare=False)
+    _resources: JobResources = field(default=NO_RESOURCES, repr=False, compare=False)
 
     @property
     def task_name_with_subtasks(self) -> str:
@@ -84,6 +86,9 @@ class RuntimeContext:
     def get_histogram(self, name: str) -> Histogram:
         """As `get_int_counter`, for how often each number was added."""
         return self._accumulators.get_or_add(name, Histogram, self._spark)
+
+    def _job_resources(self) -> JobResources:
+        return self._resources
 
     @property
     def _spark(self) -> SparkContext:

@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
+from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.metric_group import MetricSample
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
@@ -74,6 +75,7 @@ class FunctionSpec:
     metrics: Mapping[str, Counts]
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     operator_state: SubtaskState | None = None
+    resources: JobResources = NO_RESOURCES
 
     @contextmanager
     def running(self, kind: type[R]) -> Iterator[R]:
@@ -105,6 +107,7 @@ class FunctionSpec:
             side_columns={side.tag: side.schema.names for side in self.side},
             operator_states=OperatorStates(state.lists, is_restored=state.is_restored),
             broadcast_states=self.broadcast_states,
+            resources=self.resources,
         )
 
     def _report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:

@@ -156,6 +156,7 @@ class _Connected:
             session=self._first.type.prototype.sparkSession,
             inputs=TwoInputs(inputs=(first, second), is_broadcast=bool(self._broadcast)),
             broadcast_states=self._broadcast,
+            resources=self._first.stream._program.files.resources,
         )
 
     def _added(self, name: str, code: ProcessCode, prototype: DataFrame, tagged: Keys | None) -> DataStream:

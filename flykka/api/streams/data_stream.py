@@ -105,7 +105,7 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
             ProgramError: an operator cannot run without a job; or the number is below 1.
         """
         limit = at_least_one(rows, "number of rows to preview")
-        return preview(self._type.prototype.sparkSession, self._inputs, limit)
+        return preview(self._type.prototype.sparkSession, self._inputs, limit, self._program.files.of_job())
 
     def _summary(self) -> Summary:
         return stream_summary(type(self).__name__, self._origins, self._inputs, self._type, self._next_step)
@@ -184,7 +184,14 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
         uid = default_uid(kind, position)
         function, result = tried(
             name,
-            lambda: fitted(self._type.prototype, make, uid=uid, name=name, per_batch=per_batch),
+            lambda: fitted(
+                self._type.prototype,
+                make,
+                uid=uid,
+                name=name,
+                resources=self._program.files.resources,
+                per_batch=per_batch,
+            ),
         )
         code = TransformCode(function=function, operator_state=tried(name, lambda: operator_state_of(function)))
         made = Transformation(kind=kind, position=position, name=name, code=code, inputs=self._inputs)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from flykka.api.streams.transformation import Input, Transformation
     from flykka.messages.tasks.source import SourceSplit
+    from flykka.spark_bridge.functions.job_resources import JobResources
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.user_files.job_files import JobFiles
 
 ROWS_READ = 10_000
 """Of each source; what lies behind them in its first batch is not looked at."""
@@ -41,8 +43,8 @@ PATIENCE_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
 
 
-def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int) -> pd.DataFrame:
-    """At most `rows` rows of the stream that these inputs make.
+def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int, files: JobFiles) -> pd.DataFrame:
+    """At most `rows` rows of the stream that these inputs make; `files` are for the functions on the way.
 
     Raises:
         EmptySourceError: a source has nothing to read yet.
@@ -50,15 +52,18 @@ def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int) -> pd.D
         ProgramError: an operator needs a job.
     """
     with ExitStack() as opened:
-        reader = _Preview(session, opened)
+        files.distribute(session)
+        opened.callback(files.withdraw)
+        reader = _Preview(session, opened, files.resources)
         return reader.united(inputs).limit(rows).toPandas()
 
 
 class _Preview:
     """The rows of operators. One that is read twice is made once; its rich function is open until the end."""
 
-    def __init__(self, session: SparkSession, opened: ExitStack) -> None:
+    def __init__(self, session: SparkSession, opened: ExitStack, resources: JobResources) -> None:
         self._session = session
+        self._resources = resources
         self._opened = opened
         self._made: dict[Transformation, DataFrame] = {}
 
@@ -119,7 +124,10 @@ class _Preview:
             function = copy(function)
             self._opened.callback(function.close)
             initialize_state(function, OperatorStates())
-            function.open(RuntimeContext(uid=made.uid, task_name=made.name, session=self._session))
+            context = RuntimeContext(
+                uid=made.uid, task_name=made.name, session=self._session, _resources=self._resources
+            )
+            function.open(context)
         try:
             return applied(function, rows)
         except NotADataFrameError as returned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.program import tried
+from flykka.api.streams.program import Program, tried
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.functions.shown import shown
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class ProcessVerb(ABC):
     """The verb of a stream without keys."""
 
+    _program: Program
     _type: StreamType
 
     @property
@@ -50,7 +51,7 @@ class ProcessVerb(ABC):
             )
         name = f"process({type(function).__name__})"
         row_type = self._type
-        reads = one_input(row_type.prototype, row_type.event_time)
+        reads = one_input(row_type.prototype, row_type.event_time, self._program.files.resources)
         prototype, code = tried(name, lambda: process_code(reads, function, output))
         return self._processed(name, code, prototype)
 
@@ -73,7 +74,7 @@ class KeyedProcessVerb(ProcessVerb):
             return super().process(function, output)
         name = f"process({type(function).__name__})"
         row_type, keys = self._type, self._keys
-        reads = one_input(row_type.prototype, row_type.event_time)
+        reads = one_input(row_type.prototype, row_type.event_time, self._program.files.resources)
         prototype, code = tried(
             name, lambda: keyed_process_code(reads, keys_of(row_type.prototype, keys), function, output)
         )

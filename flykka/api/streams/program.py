@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.user_files.registered_files import RegisteredFiles
 
 if TYPE_CHECKING:
     from flykka.api.streams.transformation import Transformation
@@ -21,12 +22,18 @@ E = TypeVar("E", bound=StrEnum)
 class Program:
     """Takes operators in, each under a uid of its own."""
 
-    def __init__(self, after: str | None = None) -> None:
-        """`after` is the job before, in the same environment."""
+    def __init__(self, files: RegisteredFiles | None = None, after: str | None = None) -> None:
+        """`files` are those of the environment, and `after` is the job before in it."""
+        self._files = RegisteredFiles() if files is None else files
         self._after = after
         self._transformations: list[Transformation] = []
         self._is_submitted = False
         self._ended: str | None = None
+
+    @property
+    def files(self) -> RegisteredFiles:
+        """The files that were registered, for functions that are tried."""
+        return self._files
 
     @property
     def transformations(self) -> tuple[Transformation, ...]:
@@ -104,12 +111,12 @@ class Program:
         if not self._is_submitted:
             return self
         self._ended = "refused, and another one was begun"
-        return Program(self._after)
+        return Program(self._files, self._after)
 
     def close(self, job_name: str) -> Program:
         """It was executed under this name: its streams are at their end. Returns the program that follows it."""
         self._ended = "executed already"
-        return Program(job_name)
+        return Program(self._files, job_name)
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
         """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""
@@ -158,6 +165,11 @@ def one_of(kind: type[E], said: E | str, what: str) -> E:
 def at_least_one(number: int, what: str) -> int:
     """`number`. Raises `ProgramError`, which names `what`, below 1."""
     return _whole_number(number, what, least=1)
+
+
+def at_least_one_if_any(number: int | None, what: str) -> int | None:
+    """`number`, which may be None. Raises `ProgramError`, which names `what`, below 1."""
+    return None if number is None else at_least_one(number, what)
 
 
 def not_negative(number: int, what: str) -> int:

@@ -311,7 +311,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 allowed_lateness_ms=settings.allowed_lateness_ms,
                 late_data_tag=settings.late_data_tag,
             )
-            reads = one_input(rows.prototype, rows.event_time)
+            reads = one_input(rows.prototype, rows.event_time, keyed._program.files.resources)
             keys = keys_of(rows.prototype, keyed._keys or (only_key(),))
             emitted, code = keyed_process_code(reads, keys, WindowOperator(windowing), output)
             if applied is None:

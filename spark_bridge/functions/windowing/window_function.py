@@ -10,6 +10,7 @@ from typing import Any
 from flykka.spark_bridge.functions.contexts import KeyedContext, Tag
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.job_resources import JobResources, WithJobResources
 from flykka.spark_bridge.functions.process_function import Rows
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state import State
@@ -39,7 +40,7 @@ class KeyedStateStore:
     get_list_state = get_map_state = get_reducing_state = get_aggregating_state = get_state
 
 
-class ProcessWindowContext:
+class ProcessWindowContext(WithJobResources):
     """Context of a window that fires, or is cleared. Raises `KeyContextError` where it is used outside of the call."""
 
     def __init__(
@@ -76,6 +77,9 @@ class ProcessWindowContext:
     def output(self, tag: Tag, row: Row) -> None:
         """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
         self._context.output(tag, row)
+
+    def _job_resources(self) -> JobResources:
+        return self._context._job_resources()
 
 
 class _WindowFunction:

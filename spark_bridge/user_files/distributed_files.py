@@ -1,0 +1,144 @@
+"""The files that Spark distributes for the jobs of a SparkContext, and the Python path of its workers."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkFiles
+
+from flykka.spark_bridge.session.session import has_one_machine
+from flykka.spark_bridge.session.spark_sessions import SessionState, state_of
+from flykka.spark_bridge.user_files.staged_files import PREFIX, staged_files
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+_PYTHON_PATH = "FLYKKA_PYTHON_PATH"
+"""The environment variable of workers by which those with another path are other processes.
+
+A worker that is used again has imported its modules: it would go on with those of another job.
+"""
+
+_lock = Lock()
+_holders: dict[tuple[str, str], set[object]] = {}
+"""The jobs that want a unit, by application of Spark and unit."""
+
+
+def distribute(session: SparkSession, unit: str, holder: object) -> None:
+    """Let every executor have a unit before its next task, until the last holder withdraws it. Blocks."""
+    context = session.sparkContext
+    with _lock:
+        holders = _holders.setdefault((context.applicationId, unit), set())
+        if not holders:
+            archive = staged_files.archive(unit)
+            if archive is None:
+                context.addFile(str(staged_files.path(unit)))
+            else:
+                context.addArchive(f"{archive}#{unit}")
+        holders.add(holder)
+
+
+def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> None:
+    """Take units back that no other holder wants: off the lists of Spark, and from the executors. Blocks.
+
+    An executor that is busy all the time keeps its copies, which go with it.
+    """
+    if state_of(session) is not SessionState.RUNNING:
+        return
+    context = session.sparkContext
+    with _lock:
+        unwanted = [unit for unit in units if _is_unwanted(context, unit, holder)]
+        if not unwanted:
+            return
+        try:
+            _take_off_lists(context, unwanted)
+            _delete(Path(SparkFiles.getRootDirectory()), unwanted)
+            if not has_one_machine(session):
+                # So many tasks that every executor with a free core gets one.
+                parts = max(2, context.defaultParallelism)
+                context.parallelize(range(parts), parts).foreachPartition(_Deletion(unwanted))
+        except Exception as failed:  # noqa: BLE001 - the job is over whatever becomes of its files
+            logger.warning("files of a job that is over are left on executors: %s", failed)
+
+
+def put_on_path(context: SparkContext, units: Iterable[str]) -> None:
+    """Let functions that are made from now on find modules in units, as those of `addPyFile`."""
+    _set_path(context, dict.fromkeys((*_path(context), *units)))
+
+
+def take_off_path(context: SparkContext, units: Iterable[str]) -> None:
+    """Let functions that are made from now on do without units."""
+    gone = set(units)
+    _set_path(context, [unit for unit in _path(context) if unit not in gone])
+
+
+def _path(context: SparkContext) -> list[str]:
+    return [name for name in context._python_includes or () if name.startswith(PREFIX)]
+
+
+def _set_path(context: SparkContext, units: Iterable[str]) -> None:
+    path = list(units)
+    others = [name for name in context._python_includes or () if not name.startswith(PREFIX)]
+    environment = {name: text for name, text in context.environment.items() if name != _PYTHON_PATH}
+    if path:
+        environment[_PYTHON_PATH] = blake2b("\0".join(path).encode(), digest_size=8).hexdigest()
+    # Threads of stages read both: they are replaced, never changed.
+    context._python_includes, context.environment = [*others, *path], environment
+
+
+def _is_unwanted(context: SparkContext, unit: str, holder: object) -> bool:
+    key = context.applicationId, unit
+    holders = _holders.get(key, set())
+    if holder not in holders:
+        return False
+    holders.discard(holder)
+    if not holders:
+        del _holders[key]
+    return not holders
+
+
+def _take_off_lists(context: SparkContext, units: Iterable[str]) -> None:
+    wanted = set(units)
+    scala = context._jsc.sc()
+    for by_session in (scala.addedFiles(), scala.addedArchives()):
+        for addresses in _each(by_session.values().iterator()):
+            for address in list(_each(addresses.keysIterator())):
+                if _unit_of(str(address)) in wanted:
+                    addresses.remove(address)
+
+
+def _unit_of(address: str) -> str:
+    """The unit of `spark://.../files/UNIT` and of `file:/.../UNIT.tar#UNIT`."""
+    return address.rpartition("#")[2] if "#" in address else address.rpartition("/")[2]
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+class _Deletion:
+    """Deletes units on an executor."""
+
+    def __init__(self, units: list[str]) -> None:
+        self._units = units
+
+    def __call__(self, _: Iterator[int]) -> None:
+        _delete(Path(SparkFiles.getRootDirectory()), self._units)
+
+
+def _delete(root: Path, units: Iterable[str]) -> None:
+    for path in (root / unit for unit in units):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""What an environment has registered for the functions of its jobs."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flykka.spark_bridge.errors import UserFileError
+from flykka.spark_bridge.functions.job_resources import CachedFile, JobResources
+from flykka.spark_bridge.user_files.distributed_files import put_on_path, take_off_path
+from flykka.spark_bridge.user_files.job_files import JobFiles
+from flykka.spark_bridge.user_files.requirements import install
+from flykka.spark_bridge.user_files.staged_files import staged_files
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_ZIPPED_PACKAGES = frozenset((".zip", ".egg", ".whl"))
+
+
+class RegisteredFiles:
+    """Copies of files, in the order in which they were registered, and the job parameters.
+
+    Jobs that are submitted from here on have them. Functions are opened where they are written too, so modules are on
+    the path of this process as well. `call` is the call that registers something, with the user's line, for errors.
+    """
+
+    def __init__(self) -> None:
+        self.global_job_parameters: Mapping[str, str] = {}
+        self._cached: dict[str, CachedFile] = {}
+        self._on_path: list[str] = []
+        self._contexts: list[SparkContext] = []
+
+    @property
+    def resources(self) -> JobResources:
+        """Return the resources of a job as functions in this process have them."""
+        return JobResources(
+            cached_files=dict(self._cached),
+            global_job_parameters=self.global_job_parameters,
+            find=lambda file: str(staged_files.path(file.unit)),
+        )
+
+    def of_job(self) -> JobFiles:
+        """Return the files of a job that begins now."""
+        units = tuple(dict.fromkeys((*self._on_path, *(file.unit for file in self._cached.values()))))
+        return JobFiles(resources=self.resources, units=units, on_path=tuple(self._on_path))
+
+    def add_cached_file(self, path: str, name: str, call: str) -> None:
+        """Register a file, or a folder with all that is in it. Raises `UserFileError`."""
+        source = _existing(path, call)
+        write = partial(shutil.copytree if source.is_dir() else shutil.copyfile, source)
+        self._add_cached(name, call, write, label=source.name)
+
+    def add_archive(self, path: str, name: str, call: str) -> None:
+        """Register an archive, to be unpacked under a name. Raises `UserFileError`."""
+        source = _existing(path, call)
+        self._add_cached(name, call, lambda folder: _unpack(source, folder, call), label=name)
+
+    def add_python(self, path: str, call: str, context: SparkContext) -> None:
+        """Put a module, a zipped package or a folder with modules on the Python path. Raises `UserFileError`."""
+        source = _existing(path, call)
+        if source.is_dir():
+            write: Callable[[Path], object] = partial(shutil.copytree, source)
+        elif source.suffix in _ZIPPED_PACKAGES:
+            write = partial(_unpack_zip, source, call=call)
+        elif source.suffix == ".py":
+            write = partial(_copy_module, source)
+        else:
+            raise UserFileError(
+                f"{call}: {source} is no Python file: it takes a .py file, a folder, or a .zip, .egg or .whl file"
+            )
+        self._add_on_path(staged_files.add(source.stem, write), context)
+
+    def add_requirements(self, requirements: str, cache: str | None, call: str, context: SparkContext) -> None:
+        """Install requirements, of a folder of packages alone where one is given. Raises `UserFileError`."""
+        source = _existing(requirements, call)
+        packages = None if cache is None else _existing(cache, call)
+        self._add_on_path(staged_files.add("site-packages", lambda to: install(source, packages, to, call)), context)
+
+    def close(self) -> None:
+        """Let go of everything; no job of the environment runs any more."""
+        for context in self._contexts:
+            take_off_path(context, self._on_path)
+        for unit in self._on_path:
+            _take_off_own_path(str(staged_files.path(unit)))
+        for unit in (*self._on_path, *(file.unit for file in self._cached.values())):
+            staged_files.release(unit)
+        self._cached, self._on_path, self._contexts = {}, [], []
+
+    def _add_cached(self, name: str, call: str, write: Callable[[Path], object], *, label: str) -> None:
+        there = self._cached.get(name)
+        if there is not None:
+            raise UserFileError(f"{call}: the name {name!r} belongs to {there.registered}: give each a name of its own")
+        self._cached[name] = CachedFile(name=name, unit=staged_files.add(label, write), registered=call)
+
+    def _add_on_path(self, unit: str, context: SparkContext) -> None:
+        if unit in self._on_path:
+            staged_files.release(unit)
+            return
+        self._on_path.append(unit)
+        put_on_path(context, [unit])
+        self._contexts.append(context)
+        # In front, as in the workers, behind the folder of the script.
+        sys.path.insert(1, str(staged_files.path(unit)))
+        importlib.invalidate_caches()
+
+
+def _take_off_own_path(folder: str) -> None:
+    """Forget what was imported too: another environment may have a newer module of the same name."""
+    if folder in sys.path:
+        sys.path.remove(folder)
+    for name, module in [*sys.modules.items()]:
+        if (getattr(module, "__file__", None) or "").startswith(f"{folder}/"):
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def _existing(path: str, call: str) -> Path:
+    source = Path(path).absolute()
+    if not source.exists():
+        raise UserFileError(f"{call}: there is no file or folder {source}")
+    return source
+
+
+def _copy_module(source: Path, folder: Path) -> None:
+    folder.mkdir()
+    shutil.copyfile(source, folder / source.name)
+
+
+def _unpack_zip(source: Path, folder: Path, *, call: str) -> None:
+    try:
+        with zipfile.ZipFile(source) as archive:
+            archive.extractall(folder)
+    except zipfile.BadZipFile as broken:
+        raise UserFileError(f"{call}: {source} cannot be unpacked: {broken}") from None
+
+
+def _unpack(source: Path, folder: Path, call: str) -> None:
+    """Unpack an archive of whatever kind Python knows; a tar file writes nothing outside of the folder."""
+    if zipfile.is_zipfile(source):
+        _unpack_zip(source, folder, call=call)
+        return
+    try:
+        with tarfile.open(source) as archive:
+            archive.extractall(folder, filter="data")
+    except tarfile.TarError as broken:
+        raise UserFileError(f"{call}: {source} is no archive that can be unpacked, zip or tar: {broken}") from None
