@@ -68,11 +68,9 @@ class UserFiles(ABC):
             ProgramError: the file or the folder is not there, or pip cannot install a requirement, which is named.
         """
         cache = None if requirements_cache_dir is None else fspath(requirements_cache_dir)
-        context = self.spark.sparkContext
-        call = _call("set_python_requirements", requirements_file_path)
-        return self._register(
-            lambda files: files.add_requirements(fspath(requirements_file_path), cache, call, context)
-        )
+        path, context = fspath(requirements_file_path), self.spark.sparkContext
+        call = _call("set_python_requirements", path)
+        return self._register(lambda files: files.add_requirements(path, cache, call, context))
 
     def register_cached_file(self, path: str | PathLike[str], name: str) -> Self:
         """Give functions a file, or a folder, whose path on their machine is `ctx.get_cached_file(name)`.

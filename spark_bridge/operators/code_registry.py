@@ -29,7 +29,10 @@ class _Bound:
 
 
 class CodeRegistry:
-    """The code of operators by uid, and what is registered for their functions. Filled where the program is built, read by the threads of bridges."""
+    """The code of operators by uid, and what is registered for their functions.
+
+    Filled where the program is built, read by the threads of bridges.
+    """
 
     def __init__(self) -> None:
         self._bound: dict[str, _Bound] = {}

@@ -10,6 +10,5 @@ before its next task. The alternatives were tried. `addPyFile` is `addFile` and 
 context, and refuses another file of the same name; `SparkSession.addArtifacts` is the same in a classic session, where
 PySpark turns the isolation of artifacts off. A broadcast variable can be destroyed, but would be in the heap. Spark has
 no call that takes a file back, so it is taken off the lists of the context by hand. On two cores 200 MB took 0.24 s to
-add, and no job that has no files pays anything. Folders travel as tar files without compression: packing them as one zip
-file, a job at a time, took as long as sending them twice.
+add, and a job that has no files pays nothing. Folders travel as tar files that are not compressed.
 """

@@ -132,7 +132,7 @@ class _Deletion:
     def __init__(self, units: list[str]) -> None:
         self._units = units
 
-    def __call__(self, _: Iterator[int]) -> None:
+    def __call__(self, _: Iterable[int]) -> None:
         _delete(Path(SparkFiles.getRootDirectory()), self._units)
 
 

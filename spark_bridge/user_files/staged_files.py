@@ -73,7 +73,9 @@ class StagedFiles:
                 return None
             if not archive.exists():
                 with tarfile.open(archive, "w") as packed:
-                    packed.add(path, ".")
+                    # Without the folder itself: Spark would take it for an entry outside of its own.
+                    for each in sorted(path.iterdir()):
+                        packed.add(each, each.name)
             return archive
 
     def _archive(self, unit: str) -> Path:

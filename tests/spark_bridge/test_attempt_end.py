@@ -25,6 +25,7 @@ from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.session.session import CANCELLED_FOLDER
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
+from flykka.spark_bridge.user_files.job_files import JobFiles
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -206,6 +207,7 @@ def test_an_attempt_ends_where_spark_is_stopped(
         filesystem=FileSystem(laboratory.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
         fast_paths=FastPaths(),
+        files=JobFiles(),
     )
     descriptor = told.engine.descriptor
     attempt = attempt_told(
