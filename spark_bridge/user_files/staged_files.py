@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from threading import Lock
 
-PREFIX = "flykka-"
+PREFIX = "flykka-file-"
 """All units begin with it: the folders of executors hold files of others too."""
 
 _BLOCK_BYTES = 1 << 20

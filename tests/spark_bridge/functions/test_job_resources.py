@@ -1,0 +1,88 @@
+"""What every context of a function offers of its job."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka import ProcessFunction
+from flykka.spark_bridge.errors import JobResourceError, KeyContextError
+from flykka.spark_bridge.functions.contexts import FunctionContext
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.job_resources import CachedFile, JobResources, WithJobResources
+from flykka.spark_bridge.functions.metric_group import MetricGroup
+from flykka.spark_bridge.functions.process_function import Rows
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
+
+CITIES = CachedFile(
+    name="cities", unit="flykka-1-cities.csv", registered="register_cached_file('c', 'cities') (a.py:1)"
+)
+RESOURCES = JobResources(
+    cached_files={"cities": CITIES},
+    global_job_parameters={"limit": "7"},
+    broadcast_variables={"rates": lambda: [{"rate": 2}]},
+    find=lambda file: f"/here/{file.unit}",
+)
+SEEN = {"file": "/here/flykka-1-cities.csv", "limit": "7", "absent": None, "default": "0", "rates": [{"rate": 2}]}
+
+
+def seen_by(ctx: WithJobResources) -> Row:
+    return {
+        "file": ctx.get_cached_file("cities"),
+        "limit": ctx.global_job_parameters["limit"],
+        "absent": ctx.get_job_parameter("absent"),
+        "default": ctx.get_job_parameter("absent", "0"),
+        "rates": ctx.get_broadcast_variable("rates"),
+    }
+
+
+class Asking(ProcessFunction):
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        self.opened = seen_by(runtime_context)
+
+    def process_element(self, row: Row, ctx: FunctionContext) -> Rows:
+        self.kept = ctx
+        yield self.opened
+        yield seen_by(ctx)
+
+    def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
+        yield seen_by(ctx)
+
+
+def test_a_function_asks_when_it_is_opened_and_in_each_call() -> None:
+    runner = ProcessFunctionRunner(Asking(), resources=RESOURCES)
+    runner.open()
+
+    of_row = runner.process([{}], None, watermark_ms=0, processing_time_ms=0)
+    of_watermark = runner.process_watermark(watermark_ms=1, processing_time_ms=0)
+
+    assert [*of_row.rows, *of_watermark.rows] == [SEEN] * 3
+
+
+def test_a_context_tells_nothing_outside_of_its_call() -> None:
+    function = Asking()
+    runner = ProcessFunctionRunner(function, resources=RESOURCES)
+    runner.open()
+    runner.process([{}], None, watermark_ms=0, processing_time_ms=0)
+
+    with pytest.raises(KeyContextError, match="outside of the call"):
+        function.kept.get_cached_file("cities")
+
+
+def test_the_parameters_cannot_be_changed() -> None:
+    context = FunctionRuntimeContext(TaskInfo(), None, MetricGroup(), RESOURCES)
+
+    with pytest.raises(TypeError):
+        context.global_job_parameters["limit"] = "8"  # type: ignore[index]
+
+
+def test_what_the_job_does_not_have_is_refused_with_what_it_has() -> None:
+    context = FunctionRuntimeContext(TaskInfo(), None, MetricGroup(), RESOURCES)
+    without = FunctionRuntimeContext(TaskInfo(), None, MetricGroup())
+
+    with pytest.raises(JobResourceError, match=r"no cached file 'towns', only 'cities': .*register_cached_file"):
+        context.get_cached_file("towns")
+    with pytest.raises(JobResourceError, match="no broadcast variable 'prices', only 'rates': with_broadcast_set"):
+        context.get_broadcast_variable("prices")
+    with pytest.raises(JobResourceError, match="no cached file 'towns', nor any other"):
+        without.get_cached_file("towns")

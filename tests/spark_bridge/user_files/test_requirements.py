@@ -1,0 +1,51 @@
+"""Requirements are installed from a folder of packages, and what cannot be is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.spark_bridge.errors import UserFileError
+from flykka.spark_bridge.user_files.requirements import install
+from tests.spark_bridge.user_files.wheels import make_wheel
+
+pytestmark = pytest.mark.slow
+CALL = "set_python_requirements('needs.txt') (app.py:3)"
+
+
+def required(folder: Path, *requirements: str) -> Path:
+    made = folder / "needs.txt"
+    made.write_text("\n".join(requirements))
+    return made
+
+
+def test_the_packages_of_a_folder_are_installed_without_a_network(tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "tides", "1.0", "HIGH = 2\n")
+
+    install(required(tmp_path, "tides==1.0"), tmp_path / "wheels", tmp_path / "installed", CALL)
+
+    assert (tmp_path / "installed" / "tides" / "__init__.py").read_text() == "HIGH = 2\n"
+
+
+def test_the_requirement_that_cannot_be_installed_is_named_with_the_call(tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "tides", "1.0", "")
+    needs = required(tmp_path, "tides==1.0", "moons>=3")
+
+    with pytest.raises(UserFileError) as refused:
+        install(needs, tmp_path / "wheels", tmp_path / "installed", CALL)
+
+    assert str(refused.value).startswith(f"{CALL}: {needs} cannot be installed, for the requirement moons>=3: ")
+
+
+def test_a_line_that_is_no_requirement_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+
+    with pytest.raises(UserFileError, match=r"cannot be installed.*tides=1=2"):
+        install(required(tmp_path, "tides=1=2"), tmp_path / "wheels", tmp_path / "installed", CALL)
+
+
+def test_a_file_without_requirements_makes_an_empty_folder(tmp_path: Path) -> None:
+    install(required(tmp_path, "# none yet"), None, tmp_path / "installed", CALL)
+
+    assert list((tmp_path / "installed").iterdir()) == []

@@ -1,0 +1,82 @@
+"""Copies of what users register: named by content, counted, and packed for executors."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from flykka.spark_bridge.user_files.staged_files import StagedFiles
+
+
+@pytest.fixture
+def staged() -> StagedFiles:
+    return StagedFiles()
+
+
+def add_text(staged: StagedFiles, text: str) -> str:
+    return staged.add("a.txt", lambda path: path.write_text(text))
+
+
+def add_folder(staged: StagedFiles, **texts: str) -> str:
+    def write(folder: Path) -> None:
+        (folder / "below").mkdir(parents=True)
+        for name, text in texts.items():
+            (folder / "below" / name).write_text(text)
+
+    return staged.add("folder", write)
+
+
+def test_a_unit_is_named_by_its_content_and_label(staged: StagedFiles) -> None:
+    unit = add_text(staged, "one")
+
+    assert unit.startswith("flykka-file-")
+    assert unit.endswith("-a.txt")
+    assert staged.path(unit).read_text() == "one"
+    assert add_text(staged, "one") == unit
+    assert add_text(staged, "two") != unit
+
+
+def test_a_folder_is_another_unit_where_a_file_of_it_is_changed_or_renamed(staged: StagedFiles) -> None:
+    unit = add_folder(staged, a="1", b="2")
+
+    assert add_folder(staged, a="1", b="2") == unit
+    assert len({unit, add_folder(staged, a="1", b="3"), add_folder(staged, a="1", c="2")}) == 3
+
+
+def test_a_unit_is_there_until_its_last_use_is_released(staged: StagedFiles) -> None:
+    unit = add_folder(staged, a="1")
+    add_folder(staged, a="1")
+    archive = staged.archive(unit)
+    assert archive is not None
+
+    staged.release(unit)
+    assert staged.path(unit).is_dir()
+
+    staged.release(unit)
+    assert not staged.path(unit).exists()
+    assert not archive.exists()
+
+
+def test_a_folder_is_packed_with_all_below_it_and_a_file_is_not(staged: StagedFiles) -> None:
+    archive = staged.archive(add_folder(staged, a="1"))
+
+    assert archive is not None
+    with tarfile.open(archive) as packed:
+        assert packed.getnames() == ["below", "below/a"]
+    assert staged.archive(add_text(staged, "one")) is None
+
+
+def test_nothing_is_left_of_what_could_not_be_written(staged: StagedFiles) -> None:
+    unit = add_text(staged, "one")
+
+    with pytest.raises(OSError, match="full"):
+        staged.add("b", lambda path: _fails_behind(path))
+
+    assert [each.name for each in staged.path(unit).parent.iterdir()] == [unit]
+
+
+def _fails_behind(path: Path) -> None:
+    path.write_text("half")
+    raise OSError("the disk is full")
