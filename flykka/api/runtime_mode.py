@@ -35,7 +35,7 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
     """
     if mode is RuntimeExecutionMode.STREAMING:
         return JobType.STREAMING
-    unbounded = [made for made in transformations if _is_unbounded(made)]
+    unbounded = [made for made in transformations if is_unbounded(made)]
     if mode is RuntimeExecutionMode.BATCH and unbounded:
         raise ProgramError(
             f"the program is to run in BATCH mode, and the source {unbounded[0]} has no end: read what is there now,"
@@ -44,5 +44,6 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
     return JobType.STREAMING if unbounded else JobType.BATCH
 
 
-def _is_unbounded(made: Transformation) -> bool:
+def is_unbounded(made: Transformation) -> bool:
+    """True if an operator is a source that has no end."""
     return isinstance(made.code, SourceCode) and made.code.source.boundedness is Boundedness.CONTINUOUS_UNBOUNDED

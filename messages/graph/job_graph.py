@@ -175,7 +175,8 @@ class ResourceSpec(Value):
 class JobEdge(Value):
     """An input of the vertex that holds it: the output number `source_output` of the vertex `source`.
 
-    `key_by` is the operator whose key expressions split a HASH edge.
+    `key_by` is the operator whose key expressions split a HASH edge. The rows of a `broadcast_variable` are no input of
+    the head operator: its functions read them, all together, by this name.
     """
 
     source: JobVertexId
@@ -183,6 +184,7 @@ class JobEdge(Value):
     ship_strategy: ShipStrategy
     key_by: OperatorRef | None = None
     result_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
+    broadcast_variable: str | None = None
 
 
 @value("job_graph.watermark_alignment")
@@ -208,7 +210,8 @@ class JobVertex(Value):
     read nothing for `idle_timeout_ms` it is idle and holds no watermark back (None: it is never idle). When it has read
     nothing for `quiet_period_ms` its watermark goes on by the clock until it does (None: it waits). Subtasks of one
     number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
-    A source with a `watermark_alignment` does not run ahead of the others of its group.
+    A source with a `watermark_alignment` does not run ahead of the others of its group. A vertex that
+    `feeds_broadcast_variables`, and nothing else, finishes when it has read all: it waits for no checkpoint.
     """
 
     vertex_id: JobVertexId
@@ -229,6 +232,7 @@ class JobVertex(Value):
     is_max_parallelism_configured: bool = False
     quiet_period_ms: int | None = None
     watermark_alignment: WatermarkAlignment | None = None
+    feeds_broadcast_variables: bool = False
 
 
 @value("job_graph.no_restart")

@@ -20,6 +20,7 @@ from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork, read_work
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
 from flykka.spark_bridge.diagnosis.progress import read_progress
 from flykka.spark_bridge.operators.bound_chain import OperatorContext, bound_chain
+from flykka.spark_bridge.operators.broadcast_variables import BroadcastVariables
 from flykka.spark_bridge.operators.flow import Flow
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
@@ -33,7 +34,7 @@ from flykka.spark_bridge.state.in_flight import InFlightStore
 
 if TYPE_CHECKING:
     from flykka.actors.machines.bridge.effects import Lane
-    from flykka.messages.state.handles import TaskStateSnapshot
+    from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
     from flykka.messages.tasks.batch import BatchRef
     from flykka.messages.tasks.bridge import (
         ChainClosed,
@@ -41,9 +42,10 @@ if TYPE_CHECKING:
         InFlightPart,
         InFlightRead,
         RowsMoved,
+        SnapshotWritten,
         WorkProgress,
     )
-    from flykka.messages.tasks.stage import ReadSplits
+    from flykka.messages.tasks.stage import ReadSplits, RunStage
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import BatchId
     from flykka.runtime.dispatch.pipe import Pipe
@@ -86,6 +88,7 @@ class SparkEngine(OperatorChain[Slices]):
         self._chain = bound_chain(descriptor, services.registry)
         self._links = {link.operator_id: link for link in self._chain.head.walk()}
         accumulators = AccumulatorRegistry()
+        self._variables = BroadcastVariables(descriptor.vertex, services.session)
         super().__init__(
             descriptor,
             {
@@ -97,6 +100,7 @@ class SparkEngine(OperatorChain[Slices]):
                         services=services,
                         in_background=self._run_in_background,
                         accumulators=accumulators,
+                        variables=self._variables.by_name if link is self._chain.head else {},
                     )
                 )
                 for operator_id, link in self._links.items()
@@ -104,7 +108,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
         self._origins = Origins()
         self._failures = AttemptFailures(services, self._chain, self._origins)
-        self._lifecycle = OperatorLifecycle(self.operators.values(), self._scope, accumulators)
+        self._lifecycle = OperatorLifecycle(self.operators.values(), self._scope, accumulators, self._variables)
         self._workers = StageExecutor(self._scope)
         self.end: AttemptEnd = AttemptEnd(
             descriptor,
@@ -126,11 +130,13 @@ class SparkEngine(OperatorChain[Slices]):
         """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""
         self.end.await_predecessor()
         self._services.files.distribute(self._services.session)
-        self.restore(restore)
+        self.restore(self._variables.restore(restore))
         if isinstance(self.head, KeyedOperator) and self.head.has_to_read:
             self._run_in_background(f"reading the state of {self._chain.name!r}", self.head.read_restored)
-        self._lifecycle.open()
-        return self.opened(self._chain.name, recover)
+        if not self._variables:
+            self._lifecycle.open()
+        opened = self.opened(self._chain.name, recover)
+        return replace(opened, has_state=opened.has_state or bool(self._variables))
 
     def _run_in_background(self, what: str, work: Callable[[], None]) -> None:
         self._workers.run_in_background(
@@ -163,6 +169,37 @@ class SparkEngine(OperatorChain[Slices]):
             event_time_min=numbers.event_time_min,
             partition_times=numbers.partition_times,
         )
+
+    def process(self, command: RunStage) -> RowsMoved:
+        """Take batches through the chain; those of a broadcast variable, which come before all others, into that."""
+        if not self._variables.is_gate(command.gate):
+            self._lifecycle.open()
+            return super().process(command)
+        batches = command.batches
+        self._variables.add(command.gate, together(self.claim([batch.batch_id for batch in batches])))
+        return self.moved(Moved(), rows_in=sum(batch.rows for batch in batches))
+
+    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
+        """Emit what the watermark completes. Functions that read broadcast variables are opened by what comes first."""
+        self._lifecycle.open()
+        return super().advance_watermark(stage, watermark_ms, processing_time_ms)
+
+    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+        """Emit what processing time completes."""
+        self._lifecycle.open()
+        return super().advance_processing_time(stage, processing_time_ms, watermark_ms)
+
+    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
+        """Note the state."""
+        self._lifecycle.open()
+        super().note_state(stage, checkpoint_id, watermark_ms, everything)
+
+    def write_snapshot(
+        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
+    ) -> SnapshotWritten:
+        """Make a snapshot durable, with the broadcast variables."""
+        written = super().write_snapshot(checkpoint_id, savepoint, sinks)
+        return replace(written, operators=self._variables.added_to(written.operators))
 
     def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
         """Make the answer for rows that were moved, with the counts of the operators."""

@@ -35,11 +35,14 @@ def _nowhere(file: CachedFile) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResources:
-    """Cached files by name, the job's parameters, and the broadcast variables of one operator by name."""
+    """Cached files by name, the job's parameters, and the broadcast variables of one operator by name.
+
+    These are None where a function is tried, before it is said which it has: then any is there, and empty.
+    """
 
     cached_files: Mapping[str, CachedFile] = field(default_factory=dict)
     global_job_parameters: Mapping[str, str] = field(default_factory=dict)
-    broadcast_variables: Mapping[str, Collect] = field(default_factory=dict)
+    broadcast_variables: Mapping[str, Collect] | None = field(default_factory=dict)
     find: Callable[[CachedFile], str] = _nowhere
 
 
@@ -84,6 +87,8 @@ class WithJobResources(ABC):
             JobResourceError: the operator has none of this name.
         """
         variables = self._job_resources().broadcast_variables
+        if variables is None:
+            return []
         collect = variables.get(name)
         if collect is None:
             how = "with_broadcast_set(stream, name) behind the operator gives it one"

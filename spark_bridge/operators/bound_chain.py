@@ -6,7 +6,7 @@ operator that has some stands behind a keyed edge: at the head of its chain or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.functions.job_resources import Collect, JobResources
     from flykka.spark_bridge.functions.metric_group import MetricKind
 
 
@@ -83,7 +84,8 @@ class Link:
 class OperatorContext:
     """With what an operator works in one attempt.
 
-    `in_background` does work, told in words, beside the stages; what it raises fails the attempt.
+    `in_background` does work, told in words, beside the stages; what it raises fails the attempt. `variables` are the
+    broadcast variables of the operator.
     """
 
     link: Link
@@ -92,6 +94,12 @@ class OperatorContext:
     services: Services
     in_background: Callable[[str, Callable[[], None]], None]
     accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry)
+    variables: Mapping[str, Collect] = field(default_factory=dict)
+
+    @property
+    def resources(self) -> JobResources:
+        """What functions in the driver can ask the job for."""
+        return replace(self.services.files.resources, broadcast_variables=self.variables)
 
     @property
     def operator_id(self) -> OperatorId:

@@ -42,5 +42,5 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
         sees_watermarks=code.sees_watermarks,
         metrics={name: context.accumulator_of_metric(name, kind) for name, kind in code.metrics},
         broadcast_states=code.broadcast_states,
-        resources=replace(context.services.files.resources, find=on_executor),
+        resources=replace(context.resources, find=on_executor),
     )

@@ -17,6 +17,7 @@ from flykka.spark_bridge.operators.stateless import TransformOperator
 if TYPE_CHECKING:
     from flykka.messages.tasks.accumulator import AccumulatorSnapshot
     from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.operators.broadcast_variables import BroadcastVariables
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
 
@@ -27,8 +28,15 @@ class OperatorLifecycle:
     """Opens and closes the operators of one attempt. Safe to use from any thread."""
 
     def __init__(
-        self, operators: Iterable[Operator[Any]], scope: AttemptScope, accumulators: AccumulatorRegistry
+        self,
+        operators: Iterable[Operator[Any]],
+        scope: AttemptScope,
+        accumulators: AccumulatorRegistry,
+        variables: BroadcastVariables,
     ) -> None:
+        self._variables = variables
+        self._opening = Lock()
+        self._is_open = False
         self._last_to_first = tuple(reversed(tuple(operators)))
         self._scope = scope
         self._accumulators = accumulators
@@ -45,17 +53,19 @@ class OperatorLifecycle:
         return self._accumulators.snapshot()
 
     def open(self) -> None:
-        """Open all, unless the attempt is over.
+        """Open all, unless they are open or the attempt is over.
 
         Raises:
             OperatorFailedError: the function of one of them has raised; those before it stay unopened.
             AttemptCancelledError: the attempt is over.
         """
-        for operator in self._last_to_first:
-            self._scope.check()
-            with self._lock:
-                self._begun.append(operator)
-            operator.open()
+        with self._opening:
+            for operator in () if self._is_open else self._last_to_first:
+                self._scope.check()
+                with self._lock:
+                    self._begun.append(operator)
+                operator.open()
+            self._is_open = True
 
     def close(self) -> OperatorFailedError | None:
         """Close all that were begun to open, whatever the others do; the first failure, the others are logged."""
@@ -70,4 +80,5 @@ class OperatorLifecycle:
                     logger.warning("%s: %s failed too", self._scope.attempt, failed, exc_info=True)
                 else:
                     failure = failed
+        self._variables.close()
         return failure

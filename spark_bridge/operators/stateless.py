@@ -70,7 +70,7 @@ class TransformOperator(Operator[Slices]):
             attempt_number=descriptor.attempt_number,
             _accumulators=self.context.accumulators,
             _metrics=self._metrics,
-            _resources=self.context.services.files.resources,
+            _resources=self.context.resources,
         )
 
 

@@ -40,8 +40,9 @@ class RegisteredFiles:
 
     @property
     def resources(self) -> JobResources:
-        """Return the resources of a job as functions in this process have them."""
+        """Return the resources of a job as functions in this process have them that are tried."""
         return JobResources(
+            broadcast_variables=None,
             cached_files=dict(self._cached),
             global_job_parameters=self.global_job_parameters,
             find=lambda file: str(staged_files.path(file.unit)),

@@ -14,7 +14,6 @@ import pytest
 
 from tests.spark_bridge.user_files.wheels import make_wheel
 
-
 DEADLINE = 300
 """Seconds: two worker processes start on a machine that may do much else."""
 

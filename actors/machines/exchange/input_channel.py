@@ -102,6 +102,11 @@ class InputChannel:
         """Asked for, and neither ended nor given up."""
         return self.state is _READING or self.state is _REQUESTED
 
+    @property
+    def is_over(self) -> bool:
+        """Read to its end, and what was read is processed."""
+        return self.state is _ENDED and not self.queue and not self.credits.in_use
+
     def request(self) -> RequestPartition:
         """Ask for the subpartition, for the first time or again, with the channel's own credits."""
         assert self.state in (ChannelState.CREATED, ChannelState.REQUESTED), f"{self} is {self.state.value}"

@@ -67,13 +67,15 @@ class InputGate:
     """The channels of one task. A task without inputs has none, and is finished from the start.
 
     `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
-    `buffers` says the credits of each input, where the TaskManager has given the task its share.
+    `buffers` says the credits of each input, where the TaskManager has given the task its share. Nothing is read of the
+    other inputs before those of the gates `read_first` have ended, and what was read of them is processed.
     """
 
     __slots__ = (
         "_blocked",
         "_by_subpartition",
         "_drain",
+        "_first",
         "_input_of",
         "_inputs",
         "_not_ended",
@@ -93,6 +95,7 @@ class InputGate:
         floating_credit: int = FLOATING_CREDIT,
         *,
         buffers: TaskBuffers | None = None,
+        read_first: frozenset[int] = frozenset(),
         initial_backoff_ms: int = INITIAL_BACKOFF_MS,
         max_backoff_ms: int = MAX_BACKOFF_MS,
     ) -> None:
@@ -123,6 +126,7 @@ class InputGate:
         self.waiting_bytes = 0
         """The size of the batches that have arrived and were not read."""
         self._inputs = tuple(inputs)
+        self._first = {each for each in inputs if each.gate in read_first}
         self._input_of = [each for each in inputs for _ in each.channels]
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in channels}
         assert len(self._by_subpartition) == len(channels), "two channels of a task read the same subpartition"
@@ -247,12 +251,14 @@ class InputGate:
                 self._drain = self._drain and drain
             case EndOfPartition():
                 self._not_ended -= 1
+                self._read_others_if_first_are_over(source)
         return number, buffer
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
         """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
         self.buffers_in_use -= 1
         taker = self.channels[channel].credits.give_back()
+        self._read_others_if_first_are_over(self._input_of[channel])
         return [] if taker is None else self._announce([taker])
 
     def resize(self, floating: Sequence[int]) -> list[GateEffect]:
@@ -298,8 +304,9 @@ class InputGate:
             assert (number in source.turns) == (bool(channel.queue) and number not in self._blocked)
             assert (number in source.priority_turns) == bool(channel.priority)
         for source in self._inputs:
-            assert (source in self._turns) == bool(source.turns or source.priority_turns)
-            assert (source in self._priority_turns) == bool(source.priority_turns)
+            is_held = bool(self._first) and source not in self._first
+            assert (source in self._turns) == (bool(source.turns or source.priority_turns) and not is_held)
+            assert (source in self._priority_turns) == (bool(source.priority_turns) and not is_held)
             held = sum(channel.credits.floating for channel in source.channels)
             assert held == source.floating.used, "a floating credit is lost"
             source.floating.check()
@@ -321,7 +328,15 @@ class InputGate:
             source.turns.setdefault(number)
         self._take_turn(source)
 
+    def _read_others_if_first_are_over(self, source: _Input) -> None:
+        if source in self._first and all(channel.is_over for channel in source.channels):
+            self._first.remove(source)
+            for other in self._inputs if not self._first else ():
+                self._take_turn(other)
+
     def _take_turn(self, source: _Input) -> None:
+        if self._first and source not in self._first:
+            return
         if source.turns or source.priority_turns:
             self._turns.setdefault(source)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from flykka.actors.errors import GraphError
+from flykka.actors.machines.job_graph.broadcast_inputs import feeding_broadcast_variables
 from flykka.actors.machines.job_graph.chaining import Chain, chains
 from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_id
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
@@ -56,6 +57,7 @@ def job_graph(
     made = chains(stream_graph)
     ids = operator_ids(stream_graph)
     wiring = _Wiring(
+        feeding=feeding_broadcast_variables(stream_graph),
         operator_ids=ids,
         vertex_ids={node.uid: vertex_id(ids[chain.head.uid]) for chain in made for node in chain.nodes},
         output_numbers={edge: number for chain in made for number, edge in enumerate(chain.outputs)},
@@ -84,8 +86,12 @@ def job_graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wiring:
-    """Names of vertices and operators for each other: by uid, and by edge for the outputs."""
+    """Names of vertices and operators for each other: by uid, and by edge for the outputs.
 
+    Those with the uids `feeding` make broadcast variables and nothing else.
+    """
+
+    feeding: frozenset[str]
     operator_ids: dict[str, OperatorId]
     vertex_ids: dict[str, JobVertexId]
     output_numbers: dict[StreamEdge, int]
@@ -106,11 +112,12 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
         # Where slots are not shared, every vertex has slots of its own.
         slot_sharing_group=chain.group,
-        firing_mode=_firing_mode(graph, chain),
+        firing_mode=_firing_mode(graph, chain, feeds_broadcast_variables=head.uid in wiring.feeding),
         watermark_delay_ms=head.watermark_delay_ms,
         idle_timeout_ms=head.idle_timeout_ms,
         quiet_period_ms=head.quiet_period_ms,
         watermark_alignment=head.watermark_alignment,
+        feeds_broadcast_variables=head.uid in wiring.feeding,
         on_monotony_violation=head.on_monotony_violation,
         punctuated_watermarks=head.punctuated_watermarks,
         co_location_group=_co_location_group(chain),
@@ -140,6 +147,7 @@ def _edge(graph: StreamGraph, edge: StreamEdge, wiring: _Wiring) -> JobEdge:
         ship_strategy=edge.ship_strategy,
         key_by=edge.key_by,
         result_partition_type=_result_partition_type(graph, edge),
+        broadcast_variable=edge.broadcast_variable,
     )
 
 
@@ -185,10 +193,10 @@ def _name(chain: Chain) -> str:
     return names[0]
 
 
-def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
+def _firing_mode(graph: StreamGraph, chain: Chain, *, feeds_broadcast_variables: bool) -> FiringMode:
     firing = [node for node in chain.nodes if node.event_time]
-    if graph.job_type is JobType.BATCH:
-        # Of event time only the end is told.
+    if graph.job_type is JobType.BATCH or feeds_broadcast_variables:
+        # Of event time only the end is told; and what feeds variables has finished before there is a checkpoint.
         return FiringMode.ON_WATERMARK
     if firing and all(_may_fire_late(graph, node) for node in firing):
         return FiringMode.ON_CHECKPOINT

@@ -84,7 +84,8 @@ class StreamNode:
 class StreamEdge:
     """The output of one operator as an input of another; `key_by` holds the key expressions of a HASH edge.
 
-    The rows of a side output are taken on in the task that makes them, whatever is said of chaining.
+    The rows of a side output are taken on in the task that makes them, whatever is said of chaining. Those of a
+    `broadcast_variable` are read by functions of the target, which begins when all of them are there.
 
     Edges are told apart by identity: a stream united with itself has two that look the same.
     """
@@ -95,6 +96,7 @@ class StreamEdge:
     key_by: OperatorRef | None = None
     exchange_mode: ExchangeMode = ExchangeMode.UNDEFINED
     is_side_output: bool = False
+    broadcast_variable: str | None = None
 
 
 class StreamGraph:

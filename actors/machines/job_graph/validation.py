@@ -32,6 +32,7 @@ def check_job_graph(job_graph: JobGraph) -> None:
         raise GraphError(f"the job {job_graph.name!r} has no vertex")
     if job_graph.job_type is JobType.BATCH:
         _check_batch(job_graph)
+    _check_broadcast_variables(job_graph)
     operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
     _check_unique("uid", (operator.ref.uid for operator in operators))
@@ -65,6 +66,25 @@ def _check_batch(job_graph: JobGraph) -> None:
         )
 
 
+def _check_broadcast_variables(job_graph: JobGraph) -> None:
+    """They are whole before their readers begin, and so each region must begin by itself."""
+    for vertex in job_graph.vertices:
+        for edge in vertex.inputs:
+            if edge.broadcast_variable is None:
+                continue
+            if edge.ship_strategy is not ShipStrategy.BROADCAST:
+                raise GraphError(
+                    f"the vertex {vertex.name!r} reads the broadcast variable {edge.broadcast_variable!r} by a"
+                    f" {edge.ship_strategy} edge: every subtask needs all of it"
+                )
+            if job_graph.schedule_mode is not ScheduleMode.PIPELINED_REGION:
+                raise GraphError(
+                    f"the job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}, and {vertex.name!r}"
+                    f" reads the broadcast variable {edge.broadcast_variable!r}, which must be whole before it begins:"
+                    f" leave the schedule mode as it is, or set {ScheduleMode.PIPELINED_REGION}"
+                )
+
+
 def _check_unique(what: str, names: Iterable[Hashable]) -> None:
     seen: set[Hashable] = set()
     for name in names:
@@ -88,10 +108,11 @@ def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
     """Rows are exchanged as the job is meant: while they are made, or after it."""
     fitting = _EXCHANGED[job_type]
     for edge in vertex.inputs:
-        if edge.result_partition_type is not fitting:
+        wanted = fitting if edge.broadcast_variable is None else ResultPartitionType.BLOCKING
+        if edge.result_partition_type is not wanted:
             raise GraphError(
                 f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, and those of a {job_type} job"
-                f" are {fitting}"
+                f" are {wanted}"
             )
     has_sink = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
     if job_type is JobType.BATCH and has_sink and vertex.outputs:

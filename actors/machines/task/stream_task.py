@@ -119,7 +119,8 @@ class StreamTask:
         self._timers = ProcessingTimers(uses_processing_time=any(kind.uses_processing_time for kind in kinds))
         self._defers_firing = self._uses_event_time and vertex.firing_mode is FiringMode.ON_CHECKPOINT
         # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
-        self._finishes_at_end_of_data = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
+        is_batch = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
+        self._finishes_at_end_of_data = is_batch or vertex.feeds_broadcast_variables
         self._barriers = TaskCheckpoints(
             self._checkpoints, self._inputs, self._stages, self._source, defers_firing=self._defers_firing
         )

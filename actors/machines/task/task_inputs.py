@@ -43,6 +43,7 @@ from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.job_graph.broadcast_inputs import broadcast_gates
 from flykka.actors.machines.task.channel_state import ChannelStateWriter
 from flykka.actors.machines.task.coalescing import COALESCED_BYTES, batches_behind
 from flykka.actors.machines.task.effects import (
@@ -107,15 +108,20 @@ class TaskInputs:
         "_processed_bytes",
         "_recovered",
         "_valve",
+        "_variables",
         "_watermark_ms",
     )
 
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter | None = None
     ) -> None:
-        self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers)
+        self._variables = broadcast_gates(descriptor.vertex)
+        self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers, read_first=self._variables)
         self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
         self._valve = WatermarkValve(len(self._gate.channels))
+        for channel in range(len(self._gate.channels)):
+            if self._is_of_variable(channel):
+                self._valve.on_status(channel, WatermarkStatus(idle=True))
         operators = descriptor.vertex.operators
         self._coalesces = descriptor.coalesces_batches and operators[0].kind.coalesces
         uses_event_time = any(operator.kind.uses_event_time for operator in operators)
@@ -223,7 +229,7 @@ class TaskInputs:
         """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
         element = self._next(now, only_priority=only_priority)
         match element:
-            case BatchArrived() if self._coalesces:
+            case BatchArrived(gate=gate) if self._coalesces and gate not in self._variables:
                 return self._with_those_behind(element, now)
             case WatermarkAdvanced(watermark_ms=watermark_ms):
                 self._watermark_ms = watermark_ms
@@ -323,6 +329,8 @@ class TaskInputs:
 
     def _decide(self, channel: int, event: InputEvent) -> None:
         match event:
+            case Watermark() | WatermarkStatus() | LatencyMarker() if self._is_of_variable(channel):
+                pass  # Broadcast variables have no event time.
             case Watermark():
                 self._say(self._valve.on_watermark(channel, event))
             case WatermarkStatus():
@@ -335,6 +343,9 @@ class TaskInputs:
                     self._decided.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
             case _:
                 assert_never(event)
+
+    def _is_of_variable(self, channel: int) -> bool:
+        return self._gate.gate_of(channel) in self._variables
 
     def _say(self, events: list[Watermark | WatermarkStatus]) -> None:
         for event in events:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
+from flykka.api.streams.broadcast_sets import BroadcastSets
 from flykka.api.streams.changelog import APPEND_ONLY, Changelog
 from flykka.api.streams.connected_streams import ConnectVerb
 from flykka.api.streams.interval_join import IntervalJoinVerb
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
-from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
+from flykka.api.streams.operator_settings import DataStreamSink
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
 from flykka.api.streams.preview import preview
@@ -200,7 +201,7 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
 
 
 class DataStream(
-    OperatorSettings, Partitioning, WindowJoinVerbs, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment
+    BroadcastSets, Partitioning, WindowJoinVerbs, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment
 ):
     """The rows that one operator makes, or several that are united."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import GraphError
-from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
 from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, ShipStrategy
@@ -50,7 +50,9 @@ def stream_graph(transformations: Sequence[Transformation], registry: CodeRegist
     """
     if not defaults.auto_generated_uids:
         _check_uids(transformations)
-    generator = _Generator(registry, defaults, job_type(defaults.runtime_mode, transformations))
+    has_variables = any(read.broadcast_variable for made in transformations for read in made.inputs)
+    kind = job_type(defaults.runtime_mode, transformations)
+    generator = _Generator(registry, defaults, kind, has_broadcast_variables=has_variables)
     try:
         for transformation in transformations:
             generator.add(transformation)
@@ -69,9 +71,12 @@ def _check_uids(transformations: Sequence[Transformation]) -> None:
 
 
 class _Generator:
-    def __init__(self, registry: CodeRegistry, defaults: Defaults, kind: JobType) -> None:
+    def __init__(
+        self, registry: CodeRegistry, defaults: Defaults, kind: JobType, *, has_broadcast_variables: bool
+    ) -> None:
         schedule_mode = defaults.schedule_mode
-        if kind is JobType.BATCH and schedule_mode is ScheduleMode.EAGER:
+        # Who reads a broadcast variable begins when that is whole.
+        if (kind is JobType.BATCH or has_broadcast_variables) and schedule_mode is ScheduleMode.EAGER:
             schedule_mode = ScheduleMode.PIPELINED_REGION
         self.graph = StreamGraph(
             chaining_enabled=defaults.chaining_enabled,
@@ -166,7 +171,14 @@ class _Generator:
             strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
         key_by = self._keys(transformation, source)
         self.graph.add_edge(
-            StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
+            StreamEdge(
+                source_uid=feeding,
+                target_uid=transformation.uid,
+                ship_strategy=strategy,
+                key_by=key_by,
+                exchange_mode=ExchangeMode.BATCH if source.broadcast_variable else ExchangeMode.UNDEFINED,
+                broadcast_variable=source.broadcast_variable,
+            )
         )
 
     def _keys(self, transformation: Transformation, source: Input) -> OperatorRef | None:

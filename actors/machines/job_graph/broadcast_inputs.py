@@ -1,0 +1,54 @@
+"""Broadcast variables, and the part of a program that makes them, which has finished before their readers begin.
+
+In a streaming job it is apart from all else: it takes no checkpoint, and after a restore it makes nothing, for its
+readers have the variables in their state. So whoever else read its rows would miss them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph
+from flykka.messages.graph.job_graph import JobType, JobVertex
+
+
+def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
+    """The uids of the operators of a streaming program that make broadcast variables; none of a batch program.
+
+    Raises:
+        GraphError: rows of one of them go elsewhere too; the text names both.
+    """
+    if graph.job_type is JobType.BATCH:
+        return frozenset()
+    variables = [edge for edge in _edges(graph) if edge.broadcast_variable is not None]
+    feeding: set[str] = set()
+    ahead = [edge.source_uid for edge in variables]
+    while ahead:
+        uid = ahead.pop()
+        if uid not in feeding:
+            feeding.add(uid)
+            ahead += [edge.source_uid for edge in graph.inputs(uid)]
+    for edge in _edges(graph):
+        if edge.source_uid in feeding and edge.broadcast_variable is None and edge.target_uid not in feeding:
+            variable = next(each for each in variables if each.source_uid in _behind(graph, edge.source_uid))
+            raise GraphError(
+                f"rows of {edge.source_uid!r} become the broadcast variable {variable.broadcast_variable!r} of"
+                f" {variable.target_uid!r}, and {edge.target_uid!r} reads them as well: in a streaming program what"
+                " makes a variable is apart from all else, so read its source a second time, with another"
+                " from_source(...); or run the program in BATCH mode"
+            )
+    return frozenset(feeding)
+
+
+def broadcast_gates(vertex: JobVertex) -> frozenset[int]:
+    """The inputs of a vertex with the rows of broadcast variables, which are read before all others."""
+    return frozenset(gate for gate, edge in enumerate(vertex.inputs) if edge.broadcast_variable is not None)
+
+
+def _edges(graph: StreamGraph) -> Iterator[StreamEdge]:
+    return (edge for node in graph.nodes for edge in graph.outputs(node.uid))
+
+
+def _behind(graph: StreamGraph, uid: str) -> frozenset[str]:
+    return frozenset((uid, *(node.uid for node in graph.downstream(uid))))

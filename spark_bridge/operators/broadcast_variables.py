@@ -1,0 +1,155 @@
+"""Broadcast variables of one execution attempt (Flink's BroadcastVariableManager).
+
+An attempt reads the rows of its variables before all others. They are collected in the driver, for functions that work
+there, and sent to Python workers as a broadcast variable of Spark's. They are part of every checkpoint of the subtask:
+what has made them has finished, and does not make them again after a restore. So they should be small.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+
+from flykka.messages.state.handles import (
+    OperatorListState,
+    OperatorStateMode,
+    OperatorSubtaskState,
+    TaskStateSnapshot,
+)
+from flykka.messages.state.operator_state import StateElement
+from flykka.messages.wire.codec import decode, encode
+from flykka.spark_bridge.functions.column_types import column_type
+from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
+from flykka.spark_bridge.worker.broadcast_rows import RowsOfBroadcast, part_of, rows_of
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.graph.job_graph import JobVertex
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.functions.emission import Row
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+STATE_PREFIX = "broadcast variable "
+"""The names of the lists of operator state that hold variables begin with it."""
+
+_BYTES = column_type("binary", "broadcast variable")
+
+
+class BroadcastVariable:
+    """The rows of one variable, which functions call for: in the driver, and where it was pickled in a worker."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._lock = Lock()
+        self._broadcast: Broadcast[tuple[bytes, ...]] | None = None
+        self.parts: tuple[bytes, ...] = ()
+        self.is_restored = False
+
+    def __call__(self) -> list[Row]:
+        """Return the rows."""
+        return rows_of(self.parts)
+
+    def __reduce__(self) -> tuple[type[RowsOfBroadcast], tuple[Any]]:
+        with self._lock:
+            if self._broadcast is None:
+                self._broadcast = self._session.sparkContext.broadcast(self.parts)
+            return RowsOfBroadcast, (self._broadcast,)
+
+    def close(self) -> None:
+        """Take the rows from the executors. Where Spark is gone, so are they."""
+        with self._lock:
+            broadcast, self._broadcast = self._broadcast, None
+        if broadcast is not None:
+            try:
+                broadcast.destroy()
+            except (OSError, Py4JError) as gone:
+                logger.info("a broadcast variable is left to Spark: %s", gone)
+
+
+class BroadcastVariables:
+    """The variables that the head operator of a vertex reads, by name and by gate."""
+
+    def __init__(self, vertex: JobVertex, session: SparkSession) -> None:
+        names = {gate: edge.broadcast_variable for gate, edge in enumerate(vertex.inputs)}
+        self._operator_id: OperatorId = vertex.operators[0].operator_id
+        self._of_gate = {gate: name for gate, name in names.items() if name is not None}
+        self.by_name: Mapping[str, BroadcastVariable] = {
+            name: BroadcastVariable(session) for name in self._of_gate.values()
+        }
+
+    def __bool__(self) -> bool:
+        """True if there are any."""
+        return bool(self.by_name)
+
+    def is_gate(self, gate: int) -> bool:
+        """True if the rows of an input are those of a variable."""
+        return gate in self._of_gate
+
+    def add(self, gate: int, rows: DataFrame) -> None:
+        """Collect rows of a variable, unless it was restored: then these are the same, or none. Blocks."""
+        variable = self.by_name[self._of_gate[gate]]
+        if not variable.is_restored:
+            variable.parts += (part_of(rows.toArrow()),)
+
+    def restore(self, restore: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
+        """Take the variables that a checkpoint has; what it holds beside them."""
+        if restore is None or not self:
+            return restore
+        return replace(restore, operators=tuple(map(self._without_variables, restore.operators)))
+
+    def _without_variables(self, state: OperatorSubtaskState) -> OperatorSubtaskState:
+        others: list[OperatorListState] = []
+        for each in state.operator_state:
+            variable = self.by_name.get(each.name.removeprefix(STATE_PREFIX))
+            if not each.name.startswith(STATE_PREFIX):
+                others.append(each)
+            elif variable is not None:
+                variable.parts = tuple(map(_part, each.elements))
+                variable.is_restored = True
+        return replace(state, operator_state=tuple(others))
+
+    def added_to(self, states: Sequence[OperatorSubtaskState]) -> tuple[OperatorSubtaskState, ...]:
+        """The states of the attempt's operators, with the variables."""
+        lists = tuple(
+            OperatorListState(
+                name=f"{STATE_PREFIX}{name}",
+                elements=tuple(map(_element, variable.parts)),
+                mode=OperatorStateMode.BROADCAST,
+            )
+            for name, variable in self.by_name.items()
+        )
+        if not lists:
+            return tuple(states)
+        of_head = [state for state in states if state.operator_id == self._operator_id]
+        head = of_head[0] if of_head else OperatorSubtaskState(operator_id=self._operator_id)
+        others = (state for state in states if state is not head)
+        return (replace(head, operator_state=(*head.operator_state, *lists)), *others)
+
+    def close(self) -> None:
+        """Let go of all."""
+        for variable in self.by_name.values():
+            variable.close()
+
+
+def _list_of(name: str, parts: tuple[bytes, ...]) -> OperatorListState:
+    elements = tuple(map(_element, parts))
+    return OperatorListState(name=f"{STATE_PREFIX}{name}", elements=elements, mode=OperatorStateMode.BROADCAST)
+
+
+def _element(part: bytes) -> bytes:
+    return encode(StateElement(type=str(_BYTES), data=to_bytes(part, _BYTES)))
+
+
+def _part(element: bytes) -> bytes:
+    read = decode(element)
+    assert isinstance(read, StateElement), f"a broadcast variable holds a {type(read).__name__}"
+    part: bytes = from_bytes(read.data, _BYTES)
+    return part
