@@ -22,7 +22,7 @@ from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.observation import Observation
-from flykka.api.streams.program import Program, at_least_one
+from flykka.api.streams.program import Program, at_least_one_if_any
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
 from flykka.api.table.sql_verbs import SqlVerbs

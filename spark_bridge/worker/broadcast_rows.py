@@ -24,7 +24,8 @@ def part_of(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_table(table.cast(schema))
-    return sink.getvalue().to_pybytes()
+    part: bytes = sink.getvalue().to_pybytes()
+    return part
 
 
 def rows_of(parts: Iterable[bytes]) -> list[Row]:
