@@ -24,8 +24,8 @@ def part_of(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_table(table.cast(schema))
-    part: bytes = sink.getvalue().to_pybytes()
-    return part
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def rows_of(parts: Iterable[bytes]) -> list[Row]:

@@ -137,9 +137,13 @@ class SplitEnumerator:
                 assert_never(event)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
-        """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it."""
+        """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it.
+
+        One that has finished settles none; where it restarts, what it reads must not wait for that.
+        """
         for reader in self._readers:
-            reader.closed_for += (checkpoint_id,)
+            if not reader.is_over:
+                reader.closed_for += (checkpoint_id,)
         self._turns.clear()
         self._assigned.on_checkpoint(checkpoint_id)
         state = SplitEnumeratorState(

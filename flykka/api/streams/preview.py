@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError, StreamTypeError
@@ -24,13 +25,14 @@ from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeConte
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.marks import without_marks
 from flykka.spark_bridge.rows.materialise import together
+from flykka.spark_bridge.worker.broadcast_rows import part_of, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from flykka.api.streams.transformation import Input, Transformation
     from flykka.messages.tasks.source import SourceSplit
-    from flykka.spark_bridge.functions.job_resources import JobResources
+    from flykka.spark_bridge.functions.job_resources import Collect, JobResources
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.user_files.job_files import JobFiles
 
@@ -117,7 +119,7 @@ class _Preview:
             time.sleep(_PAUSE_SECONDS)
 
     def _transformed(self, made: Transformation, code: TransformCode) -> DataFrame:
-        rows = self.united(made.inputs)
+        rows = self.united(tuple(each for each in made.inputs if each.broadcast_variable is None))
         function = code.function
         if isinstance(function, RichFunction):
             # What a function keeps belongs to one run of it: the program's own stays as it is for the job.
@@ -125,7 +127,7 @@ class _Preview:
             self._opened.callback(function.close)
             initialize_state(function, OperatorStates())
             context = RuntimeContext(
-                uid=made.uid, task_name=made.name, session=self._session, _resources=self._resources
+                uid=made.uid, task_name=made.name, session=self._session, _resources=self._resources_of(made)
             )
             function.open(context)
         try:
@@ -135,3 +137,13 @@ class _Preview:
         except Exception as raised:
             raised.add_note(f"flykka: while {made} ({made.call_site}) was previewed")
             raise
+
+    def _resources_of(self, made: Transformation) -> JobResources:
+        """The files of a job, and what the first batches of sources give the broadcast variables of an operator."""
+        names = {each.broadcast_variable for each in made.inputs if each.broadcast_variable is not None}
+        variables = {name: self._variable(made, name) for name in names}
+        return replace(self._resources, broadcast_variables=variables)
+
+    def _variable(self, made: Transformation, name: str) -> Collect:
+        rows = self.united(tuple(each for each in made.inputs if each.broadcast_variable == name))
+        return lambda: rows_of([part_of(rows.toArrow())])

@@ -14,9 +14,9 @@ UNALIGNED = CheckpointBarrier(
 )
 
 
-def union(*sizes: int, exclusive: int = 5) -> InputGate:
+def union(*sizes: int, exclusive: int = 5, read_first: frozenset[int] = frozenset()) -> InputGate:
     gates = [gate_descriptor(size, number, sum(sizes[:number])) for number, size in enumerate(sizes)]
-    made = InputGate(gates, exclusive, 0)
+    made = InputGate(gates, exclusive, 0, read_first=read_first)
     made.request_partitions()
     return made
 
@@ -118,3 +118,38 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     assert dropped[1:] == [ReleaseBatch(batch=batch())]
     assert all(isinstance(effect, Ignore) for effect in others)
     assert inputs.is_finished
+
+
+def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_is_processed() -> None:
+    inputs = union(1, 1, 1, read_first=frozenset([1, 2]))
+    inputs.on_buffer(response(batch("main"), 0, 0))
+    inputs.on_buffer(response(UNALIGNED, 1, 0))
+    for channel in (1, 2):
+        inputs.on_buffer(response(batch(f"variable-{channel}"), 0, channel))
+
+    first = [inputs.poll(), inputs.poll(), inputs.poll()]
+    for channel in (1, 2):
+        inputs.on_buffer(response(EndOfPartition(), 1, channel))
+    ended = [inputs.poll(), inputs.poll(), inputs.poll()]
+    inputs.credit_returned(2)
+    half = inputs.poll()
+    inputs.check()
+    inputs.credit_returned(1)
+    inputs.check()
+
+    assert first == [(1, batch("variable-1")), (2, batch("variable-2")), None]
+    assert ended == [(1, EndOfPartition()), (2, EndOfPartition()), None]
+    assert half is None
+    assert inputs.has_data
+    assert inputs.poll() is not None
+
+
+def test_an_input_that_is_read_first_and_has_no_rows_is_over_with_its_end() -> None:
+    inputs = union(1, 1, read_first=frozenset([0]))
+    inputs.on_buffer(response(batch("main"), 0, 1))
+    before = inputs.poll()
+
+    inputs.on_buffer(response(EndOfPartition(), 0, 0))
+
+    assert before is None
+    assert [inputs.poll(), inputs.poll()] == [(0, EndOfPartition()), (1, batch("main"))]

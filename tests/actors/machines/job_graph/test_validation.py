@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,20 @@ READS_WHAT_IS_WHOLE = replace(SINK, inputs=(replace(SINK.inputs[0], result_parti
 
 def batch(*vertices: JobVertex) -> JobGraph:
     return replace(graph_of(*vertices), job_type=JobType.BATCH, schedule_mode=ScheduleMode.PIPELINED_REGION)
+
+
+def regions(*vertices: JobVertex) -> JobGraph:
+    return replace(graph_of(*vertices), schedule_mode=ScheduleMode.PIPELINED_REGION)
+
+
+def with_variable(reader: JobVertex, **edge: Any) -> JobVertex:
+    said = {
+        "broadcast_variable": "rates",
+        "result_partition_type": BLOCKING,
+        "ship_strategy": ShipStrategy.BROADCAST,
+        **edge,
+    }
+    return replace(reader, inputs=(replace(reader.inputs[0], **said),))
 
 
 UNFIT: dict[str, tuple[JobGraph, str]] = {
@@ -71,6 +86,18 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         ),
         "it takes one, at its end",
     ),
+    "a broadcast variable that is read while it is made": (
+        regions(SOURCE, with_variable(SINK, result_partition_type=ResultPartitionType.PIPELINED_BOUNDED)),
+        "'sink' reads a PIPELINED_BOUNDED output, and those of a STREAMING job are BLOCKING",
+    ),
+    "a part of a broadcast variable for each subtask": (
+        regions(SOURCE, with_variable(SINK, ship_strategy=ShipStrategy.REBALANCE)),
+        "'sink' reads the broadcast variable 'rates' by a REBALANCE edge",
+    ),
+    "a reader of a broadcast variable that begins at once": (
+        graph_of(SOURCE, with_variable(SINK)),
+        "scheduled EAGER, and 'sink' reads the broadcast variable 'rates'.* set PIPELINED_REGION",
+    ),
     "a sink beside an output of a batch job": (
         batch(
             replace(SOURCE, operators=(*SOURCE.operators, replace(SINK.operators[0], kind=OperatorKind.SINK))),
@@ -109,3 +136,7 @@ def test_a_graph_in_order_passes() -> None:
 
 def test_a_batch_job_whose_tasks_read_what_is_whole_is_accepted() -> None:
     check_job_graph(batch(SOURCE, READS_WHAT_IS_WHOLE))
+
+
+def test_a_streaming_job_may_read_broadcast_variables_that_are_whole() -> None:
+    check_job_graph(regions(SOURCE, with_variable(SINK)))

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from flykka.actors.machines.ignore import Ignore
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.splits import aborted, asks, assigns, enumerator, found, no_more, settled
+from tests.actors.machines.scheduling.splits import (
+    aborted,
+    asks,
+    assigns,
+    completed,
+    ended,
+    enumerator,
+    found,
+    no_more,
+    reset,
+    settled,
+)
 
 
 def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
@@ -92,6 +103,17 @@ def test_behind_a_snapshot_a_reader_waits_until_it_has_settled_the_checkpoint() 
 
     assert held_back == []
     assert let_go == [assigns(0, "a")]
+
+
+def test_one_that_had_finished_before_a_snapshot_waits_for_nothing_where_it_restarts() -> None:
+    source = enumerator()
+    feed(source, found("a", finished=True), asks(0, 2), ended(0))
+    source.snapshot(1)
+    feed(source, completed(1), reset(0, 1))
+
+    effects = feed(source, asks(0, attempt=1))
+
+    assert effects == [no_more(0, attempt=1)]
 
 
 def test_readers_wait_each_for_themselves() -> None:

@@ -1,0 +1,121 @@
+"""Broadcast variables where the program is written: what is refused, and what the graph becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    ConsoleSink,
+    DataStream,
+    FileSource,
+    FunctionRuntimeContext,
+    ProcessFunction,
+    RichFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import ScheduleMode
+
+pytestmark = pytest.mark.spark
+Env = StreamExecutionEnvironment
+
+
+class Rated(ProcessFunction):
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        self.rates = runtime_context.get_broadcast_variable("rates")
+
+    def process_element(self, row: dict[str, Any], ctx: object) -> Iterator[dict[str, Any]]:
+        yield row
+
+
+class Counted(RichFunction):
+    schema = "id long, rates int"
+
+    def open(self, context: RuntimeContext) -> None:
+        self.rates = context.get_broadcast_variable("rates")
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows.withColumn("rates", F.lit(sum(row["id"] for row in self.rates)).cast("int"))
+
+
+@pytest.fixture
+def env(spark: SparkSession) -> Iterator[Env]:
+    with Env.get_execution_environment() as env:
+        yield env
+
+
+def numbers(env: Env, count: int = 3) -> DataStream:
+    return env.from_dataframe(env.spark.range(count))
+
+
+def rated(env: Env) -> DataStream:
+    return numbers(env).process(Rated(), "id long")
+
+
+def endless(env: Env, folder: Path) -> DataStream:
+    return env.from_source(FileSource.json(str(folder), schema="id long").monitor_continuously("1s"), None, "arriving")
+
+
+def twice(env: Env) -> DataStream:
+    return rated(env).with_broadcast_set(numbers(env), "rates").with_broadcast_set(numbers(env), "rates")
+
+
+def of_itself(env: Env) -> DataStream:
+    made = rated(env)
+    return made.with_broadcast_set(made.where("id > 1"), "rates")
+
+
+@pytest.mark.parametrize(
+    ("write", "refusal"),
+    [
+        (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
+        (of_itself, "the stream is made of rows of the operator itself"),
+        (lambda env: rated(env).with_broadcast_set(numbers(env), " "), "must be a text that names it, not ' '"),
+        (lambda env: rated(env).with_broadcast_set([1], "rates"), r"takes a stream, not \[1\]"),
+        (lambda env: numbers(env).with_broadcast_set(numbers(env), "rates"), "it has no function that could read"),
+        (lambda env: numbers(env).where("id > 0").with_broadcast_set(numbers(env), "rates"), "process.* has, window"),
+    ],
+)
+def test_what_cannot_be_a_broadcast_variable_is_refused(env: Env, write: Callable[[Env], object], refusal: str) -> None:
+    with pytest.raises(ProgramError, match=refusal):
+        write(env)
+
+
+def test_a_stream_that_has_no_end_is_refused_with_its_source(env: Env, tmp_path: Path) -> None:
+    with pytest.raises(
+        ProgramError, match=r"the source arriving \(.*test_broadcast_sets.py:\d+\) has no end: .*connect"
+    ):
+        rated(env).with_broadcast_set(endless(env, tmp_path).where("id > 0"), "rates")
+
+
+def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: Env) -> None:
+    rates = numbers(env).where("id > 0").uid("rates")
+    rated(env).uid("rated").with_broadcast_set(rates, "rates").sink_to(ConsoleSink()).uid("out")
+    rates.sink_to(ConsoleSink()).uid("also")
+
+    with pytest.raises(ProgramError, match=r"rows of 'rates' become .* of 'rated', and 'also' reads them as well"):
+        env.get_job_graph()
+    env.set_runtime_mode("BATCH").get_job_graph()
+
+
+def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
+    rated(env).uid("rated").with_broadcast_set(numbers(env), "rates").sink_to(ConsoleSink())
+
+    made = env.get_job_graph()
+
+    assert made.schedule_mode is ScheduleMode.PIPELINED_REGION
+    (reader,) = (vertex for vertex in made.vertices if vertex.operators[0].ref.uid == "rated")
+    assert [edge.broadcast_variable for edge in reader.inputs] == [None, "rates"]
+
+
+def test_a_preview_reads_variables_of_the_first_rows(env: Env) -> None:
+    counted = numbers(env).transform(Counted()).with_broadcast_set(numbers(env, 4), "rates")
+
+    assert counted.preview().to_dict("list") == {"id": [0, 1, 2], "rates": [6, 6, 6]}

@@ -1,0 +1,159 @@
+"""Broadcast variables: whole when their reader begins, the same whenever a TaskManager dies, and behind a savepoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    DataStream,
+    FileSink,
+    FileSource,
+    FunctionContext,
+    FunctionRuntimeContext,
+    JobClient,
+    ProcessFunction,
+    RestartStrategies,
+    RichFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from flykka.messages.tasks.stage import StageFinished, StateSnapshotted
+from tests.integration import arrivals
+from tests.integration.test_continuing import wait_checkpoint
+from tests.integration.test_kill import NEVER, Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+Environment = Callable[..., StreamExecutionEnvironment]
+
+
+class Rated(ProcessFunction):
+    """Gives each row what `open` and the call see of the rates."""
+
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        self.opened = sorted(row["rate"] for row in runtime_context.get_broadcast_variable("rates"))
+
+    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
+        called = sorted(row["rate"] for row in ctx.get_broadcast_variable("rates"))
+        yield {"id": row["id"], "rates": f"{self.opened} {called}"}
+
+
+class Limited(RichFunction):
+    """Adds what the driver sees of the limits."""
+
+    def open(self, context: RuntimeContext) -> None:
+        self.limits = str(sorted(row["limit"] for row in context.get_broadcast_variable("limits")))
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows.withColumn("limits", F.lit(self.limits))
+
+
+def write_rates(spark: SparkSession, folder: Path, *rates: int) -> None:
+    spark.createDataFrame([(rate,) for rate in rates], "rate int").write.mode("append").json(str(folder))
+
+
+def rated(env: StreamExecutionEnvironment, sales: DataStream, folder: Path) -> DataStream:
+    """Sales that read two bounded streams, in two operators."""
+    rates = FileSource.json(str(folder / "rates"), schema="rate int").files_per_batch(1)
+    all_rates = env.from_source(rates, None, "rates", uid="rates").where("rate > 0")
+    limits = env.from_dataframe(env.spark.range(2).select(F.col("id").alias("limit")), uid="limits")
+    numbered = sales.select(F.unix_micros("at").alias("id"))
+    with_rates = (
+        numbered.process(Rated(), "id bigint, rates string").uid("rated").with_broadcast_set(all_rates, "rates")
+    )
+    return with_rates.transform(Limited()).uid("limited").with_broadcast_set(limits, "limits")
+
+
+def start(env: StreamExecutionEnvironment, folder: Path, interval: str = "100ms") -> JobClient:
+    env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    source = FileSource.parquet(str(folder / "sales")).files_per_batch(1)
+    source = source.monitor_continuously("50ms", until=arrivals.END)
+    sales = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
+    rated(env, sales, folder).sink_to(FileSink.json(str(folder / "output"))).uid("output")
+    return env.execute_async("rated")
+
+
+def assert_all_saw(spark: SparkSession, folder: Path, rates: list[int]) -> None:
+    """Each row came out once, and saw these rates."""
+    ids = spark.read.parquet(str(folder / "sales")).select(F.unix_micros("at").alias("id"))
+    rows = spark.read.json(str(folder / "output")).collect()
+    assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in ids.collect())
+    assert {row["rates"] for row in rows} == {f"{rates} {rates}"}
+    assert {row["limits"] for row in rows} == {"[0, 1]"}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        Moment(
+            name="while a variable is read",
+            matches=lambda said: isinstance(said, StageFinished),
+            count=2,
+            interval=NEVER,
+        ),
+        Moment(
+            name="before the first checkpoint",
+            matches=lambda said: isinstance(said, StageFinished),
+            count=12,
+            interval=NEVER,
+            long=True,
+        ),
+        Moment(name="behind checkpoints", matches=lambda said: isinstance(said, StateSnapshotted), count=9),
+    ],
+    ids=lambda moment: moment.name,
+)
+def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(
+    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, moment: Moment
+) -> None:
+    write_rates(spark, tmp_path / "rates", 2, 1, -1)
+    write_rates(spark, tmp_path / "rates", 3)
+    arrivals.begin(sales_files, tmp_path / "sales")
+    env = environment().set_parallelism(2)
+    kill = kill_at(env, moment)
+
+    client = start(env, tmp_path, moment.interval)
+    assert kill.wait(timeout=60)
+    arrivals.arrive(sales_files, tmp_path / "sales")
+    client.wait(timeout=120)
+
+    assert_all_saw(spark, tmp_path, [1, 2, 3])
+
+
+def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_savepoint(
+    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path
+) -> None:
+    write_rates(spark, tmp_path / "rates", 2, 1)
+    arrivals.begin(sales_files, tmp_path / "sales")
+    client = start(environment().set_parallelism(1), tmp_path)
+    wait_checkpoint(client)
+    savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
+    shutil.rmtree(tmp_path / "checkpoints")
+    write_rates(spark, tmp_path / "rates", 9)
+    arrivals.arrive(sales_files, tmp_path / "sales")
+
+    start(environment().set_parallelism(2).from_savepoint(savepoint), tmp_path).wait(timeout=120)
+
+    assert_all_saw(spark, tmp_path, [1, 2])
+
+
+def test_in_a_batch_job_a_stream_may_be_a_variable_and_an_input(
+    spark: SparkSession, environment: Environment, tmp_path: Path
+) -> None:
+    env = environment().set_runtime_mode("BATCH").set_parallelism(2)
+    rates = env.from_dataframe(spark.createDataFrame([(1, 5), (2, 6)], "id bigint, rate int"), uid="rates")
+    rated = rates.process(Rated(), "id bigint, rates string").uid("rated").with_broadcast_set(rates, "rates")
+    rated.sink_to(FileSink.json(str(tmp_path / "output"))).uid("output")
+
+    env.execute("rated")
+
+    rows = spark.read.json(str(tmp_path / "output")).collect()
+    assert sorted((row["id"], row["rates"]) for row in rows) == [(1, "[5, 6] [5, 6]"), (2, "[5, 6] [5, 6]")]
