@@ -95,6 +95,27 @@ class CheckpointMetrics(Value):
     start_delay_ms: int = 0
 
 
+@value("checkpoint.event_in_flight")
+class OperatorEventInFlight(Value):
+    """An event of a subtask that its coordinator got behind its own snapshot, and the subtask sent before its own."""
+
+    operator_id: OperatorId
+    subtask: int
+    attempt_number: int
+    event: bytes
+
+
+@value("checkpoint.coordinator_state")
+class OperatorCoordinatorState(Value):
+    """State of one operator coordinator on the JobMaster's side, as its own msgpack: of a source's split enumerator, or
+    of a user's coordinator, with the events that were on their way to it.
+    """
+
+    operator_id: OperatorId
+    data: bytes
+    events: tuple[OperatorEventInFlight, ...] = ()
+
+
 class AbstractCheckpointMessage(Message):
     """A message about one checkpoint of one execution attempt; `handle_message` matches on its subclasses."""
 
@@ -118,13 +139,17 @@ class TriggerCheckpoint(AbstractCheckpointMessage):
 
 @message("checkpoint.acknowledge")
 class AcknowledgeCheckpoint(AbstractCheckpointMessage):
-    """Task -> JobMaster -> CheckpointCoordinator: the snapshot of this attempt is taken; here are its handles."""
+    """Task -> JobMaster -> CheckpointCoordinator: the snapshot of this attempt is taken; here are its handles.
+
+    The JobMaster adds the `events` that were on their way to operator coordinators.
+    """
 
     job_id: JobId
     attempt: ExecutionAttemptId
     checkpoint_id: int
     state: TaskStateSnapshot | None = None
     metrics: CheckpointMetrics = CheckpointMetrics()
+    events: tuple[OperatorEventInFlight, ...] = ()
 
 
 @message("checkpoint.decline")
@@ -168,14 +193,6 @@ class TaskCheckpointMessages(Message):
     """CheckpointCoordinator -> TaskManager: what several tasks are told at a time, each message for its attempt."""
 
     messages: tuple[ForTask, ...]
-
-
-@value("checkpoint.coordinator_state")
-class OperatorCoordinatorState(Value):
-    """State of one operator coordinator (a source's split enumerator) on the JobMaster's side, as its own msgpack."""
-
-    operator_id: OperatorId
-    data: bytes
 
 
 @value("checkpoint.master_state")

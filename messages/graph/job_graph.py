@@ -151,7 +151,8 @@ class Operator(Value):
     """An operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
 
     `state_schema` is what its keyed state is made of, where it has any. `user_defined_operator_id` is the id that its
-    state is stored under, where the user had to say so (`set_uid_hash`).
+    state is stored under, where the user had to say so (`set_uid_hash`). `has_coordinator`: its function brings an
+    operator coordinator; that of a source goes without saying.
     """
 
     operator_id: OperatorId
@@ -161,6 +162,7 @@ class Operator(Value):
     input_operator: int | None = None
     state_schema: StateSchema | None = None
     user_defined_operator_id: OperatorId | None = None
+    has_coordinator: bool = False
 
 
 @value("job_graph.resource_spec")

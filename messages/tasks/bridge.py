@@ -5,6 +5,7 @@ from __future__ import annotations
 from flykka.messages.state.handles import ExclusiveStateHandle, InFlightRows, KeyGroupRange, OperatorSubtaskState
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.operator_event import SentByFunction
 from flykka.messages.tasks.source import PartitionTime
 from flykka.messages.tasks.stage import StageOutput
 from flykka.messages.wire.failure import SerializedThrowable
@@ -66,7 +67,7 @@ class RowsMoved(Value):
 
     Where the source is partitioned, the event times of the partitions are `partition_times`. `updates_state`: the rows
     change state, which is to be done in the order of the stages. `accumulators` are those of the attempt so far.
-    `next_timer_ms` as of `StageFinished`.
+    `next_timer_ms` and `sent` as of `StageFinished`.
     """
 
     outputs: tuple[StageOutput, ...] = ()
@@ -80,6 +81,7 @@ class RowsMoved(Value):
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
     next_timer_ms: int | None = None
     partition_times: tuple[PartitionTime, ...] = ()
+    sent: tuple[SentByFunction, ...] = ()
 
 
 @value("bridge.commit_prepared")

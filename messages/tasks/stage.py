@@ -10,9 +10,10 @@ from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.operator_event import AggregateResult, SentByFunction
 from flykka.messages.tasks.source import PartitionTime, SourceSplit
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import BatchId
+from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.messages.wire.message import Message, Value, message, value
 
 
@@ -66,7 +67,8 @@ class RunStage(Message):
 
     `watermark_ms` is the task's event time when the batch arrived: rows of windows it has closed are late.
     `processing_time_ms` is the time at which the stage is begun; 0 where no operator goes by it. The rows of
-    `coalesced` go with it, batches that waited behind it, as if they were of one batch.
+    `coalesced` go with it, batches that waited behind it, as if they were of one batch. `aggregates` are global ones
+    whose results have changed since the stage before.
     """
 
     stage: int
@@ -75,6 +77,7 @@ class RunStage(Message):
     watermark_ms: int
     processing_time_ms: int = 0
     coalesced: tuple[BatchRef, ...] = ()
+    aggregates: tuple[AggregateResult, ...] = ()
 
     @property
     def batches(self) -> tuple[BatchRef, ...]:
@@ -101,6 +104,21 @@ class AdvanceProcessingTime(Message):
     stage: int
     processing_time_ms: int
     watermark_ms: int
+
+
+@message("stage.handle_operator_events")
+class HandleOperatorEvents(Message):
+    """Task -> bridge: give the function of this operator, the head of the chain, the events of its coordinator.
+
+    Times as of `AdvanceProcessingTime`, `aggregates` as of `RunStage`.
+    """
+
+    stage: int
+    operator_id: OperatorId
+    events: tuple[bytes, ...]
+    watermark_ms: int
+    processing_time_ms: int
+    aggregates: tuple[AggregateResult, ...] = ()
 
 
 @message("stage.snapshot_state")
@@ -158,7 +176,7 @@ class StageFinished(Message):
     rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
     attempt so far; none where no rows were moved. The `snapshot` that the stage was to take comes with it where
     nothing has to be written for it. `next_timer_ms` is the first processing-time timer of the chain, or one that was
-    deleted; None where it has none.
+    deleted; None where it has none. `sent` is what functions have sent.
     """
 
     stage: int
@@ -174,6 +192,7 @@ class StageFinished(Message):
     sink_rows: SinkRows | None = None
     next_timer_ms: int | None = None
     partition_times: tuple[PartitionTime, ...] = ()
+    sent: tuple[SentByFunction, ...] = ()
 
 
 @message("stage.failed")
@@ -271,6 +290,7 @@ BridgeCommand = (
     | RunStage
     | AdvanceWatermark
     | AdvanceProcessingTime
+    | HandleOperatorEvents
     | SnapshotState
     | HoldInFlight
     | WriteChannelState

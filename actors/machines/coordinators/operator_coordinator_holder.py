@@ -1,0 +1,282 @@
+"""The coordinator of one operator, as its JobMaster deals with it (Flink's OperatorCoordinatorHolder).
+
+Decides what the coordinator is called with, and in what order; which of its events reach which attempt, and when; what
+of it belongs to a checkpoint. Its code runs elsewhere, one batch of calls at a time, so that at any moment it is known
+what it has heard of. A batch ends with a call for a checkpoint: what was sent before is of the time before it.
+
+A checkpoint is one cut through coordinator and subtasks. Events that the coordinator sends behind its state wait for
+the barriers (`SubtaskGateway`). Events that it gets behind its state and that were sent before the barrier of their
+subtask are in flight: they belong to the checkpoint, and are handled again by who begins from it. Flink leaves these to
+its operators.
+
+Not here: the thread, the user's code, where an attempt runs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import assert_never
+
+from flykka.actors.machines.coordinators.coordinator_events import (
+    AttemptOver,
+    AttemptReady,
+    CallCoordinator,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    CoordinatorMeasured,
+    CoordinatorReset,
+    CoordinatorSnapshotted,
+    FailJob,
+    TellSubtask,
+)
+from flykka.actors.machines.coordinators.subtask_gateway import SubtaskGateway
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.source_events import SubtaskReset
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    OperatorEventInFlight,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.operator_event import (
+    CheckpointComplete,
+    CheckpointCoordinator,
+    CheckpointWasAborted,
+    CoordinatorAnswer,
+    CoordinatorCall,
+    EventForSubtask,
+    HandleEventFromOperator,
+    OperatorCoordinatorAnswered,
+    OperatorCoordinatorFailed,
+    OperatorCoordinatorWoken,
+    OperatorEvents,
+    ResetSubtask,
+    ResetToCheckpoint,
+    RunActions,
+    SendOperatorEvents,
+    StartCoordinator,
+    SubtaskFailed,
+    SubtaskReady,
+)
+from flykka.messages.wire.ids import (
+    ExecutionAttemptId,
+    JobId,
+    JobVertexId,
+    OperatorId,
+    attempt_id,
+    vertex_subtask_and_number,
+)
+
+
+class OperatorCoordinatorHolder:
+    """The coordinator of the operator at the head of a vertex, whose subtasks are 0 to `parallelism` - 1."""
+
+    def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
+        self._job_id = job_id
+        self._vertex_id = vertex_id
+        self._operator_id = operator_id
+        self._gateways = [SubtaskGateway() for _ in range(parallelism)]
+        self._is_started = False
+        self._queue: deque[CoordinatorCall] = deque()
+        # Checkpoints that wait until the barriers of those before them were passed everywhere.
+        self._to_begin: deque[int] = deque()
+        # By checkpoint: what was sent before its barriers, and is handled behind the coordinator's own snapshot.
+        self._in_flight: dict[int, list[OperatorEventInFlight]] = {}
+        self._calls = 0
+        self._at_work: tuple[CoordinatorCall, ...] | None = None
+        self._is_stale = False
+        """True if what is at work was begun before a reset: nothing of its answer counts."""
+        self._metrics: tuple[AccumulatorSnapshot, ...] = ()
+
+    def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
+        """Handle one event; its effects are in the order in which they are to be performed."""
+        return [*self._handle(event), *self._call_next()]
+
+    def _handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
+        match event:
+            case SendOperatorEvents():
+                return self._on_events(event)
+            case OperatorCoordinatorAnswered(call=call, answer=answer):
+                return self._on_answered(call, answer)
+            case OperatorCoordinatorFailed(call=call, cause=cause):
+                calls = self._over(call)
+                return [FailJob(cause=cause)] if calls else []
+            case OperatorCoordinatorWoken():
+                if RunActions() not in self._queue:
+                    self._queue.append(RunActions())
+                return []
+            case AttemptReady(attempt=attempt):
+                subtask, number = self._place(attempt)
+                self._gateways[subtask] = SubtaskGateway(attempt_number=number)
+                self._queue.append(SubtaskReady(subtask=subtask, attempt_number=number))
+                return []
+            case AttemptOver():
+                return self._on_over(event)
+            case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
+                self._queue.append(ResetSubtask(subtask=subtask, checkpoint_id=checkpoint_id))
+                return []
+            case CoordinatorReset():
+                return self._on_reset(event)
+            case SnapshotOperatorCoordinators(checkpoint_id=checkpoint_id):
+                self._to_begin.append(checkpoint_id)
+                return []
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                subtask, _ = self._place(event.attempt)
+                return self._send(subtask, self._gateways[subtask].pass_barriers(event.checkpoint_id))
+            case CheckpointCompleted(checkpoint_id=checkpoint_id):
+                self._queue.append(CheckpointComplete(checkpoint_id=checkpoint_id))
+                return self._end_checkpoint(checkpoint_id)
+            case CheckpointAborted(checkpoint_id=checkpoint_id):
+                self._queue.append(CheckpointWasAborted(checkpoint_id=checkpoint_id))
+                return self._end_checkpoint(checkpoint_id)
+            case _:
+                assert_never(event)
+
+    def in_flight(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> tuple[OperatorEventInFlight, ...]:
+        """The events of an attempt that its acknowledgement of a checkpoint adds to that."""
+        subtask, _ = self._place(attempt)
+        return tuple(each for each in self._in_flight.get(checkpoint_id, ()) if each.subtask == subtask)
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that are begun or wait."""
+        return len(self._queue) + len(self._at_work or ())
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for gateway in self._gateways:
+            gateway.check()
+        assert self._at_work is not None or not self._queue or not self._is_started, "calls wait for nothing"
+        assert not self._is_stale or self._at_work is not None, "an answer is ignored that nobody gives"
+
+    # Events
+
+    def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
+        _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
+        return subtask, number
+
+    def _on_events(self, sent: SendOperatorEvents) -> list[CoordinatorEffect]:
+        subtask, number = self._place(sent.attempt)
+        if self._gateways[subtask].attempt_number != number:
+            return [Ignore(reason=f"{sent.attempt} does not run")]
+        for event in sent.sent.events:
+            self._queue.append(HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event))
+            in_flight = OperatorEventInFlight(
+                operator_id=self._operator_id, subtask=subtask, attempt_number=number, event=event
+            )
+            for checkpoint_id, events in self._in_flight.items():
+                if sent.checkpoint_id < checkpoint_id:
+                    events.append(in_flight)
+        return []
+
+    def _on_over(self, over: AttemptOver) -> list[CoordinatorEffect]:
+        subtask, number = self._place(over.attempt)
+        gateway = self._gateways[subtask]
+        if gateway.attempt_number == number:
+            self._gateways[subtask] = SubtaskGateway()
+        if over.is_failed:
+            self._queue.append(SubtaskFailed(subtask=subtask, attempt_number=number, reason=over.reason))
+        return []
+
+    def _on_reset(self, reset: CoordinatorReset) -> list[CoordinatorEffect]:
+        # What the coordinator has yet to hear of attempts holds; what they have sent is of a time that did not happen.
+        self._queue = deque(call for call in self._queue if isinstance(call, SubtaskFailed))
+        self._to_begin.clear()
+        self._in_flight.clear()
+        self._gateways = [SubtaskGateway() for _ in self._gateways]
+        self._is_stale = self._at_work is not None
+        state = reset.state
+        if self._is_started or reset.checkpoint_id is not None:
+            data = None if state is None else state.data
+            self._queue.append(ResetToCheckpoint(checkpoint_id=reset.checkpoint_id, state=data))
+        if not self._is_started:
+            self._is_started = True
+            self._queue.append(StartCoordinator())
+        self._queue.extend(
+            HandleEventFromOperator(subtask=each.subtask, attempt_number=each.attempt_number, event=each.event)
+            for each in (() if state is None else state.events)
+        )
+        return []
+
+    # Checkpoints
+
+    def _end_checkpoint(self, checkpoint_id: int) -> list[CoordinatorEffect]:
+        self._in_flight.pop(checkpoint_id, None)
+        if checkpoint_id in self._to_begin:
+            self._to_begin.remove(checkpoint_id)
+        call = CheckpointCoordinator(checkpoint_id=checkpoint_id)
+        if call in self._queue:
+            self._queue.remove(call)
+        return [
+            effect
+            for subtask, gateway in enumerate(self._gateways)
+            for effect in self._send(subtask, gateway.forget(checkpoint_id))
+        ]
+
+    # Calls
+
+    def _call_next(self) -> list[CallCoordinator]:
+        if self._to_begin and not self._in_flight and all(gateway.is_open for gateway in self._gateways):
+            checkpoint_id = self._to_begin.popleft()
+            self._in_flight[checkpoint_id] = []
+            self._queue.append(CheckpointCoordinator(checkpoint_id=checkpoint_id))
+        if self._at_work is not None or not self._queue or not self._is_started:
+            return []
+        calls: list[CoordinatorCall] = []
+        while self._queue and not (calls and isinstance(calls[-1], CheckpointCoordinator)):
+            calls.append(self._queue.popleft())
+        self._calls += 1
+        self._at_work = tuple(calls)
+        return [CallCoordinator(operator_id=self._operator_id, call=self._calls, calls=self._at_work)]
+
+    def _over(self, call: int) -> tuple[CoordinatorCall, ...]:
+        """The calls of a number are done; none where their outcome does not count."""
+        if call != self._calls or self._at_work is None:
+            return ()
+        calls, self._at_work = self._at_work, None
+        is_stale, self._is_stale = self._is_stale, False
+        return () if is_stale else calls
+
+    def _on_answered(self, call: int, answer: CoordinatorAnswer) -> list[CoordinatorEffect]:
+        calls = self._over(call)
+        if not calls:
+            return [Ignore(reason=f"call {call} was made before the coordinator was reset")]
+        effects = self._sent(answer.events)
+        last = calls[-1]
+        if isinstance(last, CheckpointCoordinator) and last.checkpoint_id in self._in_flight:
+            assert answer.state is not None, f"the coordinator of {self._operator_id} gave no state"
+            for gateway in self._gateways:
+                gateway.close(last.checkpoint_id)
+            snapshotted = CoordinatorSnapshotted(
+                operator_id=self._operator_id, checkpoint_id=last.checkpoint_id, state=answer.state
+            )
+            effects.append(snapshotted)
+        if answer.metrics != self._metrics:
+            self._metrics = answer.metrics
+            effects.append(CoordinatorMeasured(operator_id=self._operator_id, metrics=answer.metrics))
+        if answer.failure is not None:
+            effects.append(FailJob(cause=answer.failure))
+        return effects
+
+    def _sent(self, events: tuple[EventForSubtask, ...]) -> list[CoordinatorEffect]:
+        by_attempt: dict[tuple[int, int], list[bytes]] = {}
+        for each in events:
+            by_attempt.setdefault((each.subtask, each.attempt_number), []).append(each.event)
+        return [
+            effect
+            for (subtask, number), sent in by_attempt.items()
+            for effect in self._send(subtask, self._gateways[subtask].send(number, sent))
+        ]
+
+    def _send(self, subtask: int, events: list[bytes]) -> list[CoordinatorEffect]:
+        number = self._gateways[subtask].attempt_number
+        if not events or number is None:
+            return []
+        attempt = attempt_id(self._job_id, self._vertex_id, subtask, number)
+        return [
+            TellSubtask(
+                message=OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
+            )
+        ]
