@@ -29,8 +29,9 @@ from flykka.messages.tasks.bridge import (
     WorkFailed,
     WorkProgress,
 )
+from flykka.messages.tasks.operator_event import AggregateResult, AggregateUpdate, CoordinatorAnswer, CoordinatorCall
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.messages.tasks.stage import ReadSplits, RunStage
+from flykka.messages.tasks.stage import HandleOperatorEvents, ReadSplits, RunStage
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, JobId, ResultPartitionId
 from flykka.runtime.dispatch.pipe import Executor
@@ -54,6 +55,26 @@ class SplitDiscovery(Protocol):
         """
 
 
+class OperatorCoordinatorCalls(Protocol):
+    """The user's coordinator of one operator. One object per operator and job; used by one call at a time."""
+
+    def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
+        """Make these calls, one after the other. May block.
+
+        Raises `OperatorCoordinatorError`, which names the operator, where the user's code raises; the job fails with it.
+        """
+
+
+class GlobalAggregateFunctions(Protocol):
+    """The functions and accumulators of the global aggregates of one job; used by one call at a time."""
+
+    def update(self, updates: Sequence[AggregateUpdate]) -> tuple[AggregateResult, ...]:
+        """Add values, in this order; the results of all that were added to. May block.
+
+        Raises `GlobalAggregateError`, which names the aggregate, where the user's code raises; the job fails with it.
+        """
+
+
 class DataPlane(Protocol):
     """The port of a job runtime to its rows, which it moves without seeing one."""
 
@@ -73,6 +94,17 @@ class DataPlane(Protocol):
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator. May block, and raises as `SplitDiscovery.discover`."""
 
+    def operator_coordinator(
+        self, job_id: JobId, operator: Operator, woken: Callable[[], object]
+    ) -> OperatorCoordinatorCalls:
+        """The coordinator of an operator that has one; the one before it for this job and operator is closed. May block.
+
+        `woken` may be called on any thread: there is something to be run by a call of `RunActions`.
+        """
+
+    def global_aggregates(self, job_id: JobId) -> GlobalAggregateFunctions:
+        """The global aggregates of a job. May block."""
+
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Do what is to be done once when all tasks of a job have finished, before it is FINISHED. May block.
 
@@ -90,6 +122,20 @@ class DataPlane(Protocol):
 
         `keep_staged`: what sinks have staged stays, because a retained checkpoint refers to it.
         """
+
+
+class WithoutCoordinators:
+    """A part of data planes whose operators have nothing on the JobMaster's side."""
+
+    def operator_coordinator(
+        self, job_id: JobId, operator: Operator, woken: Callable[[], object]
+    ) -> OperatorCoordinatorCalls:
+        """There is none."""
+        raise AssertionError(f"{operator.name} has no coordinator")
+
+    def global_aggregates(self, job_id: JobId) -> GlobalAggregateFunctions:
+        """Nobody adds to any."""
+        raise AssertionError(f"job {job_id} has no global aggregates")
 
 
 class Engine(Protocol):
@@ -122,6 +168,9 @@ class Engine(Protocol):
 
     def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
         """Fire the timers that processing time has come to, and take the results through the chain."""
+
+    def handle_operator_events(self, command: HandleOperatorEvents) -> RowsMoved:
+        """Give the function at the head events of its coordinator, and take what it emits through the chain."""
 
     def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
         """Note the state as it is; the results of what `watermark_ms` has fired are staged by `prepare_commit`."""

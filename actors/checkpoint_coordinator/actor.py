@@ -93,12 +93,14 @@ class CheckpointCoordinator(Actor):
         self._checkpoints = checkpoints
         self._tasks = TaskGateways()
         self._events: deque[CoordinatorEvent] = deque()
-        sources = (operator for vertex in job_graph.vertices for operator in vertex.operators)
+        operators = (operator for vertex in job_graph.vertices for operator in vertex.operators)
         self._machine = CheckpointCoordinatorMachine(
             CoordinatedJob(job_id=job_graph.job_id, name=job_graph.name, operators=operator_metadata(job_graph)),
             job_graph.checkpointing,
             # Every source has a split enumerator on the JobMaster's side.
-            operator_coordinators=any(operator.kind is OperatorKind.SOURCE for operator in sources),
+            operator_coordinators=any(
+                operator.has_coordinator or operator.kind is OperatorKind.SOURCE for operator in operators
+            ),
             master_hooks=self._hooks.identifiers,
         )
 

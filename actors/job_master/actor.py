@@ -20,6 +20,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
+from flykka.actors.job_master.operator_coordinators import CoordinatorMessage
 from flykka.actors.job_master.resource_cleaner import CleanupMessage, ResourceCleaner
 from flykka.actors.job_master.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
@@ -152,7 +153,13 @@ class JobMaster(Actor):
         self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator, self._store)
         self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager, self._listeners)
         self._sources = OperatorCoordinatorHandler(
-            context, self._graph, self._session, self._data_plane, self._coordinator
+            context,
+            self._graph,
+            self._session,
+            self._data_plane,
+            self._coordinator,
+            tell_listeners=self._listeners.tell,
+            fail_job=self._fail,
         )
         self._restorer = StateRestorer(
             self._graph, self._sources, allow_non_restored_state=self._allow_non_restored_state
@@ -164,12 +171,13 @@ class JobMaster(Actor):
         """Give each family of messages to the part that it concerns."""
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._sources.on_message(message)
-                self._coordinator.tell(message)
+                self._coordinator.tell(self._sources.on_answer(message))
             case _ if isinstance(message, TaskMessage):
                 self._on_task_message(message)
             case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
                 self._sources.on_message(message)
+            case _ if isinstance(message, CoordinatorMessage):
+                self._sources.on_function(message)
             case ReportedWatermark() | WatermarkAlignmentDue():
                 self._sources.on_alignment(message)
             case CheckpointAborted():
@@ -348,7 +356,7 @@ class JobMaster(Actor):
                 failure=moved.failure,
             )
         )
-        self._sources.attempt_moved(moved.attempt, moved.state)
+        self._sources.attempt_moved(moved.attempt, moved.state, moved.failure)
         # Before it is deployed, the coordinator does not know an attempt.
         if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
             self._coordinator.tell(

@@ -1,7 +1,9 @@
-"""The part of a JobMaster that deals with sources (Flink's OperatorCoordinatorHandler).
+"""The part of a JobMaster that deals with operator coordinators (Flink's OperatorCoordinatorHandler).
 
-It discovers splits through the data plane, lets the SourceCoordinator decide which reader gets which and
-WatermarkAlignments how far it may go, and talks to the readers through the TaskManagers of their attempts.
+Those of sources are here: splits are discovered through the data plane, the SourceCoordinator decides which reader gets
+which and WatermarkAlignments how far it may go, and the readers are told through the TaskManagers of their attempts.
+Coordinators that users bring along are in `OperatorCoordinators`. They are asked for a checkpoint first, since they
+answer later; the sources take their part in it in the turn in which all answers are there.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
 from flykka.actors.job_master.discovery_watch import DiscoveryWatch
+from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.ignore import Ignore
@@ -51,6 +54,7 @@ from flykka.messages.tasks.source import (
 )
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.errors import DecodeError
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import (
     ExecutionAttemptId,
     JobVertexId,
@@ -58,6 +62,7 @@ from flykka.messages.wire.ids import (
     OperatorId,
     vertex_subtask_and_number,
 )
+from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import format_ms
@@ -84,7 +89,7 @@ _ENDING = (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAI
 
 
 class OperatorCoordinatorHandler:
-    """The sources of one job; used in the turns of its JobMaster only."""
+    """The coordinators of one job; used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -93,6 +98,9 @@ class OperatorCoordinatorHandler:
         session: LeaderSessionId,
         data_plane: DataPlane,
         checkpoint_coordinator: Ref,
+        *,
+        tell_listeners: Callable[[Message], object],
+        fail_job: Callable[[SerializedThrowable], object],
     ) -> None:
         self._context = context
         self._graph = graph
@@ -120,8 +128,17 @@ class OperatorCoordinatorHandler:
         self._names = {operator.operator_id: operator.name for _, operator in sources}
         self._discovering: dict[OperatorId, bytes] = {}
         """The position from which the splits of a source are being discovered."""
+        self._of_functions = OperatorCoordinators(
+            context,
+            graph,
+            session,
+            data_plane,
+            tell_listeners=tell_listeners,
+            fail_job=fail_job,
+            on_snapshotted=self._decide,
+        )
 
-    def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
+    def reset(self, version: int, checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]) -> None:
         """Restart from the states of a checkpoint, or without any from the beginning; once per version of the job.
 
         Raises:
@@ -135,21 +152,39 @@ class OperatorCoordinatorHandler:
             reset = SourcesReset(states=tuple(states))
             self._decide(reset)
             self._align(reset)
+            self._of_functions.reset(checkpoint_id, reset.states)
         except DecodeError as unreadable:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
     def reset_tasks(self, tasks: Iterable[Subtask], checkpoint_id: int | None) -> None:
         """These subtasks restart from a checkpoint, or from the beginning: take back the splits they got beyond it."""
         for vertex_id, subtask in tasks:
+            self._of_functions.reset_subtask(vertex_id, subtask, checkpoint_id)
             # Most subtasks of a job read from others: those without a source are not worth an event.
             if vertex_id in self._vertices:
                 reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
                 self._decide(reset)
                 self._align(reset)
 
+    def on_function(self, message: CoordinatorMessage) -> None:
+        """Handle one message about what functions have on this side."""
+        self._of_functions.on_message(message)
+
+    def on_answer(
+        self, message: AcknowledgeCheckpoint | DeclineCheckpoint
+    ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
+        """A task has passed a barrier; what the checkpoint coordinator is told, with events that were in flight."""
+        self.on_message(message)
+        return self._of_functions.on_answer(message)
+
     def on_message(self, message: SourceMessage) -> None:
         """Handle one message about splits, or about the checkpoint that they are held back for."""
         match message:
+            case SnapshotOperatorCoordinators() if not self._of_functions.is_empty:
+                self._of_functions.begin_snapshot(message)
+                return
+            case CheckpointAborted() | CheckpointCompleted():
+                self._of_functions.on_checkpoint_over(message)
             case RequestSplits() | AcknowledgeCheckpoint() | DeclineCheckpoint():
                 execution = self._graph.execution(message.attempt)
                 # Every subtask of the job acknowledges: those without a source are not worth an event.
@@ -171,8 +206,11 @@ class OperatorCoordinatorHandler:
         """The number of files of a vertex's source that wait for a reader."""
         return self._coordinator.files_unassigned(vertex_id)
 
-    def attempt_moved(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
+    def attempt_moved(
+        self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
+    ) -> None:
         """An attempt of the job has a new state; readers whose attempts end get nothing more."""
+        self._of_functions.attempt_moved(attempt, state, failure)
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:
             ended = AttemptEnded(attempt=attempt)
@@ -192,7 +230,8 @@ class OperatorCoordinatorHandler:
             case TellReader(message=message):
                 self._tell_reader(message)
             case TellCheckpointCoordinator(message=message):
-                self._checkpoint_coordinator.tell(message)
+                of_functions = self._of_functions.take_states(message.checkpoint_id)
+                self._checkpoint_coordinator.tell(replace(message, states=(*message.states, *of_functions)))
             case DiscoverSplits():
                 self._discover(effect)
             case StartTimer(key=key, delay_ms=delay_ms, message=message):

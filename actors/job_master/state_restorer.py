@@ -45,10 +45,11 @@ class StateRestorer:
         checkpoint = message.checkpoint
         try:
             assigned = self._assigned(message)
+            checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
             if self._graph.restores_all(message.version):
-                self._sources.reset(message.version, assigned.coordinators)
+                self._sources.reset(message.version, checkpoint_id, assigned.coordinators)
             else:
-                self._sources.reset_tasks(tasks, checkpoint.checkpoint_id if checkpoint else None)
+                self._sources.reset_tasks(tasks, checkpoint_id)
         except RestoreError as misfit:
             return [_hopeless(described(misfit))]
         if assigned.non_restored:
@@ -57,7 +58,7 @@ class StateRestorer:
             _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", job_id, gone)
         ready = RestoreStateReady(
             version=message.version,
-            checkpoint_id=checkpoint.checkpoint_id if checkpoint else None,
+            checkpoint_id=checkpoint_id,
             states=assigned.states,
             max_parallelism=assigned.max_parallelism,
         )

@@ -22,6 +22,7 @@ from flykka.actors.machines.bridge.effects import (
     Commit,
     DiscardSnapshot,
     FireTimers,
+    HandleEvents,
     HoldBatches,
     InterruptWork,
     NoteState,
@@ -179,6 +180,8 @@ def engine_call(engine: Engine, work: Work) -> Callable[[], Value | None]:
             return partial(engine.advance_watermark, stage, watermark_ms, now_ms)
         case FireTimers(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms):
             return partial(engine.advance_processing_time, stage, now_ms, watermark_ms)
+        case HandleEvents(command=handling):
+            return partial(engine.handle_operator_events, handling)
         case NoteState():
             return partial(engine.note_state, work.stage, work.checkpoint_id, work.watermark_ms, work.everything)
         case PrepareCommit(checkpoint_id=checkpoint_id, staged=staged):

@@ -30,7 +30,7 @@ from flykka.messages.tasks.bridge import (
     WorkFailed,
     WorkProgress,
 )
-from flykka.messages.tasks.stage import ReadSplits, RunStage, StageOutput
+from flykka.messages.tasks.stage import HandleOperatorEvents, ReadSplits, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId
 from flykka.runtime.dispatch.pipe import Executor, Pipe
@@ -84,6 +84,10 @@ class EmptyEngine:
 
     def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
         """There are no timers."""
+        return RowsMoved()
+
+    def handle_operator_events(self, command: HandleOperatorEvents) -> RowsMoved:
+        """There is no function."""
         return RowsMoved()
 
     def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:

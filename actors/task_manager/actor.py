@@ -46,6 +46,7 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     RedistributionDue,
 )
+from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
 from flykka.messages.tasks.task import (
     CancelTask,
@@ -125,6 +126,8 @@ class TaskManager(Actor):
                 for each in messages:
                     self._on_checkpoint_message(each)
             case CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
+                self._tasks.forward(message.attempt, message)
+            case OperatorEvents() | GlobalAggregateResults():
                 self._tasks.forward(message.attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)

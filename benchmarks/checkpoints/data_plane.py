@@ -8,6 +8,7 @@ from itertools import count
 from threading import Event
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.data_plane import WithoutCoordinators
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
@@ -75,7 +76,7 @@ class NoSplits:
         return SplitsDiscovered(operator_id=self._operator_id, splits=(), finished=False)
 
 
-class InstantDataPlane:
+class InstantDataPlane(WithoutCoordinators):
     """Holds no rows, and so has nothing to check and nothing to release."""
 
     def __init__(self) -> None:

@@ -33,6 +33,7 @@ from flykka.messages.control.slots import (
     SlotAvailable,
     SlotRequestFailed,
 )
+from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents, SendOperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, ReportedWatermark, RequestSplits
 from flykka.messages.tasks.task import (
     CancelTask,
@@ -63,6 +64,7 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     DisconnectResourceManager,
     DisconnectTaskManager,
     FreeSlot,
+    GlobalAggregateResults,
     Heartbeat,
     HeartbeatRequest,
     JobMasterHeartbeat,
@@ -71,10 +73,12 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     NotifyCheckpointComplete,
     NotifyEndOfData,
     OfferSlots,
+    OperatorEvents,
     ReportTaskMetrics,
     ReportedWatermark,
     RequestSlot,
     RequestSplits,
+    SendOperatorEvents,
     SlotAvailable,
     SlotRequestFailed,
     SubmitTask,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.data_plane import SplitDiscovery
+from flykka.actors.data_plane import SplitDiscovery, WithoutCoordinators
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.tasks.bridge import EngineFailed
@@ -18,7 +18,7 @@ from flykka.simulation.operators import Source
 from flykka.simulation.world import World
 
 
-class SimulatedDataPlane:
+class SimulatedDataPlane(WithoutCoordinators):
     """Runs the attempts of one simulation."""
 
     def __init__(self, world: World) -> None:

@@ -15,6 +15,7 @@ from typing import ClassVar, Generic, TypeVar
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.operator_event import AggregateResult, SentByFunction
 from flykka.messages.wire.ids import OperatorId
 
 Rows = TypeVar("Rows")
@@ -43,7 +44,8 @@ class Output(Generic[Rows]):
     the order of the stages. `on_emitted` is called when all rows were computed. The number of input rows that were
     dropped, for they came too late, is told by `late_rows` then. What makes watermarks tells by `event_times` the
     earliest and the latest event time of its rows in ms; None where no row has one, or it is not looked for. Rows that
-    are `read_again` are sooner computed once more for a further reader than kept for it.
+    are `read_again` are sooner computed once more for a further reader than kept for it. What its function has `sent` is
+    told when the rows were computed.
     """
 
     rows: Rows | None = None
@@ -55,6 +57,7 @@ class Output(Generic[Rows]):
     on_emitted: Callable[[], object] | None = None
     late_rows: Callable[[], int] | None = None
     event_times: Callable[[], tuple[int | None, int | None]] | None = None
+    sent: Callable[[], SentByFunction | None] | None = None
 
 
 class Operator(Generic[Rows]):
@@ -101,6 +104,15 @@ class Operator(Generic[Rows]):
     def advance_processing_time(self, processing_time_ms: int, watermark_ms: int) -> Output[Rows]:
         """Fire the timers that processing time has come to. Only the head of a chain is asked."""
         return Output()
+
+    def handle_operator_events(
+        self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
+    ) -> Output[Rows]:
+        """Give its function events of its coordinator. Only the head of a chain is asked."""
+        raise AssertionError(f"{self.operator_id} has no coordinator")
+
+    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        """Note the results of global aggregates, for the next batch. Only the head of a chain is told."""
 
     @property
     def next_timer_ms(self) -> int | None:

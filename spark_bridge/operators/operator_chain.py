@@ -22,7 +22,8 @@ from flykka.messages.tasks.bridge import (
     SnapshotWritten,
     StagedOutput,
 )
-from flykka.messages.tasks.stage import RunStage, StageOutput
+from flykka.messages.tasks.operator_event import SentByFunction
+from flykka.messages.tasks.stage import HandleOperatorEvents, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows
@@ -33,15 +34,22 @@ STAGES_IN_FLIGHT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Results of moving rows: batches sent, files staged by each sink, and the number of rows that left the chain."""
+    """Results of moving rows: batches sent, files staged by each sink, and the number of rows that left the chain.
+
+    Functions have `sent` something to their side of the JobMaster.
+    """
 
     outputs: tuple[StageOutput, ...] = ()
     staged: tuple[StagedOutput, ...] = ()
     rows: int = 0
+    sent: tuple[SentByFunction, ...] = ()
 
     def __add__(self, other: Moved) -> Moved:
         return Moved(
-            outputs=self.outputs + other.outputs, staged=self.staged + other.staged, rows=self.rows + other.rows
+            outputs=self.outputs + other.outputs,
+            staged=self.staged + other.staged,
+            rows=self.rows + other.rows,
+            sent=self.sent + other.sent,
         )
 
 
@@ -105,6 +113,7 @@ class OperatorChain(ABC, Generic[Rows]):
     def process(self, command: RunStage) -> RowsMoved:
         """Take batches through the chain; what operators keep of them waits for `update_state`."""
         batches = command.batches
+        self.head.note_aggregates(command.aggregates)
         element = Element(
             rows=self.claim([batch.batch_id for batch in batches]),
             stage=command.stage,
@@ -140,6 +149,14 @@ class OperatorChain(ABC, Generic[Rows]):
         output = self.head.advance_processing_time(processing_time_ms, watermark_ms)
         return self.moved(self._emitted([(self.head, output)], stage))
 
+    def handle_operator_events(self, command: HandleOperatorEvents) -> RowsMoved:
+        """Let the head handle events of its coordinator, and emit what it makes of them."""
+        head = self.head
+        assert head.operator_id == command.operator_id, f"{command.operator_id} is not at the head of its chain"
+        head.note_aggregates(command.aggregates)
+        output = head.handle_operator_events(command.events, command.watermark_ms, command.processing_time_ms)
+        return self.moved(self._emitted([(head, output)], command.stage))
+
     def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
         """Make the answer for rows that were moved; `seen` are the other fields of the answer."""
         return RowsMoved(
@@ -147,6 +164,7 @@ class OperatorChain(ABC, Generic[Rows]):
             staged=moved.staged,
             rows_out=moved.rows,
             next_timer_ms=self.head.next_timer_ms,
+            sent=moved.sent,
             **seen,
         )
 
@@ -159,6 +177,9 @@ class OperatorChain(ABC, Generic[Rows]):
             moved += self.emit(operator, output, stage, read)
             if output.on_emitted is not None:
                 output.on_emitted()
+            sent = None if output.sent is None else output.sent()
+            if sent is not None:
+                moved += Moved(sent=(sent,))
         return moved
 
     # Snapshots

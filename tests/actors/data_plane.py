@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.data_plane import Engine, SplitDiscovery
+from flykka.actors.data_plane import Engine, SplitDiscovery, WithoutCoordinators
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
@@ -23,7 +23,7 @@ class NoRows(EmptyEngine):
         return RowsMoved()
 
 
-class NoData:
+class NoData(WithoutCoordinators):
     """Takes every job, moves no rows for it, and notes whose data it was told to release."""
 
     def __init__(self) -> None:

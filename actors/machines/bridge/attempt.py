@@ -64,6 +64,7 @@ from flykka.messages.tasks.stage import (
     CheckpointCommitted,
     CloseBridge,
     CommitCheckpoint,
+    HandleOperatorEvents,
     HoldInFlight,
     OpenBridge,
     ReadSplits,
@@ -128,7 +129,14 @@ class Attempt:
                 return [Ignore(reason=f"the attempt is {self._life}")]
             case OpenBridge():
                 return [self._open(event, now)]
-            case ReadSplits() | RunStage() | AdvanceWatermark() | AdvanceProcessingTime() | SnapshotState():
+            case (
+                ReadSplits()
+                | RunStage()
+                | AdvanceWatermark()
+                | AdvanceProcessingTime()
+                | HandleOperatorEvents()
+                | SnapshotState()
+            ):
                 return self._on_stage(event, now)
             case HoldInFlight(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
                 holder = checkpoint_holder(self._descriptor.attempt, checkpoint_id)
@@ -299,6 +307,7 @@ class Attempt:
             sink_rows=self._snapshots.sink_rows.news(),
             next_timer_ms=moved.next_timer_ms,
             partition_times=moved.partition_times,
+            sent=moved.sent,
         )
         answered: list[AttemptEffect] = [*released, TellTask(message=finished)]
         if isinstance(command, SnapshotState) and written is None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.bridge import InFlightPart, InFlightRead, StagedOutput
-from flykka.messages.tasks.stage import ReadSplits, RunStage
+from flykka.messages.tasks.stage import HandleOperatorEvents, ReadSplits, RunStage
 from flykka.messages.wire.ids import BatchId
 from flykka.messages.wire.message import Message
 
@@ -70,6 +70,13 @@ class FireTimers:
     stage: int
     processing_time_ms: int
     watermark_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleEvents:
+    """Give the function at the head events of its coordinator, and take what it emits through the chain."""
+
+    command: HandleOperatorEvents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +154,7 @@ Work = (
     | UpdateState
     | AdvanceTo
     | FireTimers
+    | HandleEvents
     | NoteState
     | PrepareCommit
     | WriteSnapshot
@@ -181,7 +189,7 @@ def key_of(work: Work) -> str:
     match work:
         case Open() | CloseChain():
             return kind
-        case Read(command=command) | Process(command=command):
+        case Read(command=command) | Process(command=command) | HandleEvents(command=command):
             return f"{kind} {command.stage}"
         case UpdateState(stage=stage) | AdvanceTo(stage=stage) | FireTimers(stage=stage):
             return f"{kind} {stage}"

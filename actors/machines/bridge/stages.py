@@ -10,12 +10,28 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 
-from flykka.actors.machines.bridge.effects import AdvanceTo, FireTimers, NoteState, Process, Read, UpdateState, Work
+from flykka.actors.machines.bridge.effects import (
+    AdvanceTo,
+    FireTimers,
+    HandleEvents,
+    NoteState,
+    Process,
+    Read,
+    UpdateState,
+    Work,
+)
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.tasks.bridge import RowsMoved
-from flykka.messages.tasks.stage import AdvanceProcessingTime, AdvanceWatermark, ReadSplits, RunStage, SnapshotState
+from flykka.messages.tasks.stage import (
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    HandleOperatorEvents,
+    ReadSplits,
+    RunStage,
+    SnapshotState,
+)
 
-StageCommand = ReadSplits | RunStage | AdvanceWatermark | AdvanceProcessingTime | SnapshotState
+StageCommand = ReadSplits | RunStage | AdvanceWatermark | AdvanceProcessingTime | HandleOperatorEvents | SnapshotState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +53,8 @@ class ChainTraits:
                 return deque([AdvanceTo(stage=stage, watermark_ms=watermark_ms, processing_time_ms=now_ms)])
             case AdvanceProcessingTime(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms):
                 return deque([FireTimers(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms)])
+            case HandleOperatorEvents():
+                return deque([HandleEvents(command=command)])
             case SnapshotState() if self.has_state:
                 return deque(self._at_barrier(command))
             case _:

@@ -74,7 +74,7 @@ class Acknowledgements:
             yield from self._state.completed.dispose(state=redundant)
         yield from self._measure(event, now)
         pending.measure(event.metrics)
-        pending.acknowledge(event.attempt, state)
+        pending.acknowledge(event.attempt, state, event.events)
         yield from self.finish(pending, now)
 
     def _measure(self, event: AcknowledgeCheckpoint, now: int) -> Effects:

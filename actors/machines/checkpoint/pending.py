@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.plan import CheckpointPlan, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
 from flykka.actors.machines.state.handles import exclusive_state
-from flykka.messages.checkpointing.checkpoint import CheckpointMetrics, MasterState, OperatorCoordinatorState
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointMetrics,
+    MasterState,
+    OperatorCoordinatorState,
+    OperatorEventInFlight,
+)
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
 
 
 class TaskAcknowledgeResult(Enum):
@@ -68,6 +73,7 @@ class PendingCheckpoint:
         self.phase = PendingPhase.COORDINATORS
         self._job = job
         self._coordinators: tuple[OperatorCoordinatorState, ...] = ()
+        self._events: tuple[OperatorEventInFlight, ...] = ()
         self._master_states: tuple[MasterState, ...] = ()
         self._awaited = {task.attempt: task for task in plan.to_wait_for}
         self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
@@ -117,10 +123,16 @@ class PendingCheckpoint:
         self.size_bytes += metrics.size_bytes
         self.incremental_bytes += metrics.incremental_bytes
 
-    def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
-        """Take note of the acknowledgement of an attempt that is awaited."""
+    def acknowledge(
+        self,
+        attempt: ExecutionAttemptId,
+        state: TaskStateSnapshot | None,
+        events: tuple[OperatorEventInFlight, ...] = (),
+    ) -> PlannedTask:
+        """Take note of the acknowledgement of an attempt that is awaited; `events` were on their way from it."""
         task = self._awaited.pop(attempt)
         self._states[attempt] = _entry(task, state)
+        self._events += events
         return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:
@@ -134,12 +146,18 @@ class PendingCheckpoint:
             timestamp_ms=self.timestamp_ms,
             duration_ms=now - self.timestamp_ms,
             task_states=(*(self._states[task.attempt] for task in self.plan.to_wait_for), *finished),
-            coordinator_states=self._coordinators,
+            coordinator_states=tuple(
+                replace(each, events=events) if (events := self._events_for(each.operator_id)) else each
+                for each in self._coordinators
+            ),
             snapshot_type=self.properties.options.snapshot_type,
             job_name=self._job.name,
             operators=self._job.operators,
             master_states=self._master_states,
         )
+
+    def _events_for(self, operator_id: OperatorId) -> tuple[OperatorEventInFlight, ...]:
+        return tuple(event for event in self._events if event.operator_id == operator_id)
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
         """The state that is deleted when the checkpoint is given up."""

@@ -215,10 +215,16 @@ class OperatorCoordinatorHolder:
             for effect in self._send(subtask, gateway.forget(checkpoint_id))
         ]
 
+    @property
+    def _may_begin_checkpoint(self) -> bool:
+        """No event is held back for another one: it would come behind the barrier of this one, and not be in it."""
+        is_begun = any(isinstance(call, CheckpointCoordinator) for call in (*self._queue, *(self._at_work or ())))
+        return not is_begun and all(gateway.is_open for gateway in self._gateways)
+
     # Calls
 
     def _call_next(self) -> list[CallCoordinator]:
-        if self._to_begin and not self._in_flight and all(gateway.is_open for gateway in self._gateways):
+        if self._to_begin and self._may_begin_checkpoint:
             checkpoint_id = self._to_begin.popleft()
             self._in_flight[checkpoint_id] = []
             self._queue.append(CheckpointCoordinator(checkpoint_id=checkpoint_id))
@@ -276,7 +282,5 @@ class OperatorCoordinatorHolder:
             return []
         attempt = attempt_id(self._job_id, self._vertex_id, subtask, number)
         return [
-            TellSubtask(
-                message=OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
-            )
+            TellSubtask(message=OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events)))
         ]

@@ -19,7 +19,7 @@ from flykka.actors.machines.state.schema_evolution import has_changed
 from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
-from flykka.messages.graph.job_graph import JobVertex, Operator
+from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind
 from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 
@@ -131,9 +131,15 @@ def _left_over(
         for operator_id, state in states.items()
         if state.in_flight.by_subtask or any(map(_holds_state, state.states()))
     }
-    held |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states}
-    there = {operator.operator_id for vertex in vertices for operator in vertex.operators}
-    return tuple(sorted(held - there))
+    operators = [operator for vertex in vertices for operator in vertex.operators]
+    coordinated = {
+        operator.operator_id
+        for operator in operators
+        if operator.has_coordinator or operator.kind is OperatorKind.SOURCE
+    }
+    lost = held - {operator.operator_id for operator in operators}
+    lost |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states} - coordinated
+    return tuple(sorted(lost))
 
 
 def _schemas(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> dict[OperatorId, StateSchema | None]:

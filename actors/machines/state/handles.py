@@ -72,7 +72,8 @@ def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
                 sizes[operator.operator_id] = sizes.get(operator.operator_id, 0) + size
             seen |= shared.keys()
     for coordinator in checkpoint.coordinator_states:
-        sizes[coordinator.operator_id] = sizes.get(coordinator.operator_id, 0) + len(coordinator.data)
+        size = len(coordinator.data) + sum(len(each.event) for each in coordinator.events)
+        sizes[coordinator.operator_id] = sizes.get(coordinator.operator_id, 0) + size
     return sizes
 
 

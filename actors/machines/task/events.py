@@ -20,6 +20,7 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     PartitionRequestDue,
 )
+from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
 from flykka.messages.tasks.stage import (
     BridgeClosed,
@@ -99,6 +100,8 @@ TaskEvent = (
     | AddSplits
     | NoMoreSplits
     | AlignWatermark
+    | OperatorEvents
+    | GlobalAggregateResults
     | CancelTask
     | CancellationDue
     | PartitionProducerState

@@ -12,6 +12,7 @@ from flykka.actors.machines.task.attempt_life import AttemptLife
 from flykka.actors.machines.task.in_flight_stages import (
     Fire,
     FireTimers,
+    HandleEvents,
     InFlightStages,
     Process,
     Purpose,
@@ -116,6 +117,8 @@ def _words(purpose: Purpose) -> str:
             return "emits what event time has completed"
         case FireTimers():
             return "fires timers that processing time has come to"
+        case HandleEvents():
+            return "handles events of its coordinator"
         case Snapshot(barrier=barrier):
             return f"takes its snapshot for checkpoint {barrier.checkpoint_id}"
         case _:

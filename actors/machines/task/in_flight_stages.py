@@ -75,6 +75,11 @@ class FireTimers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandleEvents:
+    """A stage that handles events of the operator's coordinator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A stage that snapshots the chain; the barrier goes down behind what goes before it.
 
@@ -85,7 +90,7 @@ class Snapshot:
     fired_ms: int | None
 
 
-Purpose = Read | Process | Fire | FireTimers | Snapshot
+Purpose = Read | Process | Fire | FireTimers | HandleEvents | Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +291,7 @@ class InFlightStages:
             case Read() | Process():
                 watermark = None if self._watermarks is None else self._watermarks.emit()
                 return [] if watermark is None else [watermark]
-            case FireTimers():
+            case FireTimers() | HandleEvents():
                 return []
             case Fire(watermark_ms=watermark_ms):
                 return [Watermark(timestamp_ms=watermark_ms)]

@@ -27,6 +27,7 @@ from flykka.actors.machines.task.input_elements import (
     WatermarkAdvanced,
 )
 from flykka.actors.machines.task.monotony import violation_effects
+from flykka.actors.machines.task.operator_events import OperatorEventDispatcher
 from flykka.actors.machines.task.partition_producer import ask, consequence
 from flykka.actors.machines.task.processing_timers import ProcessingTimers
 from flykka.actors.machines.task.source_reading import SourceReadingEvent, source_reading
@@ -57,6 +58,7 @@ from flykka.messages.tasks.exchange import (
     Watermark,
     WatermarkStatus,
 )
+from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.stage import (
     AdvanceProcessingTime,
     AdvanceWatermark,
@@ -93,6 +95,7 @@ class StreamTask:
         "_checkpoints",
         "_defers_firing",
         "_descriptor",
+        "_events",
         "_finishes_at_end_of_data",
         "_idleness",
         "_inputs",
@@ -121,8 +124,9 @@ class StreamTask:
         # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
         is_batch = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
         self._finishes_at_end_of_data = is_batch or vertex.feeds_broadcast_variables
+        self._events = OperatorEventDispatcher(descriptor, self._stages, self._inputs, self._timers)
         self._barriers = TaskCheckpoints(
-            self._checkpoints, self._inputs, self._stages, self._source, defers_firing=self._defers_firing
+            self._checkpoints, self._inputs, self._stages, self._source, self._events, defers_firing=self._defers_firing
         )
 
     @property
@@ -230,6 +234,9 @@ class StreamTask:
             case ProcessingTimeDue():
                 self._timers.on_due(now)
                 return []
+            case OperatorEvents() | GlobalAggregateResults():
+                self._events.on_message(event)
+                return []
             case TriggerCheckpoint():
                 return self._barriers.on_trigger(event, now)
             case SnapshotFailed():
@@ -303,6 +310,8 @@ class StreamTask:
 
     def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
         """The next element; without room only what overtakes the data that waits for it."""
+        if has_room and self._events.is_due:
+            return [*self._events.handle(now)]
         if has_room and self._timers.is_due:
             return [self._fire_timers(now)]
         match self._inputs.next(now, only_priority=not has_room):
@@ -317,6 +326,7 @@ class StreamTask:
                     watermark_ms=self._inputs.watermark_ms,
                     processing_time_ms=self._timers.time_of_stage(now),
                     coalesced=tuple(each.batch for each in arrived.behind),
+                    aggregates=self._events.take_results(),
                 )
                 return [*awake, TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
@@ -324,6 +334,7 @@ class StreamTask:
                 return ended + self._advance_watermark(watermark_ms, now)
             case EndOfDataReached(drain=drain):
                 self._timers.end()
+                self._events.end()
                 return self._stages.emit_after(EndOfData(drain=drain))
             case PassedOn(event=WatermarkStatus()) if self._stages.makes_watermarks:
                 return []
@@ -352,7 +363,8 @@ class StreamTask:
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
         stage = self._stages.finish(finished, now)
         timers = self._timers.on_stage_finished(finished.next_timer_ms, now)
-        effects = [*stage.effects, *timers, *violation_effects(stage.violated, self._life, self._descriptor)]
+        sent = self._events.on_stage_finished(stage.purpose, finished)
+        effects = [*stage.effects, *timers, *sent, *violation_effects(stage.violated, self._life, self._descriptor)]
         match stage.purpose:
             case Read() as read:
                 assert self._source is not None, "only a source reads splits"

@@ -20,6 +20,7 @@ from flykka.actors.machines.task.input_elements import (
     SnapshotDue,
     SnapshotGivenUp,
 )
+from flykka.actors.machines.task.operator_events import OperatorEventDispatcher
 from flykka.actors.machines.task.snapshots import Alignment, Begin
 from flykka.actors.machines.task.source_reading import SourceReading
 from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
@@ -32,7 +33,7 @@ from flykka.messages.tasks.stage import SnapshotState
 class TaskCheckpoints:
     """The checkpoints of one attempt on their way through it. `defers_firing`: results wait for them."""
 
-    __slots__ = ("_coordinator", "_defers_firing", "_inputs", "_source", "_stages")
+    __slots__ = ("_coordinator", "_defers_firing", "_events", "_inputs", "_source", "_stages")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class TaskCheckpoints:
         inputs: TaskInputs,
         stages: InFlightStages,
         source: SourceReading | None,
+        events: OperatorEventDispatcher,
         *,
         defers_firing: bool,
     ) -> None:
@@ -47,6 +49,7 @@ class TaskCheckpoints:
         self._inputs = inputs
         self._stages = stages
         self._source = source
+        self._events = events
         self._defers_firing = defers_firing
 
     def on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
@@ -114,7 +117,8 @@ class TaskCheckpoints:
             case Begin.TAKEN:
                 is_all = self._source is not None or not is_unaligned(due.barrier)
                 held = self._coordinator.in_flight(checkpoint_id, due.in_flight, is_all=is_all)
-                return [*held, self._snapshot_behind(barrier)]
+                # The coordinator has sent before its own snapshot what waits here: it belongs to the subtask's.
+                return [*held, *self._events.handle(now), self._snapshot_behind(barrier)]
             case unreachable:
                 assert_never(unreachable)
 

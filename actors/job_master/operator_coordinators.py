@@ -1,0 +1,325 @@
+"""The part of a JobMaster that deals with what functions bring along: operator coordinators and global aggregates.
+
+The user's code runs on threads beside the JobMaster's turns; its answers are messages, and in a replay there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import assert_never
+
+from flykka.actors.data_plane import DataPlane, GlobalAggregateFunctions, OperatorCoordinatorCalls
+from flykka.actors.job_master.coordinator_thread import CoordinatorThread
+from flykka.actors.machines.coordinators.coordinator_events import (
+    AggregateEffect,
+    AttemptOver,
+    AttemptReady,
+    CallCoordinator,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    CoordinatorMeasured,
+    CoordinatorReset,
+    CoordinatorSnapshotted,
+    FailJob,
+    TellSubtask,
+    UpdateAggregates,
+)
+from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
+from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.source_events import SubtaskReset
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    OperatorCoordinatorState,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.graph.job_graph import Operator
+from flykka.messages.tasks.operator_event import (
+    AggregateUpdate,
+    CoordinatorAnswer,
+    CoordinatorCall,
+    GlobalAggregateResults,
+    GlobalAggregatesFailed,
+    GlobalAggregatesUpdated,
+    OperatorCoordinatorAnswered,
+    OperatorCoordinatorFailed,
+    OperatorCoordinatorMetricsReported,
+    OperatorCoordinatorWoken,
+    OperatorEvents,
+    SendOperatorEvents,
+)
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import (
+    ExecutionAttemptId,
+    JobVertexId,
+    LeaderSessionId,
+    OperatorId,
+    vertex_subtask_and_number,
+)
+from flykka.messages.wire.message import Message
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
+
+CoordinatorMessage = (
+    SendOperatorEvents
+    | OperatorCoordinatorAnswered
+    | OperatorCoordinatorFailed
+    | OperatorCoordinatorWoken
+    | GlobalAggregatesUpdated
+    | GlobalAggregatesFailed
+)
+"""Messages to a JobMaster that are for this part of it alone."""
+
+_OVER = (ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
+
+
+class OperatorCoordinators:
+    """What functions of one job have on the JobMaster's side; used in the turns of its JobMaster only."""
+
+    def __init__(
+        self,
+        context: ActorContext,
+        graph: ExecutionGraph,
+        session: LeaderSessionId,
+        data_plane: DataPlane,
+        *,
+        tell_listeners: Callable[[Message], object],
+        fail_job: Callable[[SerializedThrowable], object],
+        on_snapshotted: Callable[[SnapshotOperatorCoordinators], object],
+    ) -> None:
+        """`on_snapshotted` is called in the turn in which the states of all coordinators are there for a checkpoint."""
+        self._context = context
+        self._graph = graph
+        self._session = session
+        self._tell_listeners = tell_listeners
+        self._fail_job = fail_job
+        self._report_snapshotted = on_snapshotted
+        self._job_id = job_id = graph.job_graph.job_id
+        self._vertices: dict[OperatorId, JobVertexId] = {}
+        self._holders: dict[JobVertexId, OperatorCoordinatorHolder] = {}
+        self._coordinators: dict[OperatorId, _Coordinator] = {}
+        for vertex in graph.job_graph.vertices:
+            # A function with a coordinator stands at the head of its chain.
+            operator = vertex.operators[0]
+            if operator.has_coordinator:
+                self._vertices[operator.operator_id] = vertex.vertex_id
+                self._holders[vertex.vertex_id] = OperatorCoordinatorHolder(
+                    job_id, vertex.vertex_id, operator.operator_id, parallelism=vertex.parallelism
+                )
+                woken = partial(context.ref.tell, OperatorCoordinatorWoken(operator_id=operator.operator_id))
+                self._coordinators[operator.operator_id] = _Coordinator(
+                    operator, partial(data_plane.operator_coordinator, job_id, operator, woken)
+                )
+        self._aggregates = GlobalAggregates()
+        self._functions = _Aggregates(partial(data_plane.global_aggregates, job_id), job_id)
+        self._states: dict[int, dict[OperatorId, OperatorCoordinatorState]] = {}
+        """By checkpoint, the states that are there while others are waited for."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no operator has a coordinator."""
+        return not self._holders
+
+    def on_message(self, message: CoordinatorMessage) -> None:
+        """Handle one message."""
+        match message:
+            case SendOperatorEvents():
+                execution = self._graph.execution(message.attempt)
+                if execution is None:
+                    return
+                self._update(self._aggregates.on_updates(message))
+                holder = self._holders.get(execution.vertex_id)
+                if holder is not None and message.sent.events:
+                    self._perform(holder.handle(message))
+            case OperatorCoordinatorAnswered() | OperatorCoordinatorFailed() | OperatorCoordinatorWoken():
+                vertex_id = self._vertices.get(message.operator_id)
+                if vertex_id is not None:
+                    self._perform(self._holders[vertex_id].handle(message))
+            case GlobalAggregatesUpdated():
+                self._update(self._aggregates.on_updated(message))
+            case GlobalAggregatesFailed(cause=cause):
+                self._update(self._aggregates.on_failed())
+                self._fail_job(cause)
+            case _:
+                assert_never(message)
+
+    # Restarts, and the attempts
+
+    def reset(self, checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]) -> None:
+        """All of the job starts from a checkpoint, or from the beginning."""
+        by_operator = {state.operator_id: state for state in states}
+        self._states.clear()
+        for operator_id, vertex_id in self._vertices.items():
+            reset = CoordinatorReset(checkpoint_id=checkpoint_id, state=by_operator.get(operator_id))
+            self._perform(self._holders[vertex_id].handle(reset))
+
+    def reset_subtask(self, vertex_id: JobVertexId, subtask: int, checkpoint_id: int | None) -> None:
+        """A subtask alone starts from a checkpoint, or from the beginning."""
+        holder = self._holders.get(vertex_id)
+        if holder is not None:
+            reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
+            self._perform(holder.handle(reset))
+
+    def attempt_moved(
+        self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
+    ) -> None:
+        """An attempt has a new state."""
+        if state in _OVER:
+            self._aggregates.attempt_over(attempt)
+        holder = self._holder_of(attempt)
+        if holder is None:
+            return
+        if state is ExecutionState.RUNNING:
+            self._perform(holder.handle(AttemptReady(attempt=attempt)))
+        elif state in _OVER:
+            is_failed = state is not ExecutionState.FINISHED
+            self._perform(holder.handle(AttemptOver(attempt=attempt, is_failed=is_failed, reason=failure)))
+
+    # Checkpoints
+
+    def begin_snapshot(self, message: SnapshotOperatorCoordinators) -> None:
+        """Ask the coordinators for their states."""
+        self._states[message.checkpoint_id] = {}
+        self._tell_all(message)
+
+    def take_states(self, checkpoint_id: int) -> tuple[OperatorCoordinatorState, ...]:
+        """The states of all coordinators for a checkpoint."""
+        return tuple(self._states.pop(checkpoint_id, {}).values())
+
+    def on_checkpoint_over(self, message: CheckpointAborted | CheckpointCompleted) -> None:
+        """A checkpoint is complete, or was given up."""
+        self._states.pop(message.checkpoint_id, None)
+        self._tell_all(message)
+
+    def on_answer(
+        self, message: AcknowledgeCheckpoint | DeclineCheckpoint
+    ) -> AcknowledgeCheckpoint | DeclineCheckpoint:
+        """A subtask has passed a barrier; what it says, with what it had sent before that to its coordinator."""
+        holder = self._holder_of(message.attempt)
+        if holder is None or self._graph.execution(message.attempt) is None:
+            return message
+        if isinstance(message, AcknowledgeCheckpoint):
+            message = replace(message, events=holder.in_flight(message.attempt, message.checkpoint_id))
+        self._perform(holder.handle(message))
+        return message
+
+    def _tell_all(self, event: CoordinatorEvent) -> None:
+        for holder in self._holders.values():
+            self._perform(holder.handle(event))
+
+    def _holder_of(self, attempt: ExecutionAttemptId) -> OperatorCoordinatorHolder | None:
+        if not self._holders:
+            return None
+        vertex_id, _, _ = vertex_subtask_and_number(attempt, self._job_id)
+        return self._holders.get(vertex_id)
+
+    # Effects
+
+    def _perform(self, effects: Iterable[CoordinatorEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case CallCoordinator(operator_id=operator_id, call=call, calls=calls):
+                    self._call(self._coordinators[operator_id], operator_id, call, calls)
+                case TellSubtask(message=message):
+                    self._tell_subtask(message)
+                case CoordinatorSnapshotted():
+                    self._on_snapshotted(effect)
+                case CoordinatorMeasured(operator_id=operator_id, metrics=metrics):
+                    self._tell_listeners(
+                        OperatorCoordinatorMetricsReported(
+                            job_id=self._job_id,
+                            vertex_id=self._vertices[operator_id],
+                            operator_id=operator_id,
+                            metrics=metrics,
+                        )
+                    )
+                case FailJob(cause=cause):
+                    self._fail_job(cause)
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)
+
+    def _update(self, effects: Iterable[AggregateEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case UpdateAggregates(updates=updates):
+                    self._context.pipe_to_self(
+                        partial(self._functions.update_aggregates, updates),
+                        lambda message: message,
+                        lambda error: GlobalAggregatesFailed(cause=serialized(error)),
+                        executor=self._functions.thread,
+                    )
+                case TellSubtask(message=message):
+                    self._tell_subtask(message)
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)
+
+    def _call(
+        self, coordinator: _Coordinator, operator_id: OperatorId, call: int, calls: tuple[CoordinatorCall, ...]
+    ) -> None:
+        self._context.pipe_to_self(
+            partial(coordinator.call_coordinator, calls),
+            lambda answer: OperatorCoordinatorAnswered(operator_id=operator_id, call=call, answer=answer),
+            lambda error: OperatorCoordinatorFailed(operator_id=operator_id, call=call, cause=serialized(error)),
+            executor=coordinator.thread,
+        )
+
+    def _on_snapshotted(self, snapshotted: CoordinatorSnapshotted) -> None:
+        checkpoint_id, operator_id = snapshotted.checkpoint_id, snapshotted.operator_id
+        states = self._states.get(checkpoint_id)
+        if states is None:
+            return
+        states[operator_id] = OperatorCoordinatorState(operator_id=operator_id, data=snapshotted.state)
+        if len(states) == len(self._holders):
+            self._report_snapshotted(SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id))
+
+    def _tell_subtask(self, message: OperatorEvents | GlobalAggregateResults) -> None:
+        execution = self._graph.execution(message.attempt)
+        if execution is not None and execution.state is ExecutionState.RUNNING and execution.slot is not None:
+            Gateway(execution.slot.task_manager, self._session).tell(message)
+
+
+class _Coordinator:
+    """The coordinator of one operator, on its own thread and never in an actor's turn."""
+
+    outside_state = True
+
+    def __init__(self, operator: Operator, begin: Callable[[], OperatorCoordinatorCalls]) -> None:
+        self._begin = begin
+        self.thread = CoordinatorThread(f"flykka coordinator of {operator.name}")
+
+    @cached_property
+    def _calls(self) -> OperatorCoordinatorCalls:
+        return self._begin()
+
+    def call_coordinator(self, calls: tuple[CoordinatorCall, ...]) -> CoordinatorAnswer:
+        """Make some calls, one after the other. May block, and raise the user's errors, which name the operator."""
+        return self._calls.run(calls)
+
+
+class _Aggregates:
+    """The functions of the global aggregates, on their own thread."""
+
+    outside_state = True
+
+    def __init__(self, begin: Callable[[], GlobalAggregateFunctions], job_id: str) -> None:
+        self._begin = begin
+        self.thread = CoordinatorThread(f"flykka global aggregates of {job_id}")
+
+    @cached_property
+    def _functions(self) -> GlobalAggregateFunctions:
+        return self._begin()
+
+    def update_aggregates(self, updates: tuple[AggregateUpdate, ...]) -> GlobalAggregatesUpdated:
+        """Add values. May block, and raise the user's errors, which name the aggregate."""
+        return GlobalAggregatesUpdated(results=self._functions.update(updates))
