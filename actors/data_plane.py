@@ -61,7 +61,7 @@ class OperatorCoordinatorCalls(Protocol):
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
         """Make these calls, one after the other. May block.
 
-        Raises `OperatorCoordinatorError`, which names the operator, where the user's code raises; the job fails with it.
+        Raises `OperatorCoordinatorError`, which names the operator, where the user's code raises: the job fails.
         """
 
 
@@ -95,9 +95,9 @@ class DataPlane(Protocol):
         """The discovery of a source operator. May block, and raises as `SplitDiscovery.discover`."""
 
     def operator_coordinator(
-        self, job_id: JobId, operator: Operator, woken: Callable[[], object]
+        self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> OperatorCoordinatorCalls:
-        """The coordinator of an operator that has one; the one before it for this job and operator is closed. May block.
+        """The coordinator of an operator that has one; the one before it of this job is closed. May block.
 
         `woken` may be called on any thread: there is something to be run by a call of `RunActions`.
         """
@@ -128,7 +128,7 @@ class WithoutCoordinators:
     """A part of data planes whose operators have nothing on the JobMaster's side."""
 
     def operator_coordinator(
-        self, job_id: JobId, operator: Operator, woken: Callable[[], object]
+        self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> OperatorCoordinatorCalls:
         """There is none."""
         raise AssertionError(f"{operator.name} has no coordinator")

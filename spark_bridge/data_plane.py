@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import monotonic
@@ -13,14 +13,17 @@ from flykka.actors.errors import UnboundOperatorError
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.ids import JobId, JobVertexId, ResultPartitionId
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId, ResultPartitionId
 from flykka.runtime.props import Props
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
 from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
+from flykka.spark_bridge.errors import OperatorCoordinatorError
 from flykka.spark_bridge.operators.code import SinkCode, SourceCode
+from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner, coordinator_runner
+from flykka.spark_bridge.operators.global_aggregates import JobAggregates
 from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
@@ -55,6 +58,7 @@ class _Job:
     services: Services
     latest: dict[tuple[JobVertexId, int], SparkEngine] = field(default_factory=dict)
     staging: set[str] = field(default_factory=set)
+    coordinators: dict[OperatorId, CoordinatorRunner] = field(default_factory=dict)
 
 
 class SparkDataPlane:
@@ -83,6 +87,7 @@ class SparkDataPlane:
             store=(store := BatchStore()),
             local_states=LocalStates(store, is_on=fast_paths.local_recovery),
             readers=SourceReaders(),
+            aggregates=JobAggregates(),
             registry=registry,
             filesystem=FileSystem(self.session),
             cancellation_timeout_seconds=cancellation_timeout_seconds,
@@ -127,6 +132,23 @@ class SparkDataPlane:
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
         discovery = code.source.split_discovery(operator.operator_id, self._services.filesystem)
         return NamedDiscovery(discovery, operator.ref.uid, self._services.registry)
+
+    def operator_coordinator(
+        self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
+    ) -> CoordinatorRunner:
+        """The coordinator that the function of an operator brings; the one before it is closed."""
+        job = self._job(job_id)
+        runner = coordinator_runner(job.services.registry, operator, parallelism, woken)
+        with self._lock:
+            former = job.coordinators.get(operator.operator_id)
+            job.coordinators[operator.operator_id] = runner
+        if former is not None:
+            self._close_coordinators([former])
+        return runner
+
+    def global_aggregates(self, job_id: JobId) -> JobAggregates:
+        """The global aggregates of a job."""
+        return self._job(job_id).services.aggregates
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Let every sink do what it does once, when all of its rows are published."""
@@ -210,6 +232,7 @@ class SparkDataPlane:
                     local_states=LocalStates(store, is_on=self._services.fast_paths.local_recovery),
                     readers=SourceReaders(),
                     files=self._services.registry.files.of_job(),
+                    aggregates=JobAggregates(),
                     job_name=self._names.get(job_id, ""),
                 )
                 if self._closed:
@@ -220,12 +243,23 @@ class SparkDataPlane:
     def _end(self, job: _Job, job_id: JobId) -> None:
         with self._lock:
             attempts = tuple(job.latest.values())
+            coordinators = tuple(job.coordinators.values())
+            job.coordinators.clear()
         for attempt in attempts:
             attempt.end.revoke(f"job {job_id} is over")
+        self._close_coordinators(coordinators)
         deadline = monotonic() + self._services.cancellation_timeout_seconds
         for attempt in attempts:
             if not attempt.end.wait(max(0.0, deadline - monotonic())):
                 logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
+
+    def _close_coordinators(self, coordinators: Iterable[CoordinatorRunner]) -> None:
+        for coordinator in coordinators:
+            try:
+                coordinator.close(self._services.cancellation_timeout_seconds)
+            except OperatorCoordinatorError as failed:
+                # Nobody waits for it any more: another one has taken its place, or the job has ended.
+                logger.warning("%s", failed, exc_info=True)
 
     def long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
         """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks: Spark is asked.

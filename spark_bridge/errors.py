@@ -13,7 +13,10 @@ SparkBridgeError
 │   ├── TimerError              a timer where there are none, or at something else than a time
 │   ├── WindowError             a trigger, an evictor or a window function does not fit its windows
 │   ├── JobResourceError        a cached file or a broadcast variable that the job does not have
+│   ├── EventValueError         an event or a value for an aggregate that is no plain value
 │   └── FunctionOutputError     something else is emitted than rows of the output's columns
+├── OperatorCoordinatorError a coordinator of the user's has raised; the cause is what it raised
+├── GlobalAggregateError    a function of a global aggregate has raised; the cause is what it raised
 ├── AccumulatorConflictError two accumulators of one name, or one of a kind that it was not added as
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
@@ -96,6 +99,10 @@ class WindowError(FunctionError):
     """A trigger, an evictor or a window function is written wrongly, or does not fit its windows."""
 
 
+class EventValueError(FunctionError, TypeError):
+    """An event of a coordinator or for one, its state, or a value for a global aggregate is no plain value."""
+
+
 class FunctionOutputError(FunctionError, TypeError):
     """A function has emitted something else than rows with the columns of its output."""
 
@@ -106,6 +113,14 @@ class JobResourceError(FunctionError, LookupError):
 
 class UserFileError(SparkBridgeError):
     """A file, an archive or requirements cannot be given to functions; the text names it."""
+
+
+class OperatorCoordinatorError(SparkBridgeError):
+    """A coordinator of the user's has raised, or is used wrongly: the text names its operator."""
+
+
+class GlobalAggregateError(SparkBridgeError):
+    """A function of a global aggregate has raised: the text names the aggregate, the cause is what it raised."""
 
 
 class SavedStateError(SparkBridgeError, LookupError):

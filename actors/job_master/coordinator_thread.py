@@ -1,4 +1,4 @@
-"""A thread for the code of one coordinator of the user's: calls one after the other, in the order in which they came."""
+"""A thread for the code of one coordinator of the user's: one call after the other, in the order in which they came."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class OperatorCoordinators:
                 )
                 woken = partial(context.ref.tell, OperatorCoordinatorWoken(operator_id=operator.operator_id))
                 self._coordinators[operator.operator_id] = _Coordinator(
-                    operator, partial(data_plane.operator_coordinator, job_id, operator, woken)
+                    operator, partial(data_plane.operator_coordinator, job_id, operator, vertex.parallelism, woken)
                 )
         self._aggregates = GlobalAggregates()
         self._functions = _Aggregates(partial(data_plane.global_aggregates, job_id), job_id)

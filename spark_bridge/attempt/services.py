@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.global_aggregates import JobAggregates
     from flykka.spark_bridge.operators.local_state import LocalStates
     from flykka.spark_bridge.operators.source import SourceReaders
     from flykka.spark_bridge.rows.batches import BatchStore
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Session with our settings, batches in it, state of checkpoints that is still there, code of the application,
-    readers of its sources, file system, and the files that were registered for its functions.
+    readers of its sources, its global aggregates, file system, and the files that were registered for its functions.
 
     `user_session` is the application's, for its functions that are given a DataFrame. `sessions` knows whether they
     still run, and starts others where they do not.
@@ -36,6 +37,7 @@ class Services:
     store: BatchStore
     local_states: LocalStates
     readers: SourceReaders
+    aggregates: JobAggregates
     registry: CodeRegistry
     filesystem: FileSystem
     cancellation_timeout_seconds: float

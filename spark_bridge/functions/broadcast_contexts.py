@@ -9,6 +9,7 @@ from flykka.spark_bridge.errors import KeyContextError
 from flykka.spark_bridge.functions.broadcast_states import BroadcastStates, ReadOnlyBroadcastState
 from flykka.spark_bridge.functions.contexts import Emit, FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import CurrentKey
+from flykka.spark_bridge.functions.operator_event_gateway import OperatorEventGateway
 from flykka.spark_bridge.functions.state import MapState
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
 from flykka.spark_bridge.functions.timer_service import TimerService
@@ -17,8 +18,15 @@ from flykka.spark_bridge.functions.timer_service import TimerService
 class _WithBroadcastStates(FunctionContext):
     __slots__ = ("_broadcast",)
 
-    def __init__(self, current: CurrentKey, timers: TimerService, emit: Emit, broadcast: BroadcastStates) -> None:
-        super().__init__(current, timers, emit)
+    def __init__(
+        self,
+        current: CurrentKey,
+        timers: TimerService,
+        emit: Emit,
+        gateway: OperatorEventGateway,
+        broadcast: BroadcastStates,
+    ) -> None:
+        super().__init__(current, timers, emit, gateway)
         self._broadcast = broadcast
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from flykka.spark_bridge.functions.aggregate_function import AnyAggregateFunction
 from flykka.spark_bridge.functions.current_key import NO_CURRENT_KEY, CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.job_resources import JobResources, WithJobResources
+from flykka.spark_bridge.functions.operator_event_gateway import OperatorEventGateway
 from flykka.spark_bridge.functions.timer_service import TimerService
 
 Emit = Callable[["Tag", Any], None]
@@ -23,12 +25,13 @@ class Tag(Protocol):
 class FunctionContext(WithJobResources):
     """Context of a row, or of a watermark. Raises `KeyContextError` where it is used outside of its call."""
 
-    __slots__ = ("_current", "_emit", "_timers")
+    __slots__ = ("_current", "_emit", "_gateway", "_timers")
 
-    def __init__(self, current: CurrentKey, timers: TimerService, emit: Emit) -> None:
+    def __init__(self, current: CurrentKey, timers: TimerService, emit: Emit, gateway: OperatorEventGateway) -> None:
         self._current = current
         self._timers = timers
         self._emit = emit
+        self._gateway = gateway
 
     def release(self) -> None:
         """Be used no more: the call is over; for runners."""
@@ -54,6 +57,26 @@ class FunctionContext(WithJobResources):
 
     def _job_resources(self) -> JobResources:
         return self._current.resources
+
+    def send_event_to_coordinator(self, event: Any) -> None:
+        """Send a plain value to the coordinator of the operator, which gets it when the batch is done.
+
+        Raises:
+            FunctionError: the function is no `CoordinatedFunction`.
+            EventValueError: the event is no plain value.
+        """
+        self.ensure_in_use()
+        self._gateway.send_event(event)
+
+    def update_global_aggregate(self, name: str, value: Any, function: AnyAggregateFunction) -> Any:
+        """Add a plain value to the aggregate of this name, which all subtasks of the job share; it is when the batch
+        is done.
+
+        Returns its result, a plain value, as it was when the batch began; None before this subtask knows one. Raises
+        `FunctionError` where the function is none, and `EventValueError` where the value is no plain one.
+        """
+        self.ensure_in_use()
+        return self._gateway.update_aggregate(name, value, function)
 
     def ensure_in_use(self) -> None:
         """Raise `KeyContextError` outside of the call."""

@@ -25,6 +25,7 @@ from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import NO_SLOT, CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
+from flykka.spark_bridge.functions.event_values import event_from_bytes
 from flykka.spark_bridge.functions.function_calls import (
     FunctionWithKeys,
     FunctionWithoutKeys,
@@ -35,6 +36,8 @@ from flykka.spark_bridge.functions.function_calls import (
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
+from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
+from flykka.spark_bridge.functions.operator_event_gateway import OperatorEventGateway
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.functions.process_function import TimedFunction, WatermarkFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
@@ -80,8 +83,14 @@ class _FunctionRunner(Generic[F]):
         self._current = CurrentKey(resources)
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
+        self.gateway = OperatorEventGateway(has_coordinator=isinstance(function, CoordinatedFunction))
         # A context of each call: one that was kept is of no use in the next.
-        self._without_keys = self._current, TimerServiceWithoutKeys(self._current), self._collector.output
+        self._without_keys = (
+            self._current,
+            TimerServiceWithoutKeys(self._current),
+            self._collector.output,
+            self.gateway,
+        )
 
     def close(self) -> None:
         """Close the function."""
@@ -98,6 +107,24 @@ class _FunctionRunner(Generic[F]):
                 self._collector.collect(emitted)
         finally:
             context.release()
+        return self._collector.take()
+
+    def handle_operator_events(self, events: Sequence[bytes], *, watermark_ms: int, processing_time_ms: int) -> Emitted:
+        """Let the function handle events of its coordinator. Raises as `process`."""
+        function: object = self._function
+        assert isinstance(function, CoordinatedFunction), "others have no coordinator"
+        self._begin(watermark_ms, processing_time_ms)
+        for each in events:
+            context, event = FunctionContext(*self._without_keys), event_from_bytes(each)
+            try:
+                emitted = function.handle_operator_event(event, context)
+                if emitted is not None:
+                    self._collector.collect(emitted)
+            except Exception as raised:
+                note(raised, f"in handle_operator_event, at event {event!r}")
+                raise
+            finally:
+                context.release()
         return self._collector.take()
 
     @property
@@ -218,7 +245,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         )
         self._states = KeyedStates(self._current)
         self._timers = TimerService(self._current)
-        with_keys = self._current, self._timers, self._collector.output
+        with_keys = self._current, self._timers, self._collector.output, self.gateway
         contexts: tuple[NewContext, ...] = (partial(KeyedContext, *with_keys),) * 2
         self._timer_context: NewContext = partial(TimerContext, *with_keys)
         if isinstance(function, KeyedBroadcastProcessFunction):

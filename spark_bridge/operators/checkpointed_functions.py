@@ -14,7 +14,7 @@ from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, P
 from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.operator import OperatorSnapshot, Output
-from flykka.spark_bridge.operators.process import ProcessOperator
+from flykka.spark_bridge.operators.process import ProcessOperator, WorkOfFunction
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.segment_files import StateRows
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.messages.state.handles import OperatorSubtaskState
+    from flykka.messages.tasks.operator_event import AggregateResult
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedFunction
-    from flykka.spark_bridge.worker.process_rows import ProcessRows, TellWatermark
 
 
 class CheckpointedProcessOperator(ProcessOperator):
@@ -67,19 +67,36 @@ class CheckpointedProcessOperator(ProcessOperator):
         """Go on with the state that the worker has given back."""
         self._state.take(numbers)
 
-    def _emitted(self, rows: DataFrame, work: ProcessRows | TellWatermark, name: str) -> Output[Slices]:
-        return super()._emitted(rows.coalesce(1), replace(work, spec=self._state.of(self.spec)), name)
+    def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
+        return super()._emitted(rows.coalesce(1), replace(work, spec=self._state.of(work.spec)), name)
 
 
-class CheckpointedKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
+class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
+    """A function with keys, which may have a coordinator."""
+
+    def __init__(self, context: OperatorContext, function: SparkKeyedFunction) -> None:
+        super().__init__(context.operator_id, function, function.backend)
+        self._spark_function = function
+
+    def handle_operator_events(
+        self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
+    ) -> Output[Slices]:
+        """Let the function handle events of its coordinator; keyed state has no part in it."""
+        return self._spark_function.handled(events, watermark_ms, processing_time_ms)
+
+    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        """Note results of global aggregates, for the next call."""
+        self._spark_function.sends.note_aggregates(results)
+
+
+class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
     """A function with keys, whose keyed state is beside that of the subtask."""
 
     def __init__(
         self, context: OperatorContext, function: SparkKeyedFunction, state: FunctionState[KeyedFunctionRunner]
     ) -> None:
-        super().__init__(context.operator_id, function, function.backend)
+        super().__init__(context, function)
         self._state = state
-        self._spark_function = function
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
         """Begin with the state of a checkpoint."""

@@ -74,6 +74,11 @@ class OperatorCode(ABC):
         return ()
 
     @property
+    def has_coordinator(self) -> bool:
+        """True if its function brings an operator coordinator."""
+        return False
+
+    @property
     @abstractmethod
     def fingerprint(self) -> str:
         """A text of what stored state must fit."""

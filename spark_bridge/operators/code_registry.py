@@ -104,8 +104,19 @@ class CodeRegistry:
     def check(self, job_graph: JobGraph) -> None:
         """Raise one `UnboundOperatorError` that names every operator of the graph which cannot be bound."""
         problems = [problem for ref in _refs(job_graph) if (problem := self._problem(ref)) is not None]
+        problems += [
+            f"operator {operator.ref.uid!r} had a coordinator, and its function brings none any more"
+            for vertex in job_graph.vertices
+            for operator in vertex.operators
+            if operator.has_coordinator and not self._has_coordinator(operator.ref.uid)
+        ]
         if problems:
             raise UnboundOperatorError(f"job {job_graph.name!r} does not fit this application: {'; '.join(problems)}")
+
+    def _has_coordinator(self, uid: str) -> bool:
+        with self._lock:
+            bound = self._bound.get(uid)
+        return bound is None or (isinstance(bound.code, OperatorCode) and bound.code.has_coordinator)
 
     def _problem(self, ref: OperatorRef) -> str | None:
         try:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Generic, Protocol
 
 from flykka.actors.machines.state.segments import Frame, Reading, Segment, Segments
+from flykka.messages.tasks.operator_event import SentByFunction
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output, Rows
@@ -36,12 +37,13 @@ class Told(Generic[Frame]):
 class Made(Generic[Rows, Frame]):
     """Rows to emit, and those of side outputs by tag; when they are emitted, it is `told` what has changed.
 
-    The rows are None where there are none and all is computed already.
+    The rows are None where there are none and all is computed already. `sent` is as that of an `Output`.
     """
 
     rows: Rows | None
     told: Callable[[], Told[Frame]]
     side: Mapping[str, Rows] = field(default_factory=dict)
+    sent: Callable[[], SentByFunction | None] | None = None
 
 
 class KeyedBatches(Protocol[Rows, Frame]):
@@ -82,6 +84,7 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
             updates_state=True,
             on_emitted=on_emitted,
             late_rows=lambda: told().late_rows,
+            sent=made.sent,
         )
 
     def update_state(self, stage: int) -> None:
@@ -102,4 +105,4 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
             finally:
                 release()
 
-        return Made(rows=made.rows, side=made.side, told=told)
+        return Made(rows=made.rows, side=made.side, told=told, sent=made.sent)

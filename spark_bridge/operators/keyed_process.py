@@ -93,4 +93,4 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
             timers.on_fired(due_ms, read_to, told.next_timer_ms)
             self.store.add(told.segment)
 
-        return Output(rows=made.rows, side=made.side, on_emitted=on_emitted)
+        return Output(rows=made.rows, side=made.side, on_emitted=on_emitted, sent=made.sent)

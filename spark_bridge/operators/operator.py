@@ -44,8 +44,8 @@ class Output(Generic[Rows]):
     the order of the stages. `on_emitted` is called when all rows were computed. The number of input rows that were
     dropped, for they came too late, is told by `late_rows` then. What makes watermarks tells by `event_times` the
     earliest and the latest event time of its rows in ms; None where no row has one, or it is not looked for. Rows that
-    are `read_again` are sooner computed once more for a further reader than kept for it. What its function has `sent` is
-    told when the rows were computed.
+    are `read_again` are sooner computed once more for a further reader than kept for it. What its function has `sent`
+    is told when the rows were computed.
     """
 
     rows: Rows | None = None

@@ -9,17 +9,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
+from flykka.spark_bridge.operators.function_sends import FunctionSends
 from flykka.spark_bridge.operators.function_specs import function_spec
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.rows.materialise import Slices, together
-from flykka.spark_bridge.worker.process_rows import ProcessRows, TellWatermark
+from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents, ProcessRows, TellWatermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flykka.messages.tasks.operator_event import AggregateResult
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.process_code import ProcessCode
+
+WorkOfFunction = ProcessRows | TellWatermark | HandleOperatorEvents[ProcessFunctionRunner]
+"""Calls of a function in a worker."""
 
 
 class ProcessOperator(Operator[Slices]):
@@ -32,13 +38,16 @@ class ProcessOperator(Operator[Slices]):
         super().__init__(context.operator_id)
         self._context = context
         self._side = code.side
+        self._sends = FunctionSends(context)
         self.spec = function_spec(context, code)
         self._emitted_type = emitted_type(code.emitted, code.side, self.told_in)
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """Call the function for every row of a batch."""
         work = ProcessRows(
-            spec=self.spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+            spec=self._sends.begin(self.spec),
+            watermark_ms=element.watermark_ms,
+            processing_time_ms=element.processing_time_ms,
         )
         rows = together(element.rows).select(*(f"`{name}`" for name in self.spec.inputs.columns))
         return self._emitted(rows, work, f"stage-{element.stage}")
@@ -47,13 +56,34 @@ class ProcessOperator(Operator[Slices]):
         """Tell a function of the watermark that wants to know."""
         if watermark_ms == WATERMARK_MIN or not self.spec.sees_watermarks:
             return Output()
-        work = TellWatermark(spec=self.spec, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms)
+        work = TellWatermark(
+            spec=self._sends.begin(self.spec), watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
+        )
         return self._emitted(self._context.services.session.range(1), work, f"watermark-{watermark_ms}")
+
+    def handle_operator_events(
+        self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
+    ) -> Output[Slices]:
+        """Let the function handle events of its coordinator."""
+        spec = self._sends.begin(self.spec)
+        assert spec.call is not None, "events are handled in a call"
+        work = HandleOperatorEvents(
+            spec=spec,
+            runner=ProcessFunctionRunner,
+            events=events,
+            watermark_ms=watermark_ms,
+            processing_time_ms=processing_time_ms,
+        )
+        return self._emitted(self._context.services.session.range(1), work, f"events-{spec.call.number}")
+
+    def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
+        """Note results of global aggregates, for the next call."""
+        self._sends.note_aggregates(results)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:
         """Take what workers have told, when all rows are emitted."""
 
-    def _emitted(self, rows: DataFrame, work: ProcessRows | TellWatermark, name: str) -> Output[Slices]:
+    def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
         processed = rows.mapInArrow(work, self._emitted_type)
         names = [field.name for field in self.told_in]
         wanted = {name: F.max(name) for name in names}
@@ -63,4 +93,9 @@ class ProcessOperator(Operator[Slices]):
             else computed_by_reader(processed, wanted)
         )
         main, side = emitted.parted(self._side, others=names)
-        return Output(rows=(main,), side=side, on_emitted=lambda: self.on_told(emitted.numbers()))
+        return Output(
+            rows=(main,),
+            side=side,
+            on_emitted=lambda: self.on_told(emitted.numbers()),
+            sent=lambda: self._sends.take(work.spec),
+        )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from flykka.messages.state.handles import OperatorStateSchema
     from flykka.spark_bridge.functions.metric_group import MetricKind
+    from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
     from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.emitted_rows import SideOutput
@@ -35,7 +36,8 @@ class ProcessCode(OperatorCode):
     """A function of each row of its `inputs`, which emits rows of `emitted`, and of the side outputs that are read.
 
     The function `sees_watermarks` where it has a `process_watermark` that is not the base's. The operator state has
-    `broadcast_states` beside those that the function registers.
+    `broadcast_states` beside those that the function registers. One with a coordinator is `coordinated`, as it was
+    written down.
     """
 
     kind = OperatorKind.PROCESS
@@ -50,6 +52,12 @@ class ProcessCode(OperatorCode):
     metrics: tuple[tuple[str, MetricKind], ...] = ()
     operator_state: tuple[OperatorStateSchema, ...] = ()
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
+    coordinated: CoordinatedFunction | None = None
+
+    @property
+    def has_coordinator(self) -> bool:
+        """True if the function brings one."""
+        return self.coordinated is not None
 
     @property
     def side_outputs(self) -> tuple[str, ...]:

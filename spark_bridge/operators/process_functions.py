@@ -14,6 +14,7 @@ from flykka.actors.machines.state.schema_evolution import columns_ddl
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
+from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
 from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import declared_columns, transformed
@@ -89,6 +90,7 @@ def process_code(
         metrics=tried.metrics,
         operator_state=tried.operator_state,
         broadcast_states=reads.broadcast_states,
+        coordinated=function if isinstance(function, CoordinatedFunction) else None,
     )
 
 
@@ -125,6 +127,7 @@ def keyed_process_code(
         sees_watermarks=tried.sees_watermarks,
         metrics=tried.metrics,
         broadcast_states=reads.broadcast_states,
+        coordinated=function if isinstance(function, CoordinatedFunction) else None,
     )
 
 

@@ -7,6 +7,7 @@ segment, and emits rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,17 @@ from flykka.actors.machines.state.segments import Reading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
-from flykka.spark_bridge.operators.checkpointed_functions import CheckpointedKeyedProcessOperator
+from flykka.spark_bridge.operators.checkpointed_functions import (
+    CheckpointedKeyedProcessOperator,
+    SparkKeyedProcessOperator,
+)
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
+from flykka.spark_bridge.operators.function_sends import FunctionSends
 from flykka.spark_bridge.operators.function_specs import function_spec
 from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
 from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
-from flykka.spark_bridge.operators.operator import Element
+from flykka.spark_bridge.operators.operator import Element, Output
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
@@ -31,13 +36,14 @@ from flykka.spark_bridge.worker.keyed_function import FireTimers, ProcessKeyedRo
 from flykka.spark_bridge.worker.listed_state import RemoveExpired
 from flykka.spark_bridge.worker.parts import MergeParts
 from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessBatch, ProcessDueKeys
+from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents
 from flykka.spark_bridge.worker.segment_file import (
     NEXT_EVENT_TIMER,
     NEXT_PROCESSING_TIMER,
     POSITION,
     CleanUp,
 )
-from flykka.spark_bridge.worker.segments import CONTROL
+from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,8 +85,7 @@ def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> Keye
 def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
     """A user's function of each row."""
     if not code.operator_state:
-        function = SparkKeyedFunction(context, code)
-        return KeyedProcessOperator(context.operator_id, function, function.backend)
+        return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, code))
     state = FunctionState(context, KeyedFunctionRunner)
     return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, code, state), state)
 
@@ -245,6 +250,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)
+        self.sends = FunctionSends(context)
         self.spec = function_spec(context, code)
         self._expiring = code.expiring_states
         self._times = (WATERMARK_MIN, 0)
@@ -286,20 +292,50 @@ class SparkKeyedFunction(SparkKeyedBatches):
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
         """Let a worker fire timers."""
         self._times = firing.watermark_ms, firing.processing_time_ms
+        spec = self._spec_of_call()
         fire = FireTimers(
-            spec=self._spec_of_batch,
+            spec=spec,
             domain=firing.domain,
             watermark_ms=firing.watermark_ms,
             processing_time_ms=firing.processing_time_ms,
         )
-        return self._fired(firing, fire, readings, version)
+        return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.take(spec))
 
-    def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
+    def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
+        """Let a worker process a batch."""
         self._times = element.watermark_ms, element.processing_time_ms
-        return ProcessKeyedRows(
-            spec=self._spec_of_batch, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+        spec = self._called = self._spec_of_call()
+        return replace(super().processed(element, readings, version), sent=lambda: self.sends.take(spec))
+
+    def handled(self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
+        """Let a worker handle events of the coordinator."""
+        spec = self._spec_of_call()
+        assert spec.call is not None, "events are handled in a call"
+        work = HandleOperatorEvents(
+            spec=spec,
+            runner=KeyedFunctionRunner,
+            events=events,
+            watermark_ms=watermark_ms,
+            processing_time_ms=processing_time_ms,
+            told={CONTROL: CONTROL_TYPE},
+        )
+        name = f"{self._context.descriptor.attempt}/events-{spec.call.number}"
+        rows = self._context.services.session.range(1).coalesce(1).mapInArrow(work, self._emitted_type)
+        wanted = {each.name: F.max(each.name) for each in self.told_in}
+        emitted = computed_once(self._context, rows, name, wanted)
+        main, side = emitted.parted(self._code.side, others=[*wanted, CONTROL])
+        return Output(
+            rows=(self.results(main),),
+            side=side,
+            on_emitted=lambda: self.on_told(emitted.numbers()),
+            sent=lambda: self.sends.take(spec),
         )
 
-    @property
-    def _spec_of_batch(self) -> FunctionSpec:
-        return self.spec if self._state is None else self._state.of(self.spec)
+    def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
+        return ProcessKeyedRows(
+            spec=self._called, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+        )
+
+    def _spec_of_call(self) -> FunctionSpec:
+        spec = self.sends.begin(self.spec)
+        return spec if self._state is None else self._state.of(spec)

@@ -20,6 +20,7 @@ from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.functions.shown import note
 from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
+from flykka.spark_bridge.worker.function_sends import CallOfFunction
 from flykka.spark_bridge.worker.inputs import Inputs
 from flykka.spark_bridge.worker.rows import table_of
 
@@ -61,7 +62,8 @@ class SubtaskState:
 class FunctionSpec:
     """A function, pickled, with the inputs that it reads and the columns that it emits.
 
-    It has `operator_state` where it is a `CheckpointedFunction` with some, or has `broadcast_states`.
+    It has `operator_state` where it is a `CheckpointedFunction` with some, or has `broadcast_states`. What it sends
+    goes with the `call` of its operator.
     """
 
     pickled: bytes = field(repr=False)
@@ -76,6 +78,7 @@ class FunctionSpec:
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     operator_state: SubtaskState | None = None
     resources: JobResources = NO_RESOURCES
+    call: CallOfFunction | None = None
 
     @contextmanager
     def running(self, kind: type[R]) -> Iterator[R]:
@@ -93,10 +96,13 @@ class FunctionSpec:
         with _closed_if_failing(begun):
             if runner is None:
                 begun.open()
+            begun.gateway.begin(self.call.results if self.call is not None else {})
             yield begun
             if self.operator_state is not None:
                 begun.snapshot_state()
             self._report(begun)
+            if self.call is not None:
+                self.call.report(begun.gateway.take())
         _opened[self.subtask] = self.attempt, begun
 
     def _begun(self, kind: type[R], state: SubtaskState) -> R:

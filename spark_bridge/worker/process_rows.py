@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
 from flykka.spark_bridge.functions.emission import Emitted
-from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.worker.function_spec import FunctionSpec
 from flykka.spark_bridge.worker.outputs import emitted_batches
+
+R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,29 @@ class TellWatermark:
                     watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
                 )
             yield from _batches(self.spec, emitted, runner)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleOperatorEvents(Generic[R]):
+    """Gives the function events of its coordinator. `told` are columns in which others tell the driver something."""
+
+    spec: FunctionSpec
+    runner: type[R]
+    events: tuple[bytes, ...]
+    watermark_ms: int
+    processing_time_ms: int
+    told: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give them to it, for a single row; the rows that are emitted."""
+        for _ in batches:
+            with self.spec.running(self.runner) as runner:
+                emitted = runner.handle_operator_events(
+                    self.events, watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
+                )
+            others = {name: pa.nulls(0, kind) for name, kind in self.told.items()}
+            side = {**self.spec.side_rows([emitted]), **self.spec.state_rows(runner), **others}
+            yield from emitted_batches(self.spec.table([emitted]), side)
 
 
 def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner | None = None) -> list[pa.RecordBatch]:

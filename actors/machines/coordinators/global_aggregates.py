@@ -1,11 +1,11 @@
 """Global aggregates of one job (Flink's GlobalAggregateManager, as its JobMaster keeps it).
 
-Subtasks add values, which are folded elsewhere, for that is the user's code: one batch of updates at a time. The results
-go to all attempts that have added to the same aggregate. Nothing of it is in a checkpoint, and a restart of tasks takes
+Subtasks add values, which are folded elsewhere, for that is the user's code: one batch of updates at a time. Results go
+to all attempts that have added to the same aggregate. Nothing of it is in a checkpoint, and a restart of tasks takes
 nothing back, as in Flink.
 
-The alignment of watermarks is no such aggregate, though Flink's first one was: what a reader has said is taken back when
-the reader begins again, an idle one is left out, and all of it is decided in a turn, without the user's code.
+The alignment of watermarks is no such aggregate, though that of Flink's Kinesis consumer is: what a reader has said is
+taken back when it begins again, an idle one is left out, and all of it is decided in a turn, without the user's code.
 
 Not here: the values and functions, where an attempt runs.
 """

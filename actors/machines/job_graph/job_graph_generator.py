@@ -137,6 +137,7 @@ def _operator(node: StreamNode, reads: int | None, wiring: _Wiring) -> Operator:
         input_operator=reads,
         state_schema=node.state_schema,
         user_defined_operator_id=None if node.uid_hash is None else OperatorId(node.uid_hash),
+        has_coordinator=node.has_coordinator,
     )
 
 

@@ -53,7 +53,7 @@ class StreamNode:
 
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
     id that the user gave beside it. `state_schema` is what an operator with state keeps.
-    Of rows that agree in the columns `upsert_keys` the newest holds.
+    Of rows that agree in the columns `upsert_keys` the newest holds. One with a coordinator begins a task.
     """
 
     uid: str
@@ -78,6 +78,7 @@ class StreamNode:
     resources: ResourceSpec = field(default_factory=ResourceSpec)
     state_schema: StateSchema | None = None
     upsert_keys: tuple[str, ...] = ()
+    has_coordinator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,6 +1,6 @@
-"""What the function of a task and its coordinator tell each other, on the task's side (Flink's OperatorEventDispatcher).
+"""What a function and its coordinator tell each other, on the side of the task (Flink's OperatorEventDispatcher).
 
-Events of the coordinator are handled in a stage of their own, between two batches; what waits when a barrier has come is
+Events of the coordinator are handled in a stage of their own, between two batches; what waits when a barrier comes is
 handled before the snapshot. What a function sends leaves the task with the results of its stage, and says which barrier
 it is behind. Results of global aggregates go to the function with its next stage.
 """

@@ -117,6 +117,7 @@ class _Generator:
                 punctuated_watermarks=transformation.punctuated_watermarks,
                 state_schema=transformation.code.state_schema,
                 upsert_keys=transformation.code.upsert_keys,
+                has_coordinator=transformation.code.has_coordinator,
             )
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):

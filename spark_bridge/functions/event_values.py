@@ -1,0 +1,46 @@
+"""What functions and their coordinators may send each other: plain values, as bytes of msgpack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+
+from flykka.spark_bridge.errors import EventValueError
+
+
+def event_to_bytes(value: Any, what: str) -> bytes:
+    """Return the bytes of a value: None, a bool, number, text or bytes, or a list, tuple or dict of such.
+
+    Raises:
+        EventValueError: it is something else; the text says that `what` cannot be that.
+    """
+    try:
+        packed: bytes = msgpack.packb(value, default=_plain, strict_types=True)
+    except (TypeError, ValueError, OverflowError, RecursionError) as refused:
+        raise EventValueError(
+            f"{what} has to be a plain value (None, a bool, number, text or bytes, or a list, tuple or dict of such),"
+            f" not {value!r}: {refused}"
+        ) from None
+    return packed
+
+
+def event_from_bytes(data: bytes) -> Any:
+    """Return the value that `event_to_bytes` made bytes of; a tuple comes back as a list."""
+    return msgpack.unpackb(data, strict_map_key=False)
+
+
+def _plain(value: Any) -> Any:
+    """Take subclasses of plain values, such as enums of text and named tuples, for what they are."""
+    if isinstance(value, tuple | list):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} is no plain value")

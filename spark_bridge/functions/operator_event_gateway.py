@@ -1,0 +1,67 @@
+"""What a function sends to its side of the JobMaster (Flink's OperatorEventGateway and GlobalAggregateManager).
+
+It is kept until the batch is over, and leaves the worker with it: what a failed batch has sent, nobody hears of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flykka.spark_bridge.errors import FunctionError
+from flykka.spark_bridge.functions.aggregate_function import AggregateFunction
+from flykka.spark_bridge.functions.event_values import event_from_bytes, event_to_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Events, values for aggregates with the names of these, and the functions of the aggregates by name."""
+
+    events: tuple[bytes, ...]
+    updates: tuple[tuple[str, bytes], ...]
+    functions: Mapping[str, AggregateFunction[Any, Any, Any]]
+
+
+class OperatorEventGateway:
+    """The gateway of one runner."""
+
+    def __init__(self, *, has_coordinator: bool) -> None:
+        self._has_coordinator = has_coordinator
+        self._events: list[bytes] = []
+        self._updates: list[tuple[str, bytes]] = []
+        self._functions: dict[str, AggregateFunction[Any, Any, Any]] = {}
+        self._results: Mapping[str, bytes] = {}
+
+    def begin(self, results: Mapping[str, bytes]) -> None:
+        """Begin a batch, with the results of aggregates that are known."""
+        self.take()
+        self._results = results
+
+    def send_event(self, event: Any) -> None:
+        """Keep an event for the coordinator."""
+        if not self._has_coordinator:
+            raise FunctionError(
+                "the function has no coordinator to send an event to: make it a CoordinatedFunction too, whose"
+                " get_coordinator(context) returns one"
+            )
+        self._events.append(event_to_bytes(event, "an event"))
+
+    def update_aggregate(self, name: str, value: Any, function: AggregateFunction[Any, Any, Any]) -> Any:
+        """Keep a value for an aggregate; its result, as far as it is known."""
+        if not isinstance(name, str) or not name.strip():
+            raise FunctionError(f"a global aggregate has a text for its name, not {name!r}")
+        if not isinstance(function, AggregateFunction):
+            raise FunctionError(f"the global aggregate {name!r} is made by an AggregateFunction, not {function!r}")
+        self._updates.append((name, event_to_bytes(value, f"a value for the global aggregate {name!r}")))
+        self._functions[name] = function
+        result = self._results.get(name)
+        return None if result is None else event_from_bytes(result)
+
+    def take(self) -> Sent | None:
+        """Return what was sent since the batch began; None where that is nothing."""
+        if not self._events and not self._updates:
+            return None
+        sent = Sent(events=tuple(self._events), updates=tuple(self._updates), functions=self._functions)
+        self._events, self._updates, self._functions = [], [], {}
+        return sent
