@@ -90,6 +90,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.contexts import KeyedContext as KeyedContext
     from flykka.spark_bridge.functions.contexts import TimerContext as TimerContext
     from flykka.spark_bridge.functions.current_key import TimeDomain as TimeDomain
+    from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction as CoordinatedFunction
+    from flykka.spark_bridge.functions.operator_coordinator import OperatorCoordinator as OperatorCoordinator
+    from flykka.spark_bridge.functions.operator_coordinator import (
+        OperatorCoordinatorContext as OperatorCoordinatorContext,
+    )
+    from flykka.spark_bridge.functions.operator_coordinator import SubtaskGateway as SubtaskGateway
     from flykka.spark_bridge.functions.process_function import KeyedProcessFunction as KeyedProcessFunction
     from flykka.spark_bridge.functions.process_function import ProcessFunction as ProcessFunction
     from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext as FunctionRuntimeContext
@@ -168,6 +174,7 @@ _MODULES = {
     "ConsoleSink": "spark_bridge.connectors.console",
     "ContinuousEventTimeTrigger": "spark_bridge.functions.windowing.triggers",
     "ContinuousProcessingTimeTrigger": "spark_bridge.functions.windowing.triggers",
+    "CoordinatedFunction": "spark_bridge.functions.operator_coordinator",
     "CountEvictor": "spark_bridge.functions.windowing.evictors",
     "CountTrigger": "spark_bridge.functions.windowing.triggers",
     "CsvFormat": "spark_bridge.connectors.kafka.formats",
@@ -221,6 +228,8 @@ _MODULES = {
     "MonotonyViolationHandler": "messages.graph.job_graph",
     "OffsetResetStrategy": "spark_bridge.connectors.kafka.offsets",
     "OffsetsInitializer": "spark_bridge.connectors.kafka.offsets",
+    "OperatorCoordinator": "spark_bridge.functions.operator_coordinator",
+    "OperatorCoordinatorContext": "spark_bridge.functions.operator_coordinator",
     "ReadOnlyTimerContext": "spark_bridge.functions.broadcast_contexts",
     "OutputTag": "api.streams.output_tag",
     "PostgresCdcSource": "spark_bridge.connectors.postgres.cdc_source",
@@ -248,6 +257,7 @@ _MODULES = {
     "SocketTextSource": "spark_bridge.connectors.socket.source",
     "StateTtlConfig": "spark_bridge.functions.state_ttl",
     "StreamExecutionEnvironment": "api.environment",
+    "SubtaskGateway": "spark_bridge.functions.operator_coordinator",
     "TimeDomain": "spark_bridge.functions.current_key",
     "TimeEvictor": "spark_bridge.functions.windowing.evictors",
     "TimeWindow": "spark_bridge.functions.windowing.windows",

@@ -9,7 +9,7 @@ answer later; the sources take their part in it in the turn in which all answers
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import assert_never
@@ -156,10 +156,12 @@ class OperatorCoordinatorHandler:
         except DecodeError as unreadable:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
-    def reset_tasks(self, tasks: Iterable[Subtask], checkpoint_id: int | None) -> None:
+    def reset_tasks(
+        self, tasks: Collection[Subtask], checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]
+    ) -> None:
         """These subtasks restart from a checkpoint, or from the beginning: take back the splits they got beyond it."""
+        self._of_functions.reset_tasks(tasks, checkpoint_id, states)
         for vertex_id, subtask in tasks:
-            self._of_functions.reset_subtask(vertex_id, subtask, checkpoint_id)
             # Most subtasks of a job read from others: those without a source are not worth an event.
             if vertex_id in self._vertices:
                 reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)

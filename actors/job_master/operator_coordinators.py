@@ -29,6 +29,7 @@ from flykka.actors.machines.coordinators.coordinator_events import (
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
 from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
@@ -160,12 +161,29 @@ class OperatorCoordinators:
             reset = CoordinatorReset(checkpoint_id=checkpoint_id, state=by_operator.get(operator_id))
             self._perform(self._holders[vertex_id].handle(reset))
 
-    def reset_subtask(self, vertex_id: JobVertexId, subtask: int, checkpoint_id: int | None) -> None:
-        """A subtask alone starts from a checkpoint, or from the beginning."""
-        holder = self._holders.get(vertex_id)
-        if holder is not None:
-            reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
-            self._perform(holder.handle(reset))
+    def reset_tasks(
+        self, tasks: Iterable[Subtask], checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]
+    ) -> None:
+        """Some tasks start from a checkpoint, or from the beginning.
+
+        Where these are all subtasks of an operator its coordinator goes back with them: nobody is left with whom it
+        would have gone on. Flink tells it of each subtask in this case too.
+        """
+        if self.is_empty:
+            return
+        by_operator = {state.operator_id: state for state in states}
+        by_vertex: dict[JobVertexId, list[int]] = {}
+        for vertex_id, subtask in tasks:
+            by_vertex.setdefault(vertex_id, []).append(subtask)
+        for operator_id, vertex_id in self._vertices.items():
+            holder, subtasks = self._holders[vertex_id], by_vertex.get(vertex_id, [])
+            if len(subtasks) == holder.parallelism:
+                state = by_operator.get(operator_id)
+                self._perform(holder.handle(CoordinatorReset(checkpoint_id=checkpoint_id, state=state)))
+                continue
+            for subtask in subtasks:
+                reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
+                self._perform(holder.handle(reset))
 
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None

@@ -49,7 +49,7 @@ class StateRestorer:
             if self._graph.restores_all(message.version):
                 self._sources.reset(message.version, checkpoint_id, assigned.coordinators)
             else:
-                self._sources.reset_tasks(tasks, checkpoint_id)
+                self._sources.reset_tasks(tasks, checkpoint_id, assigned.coordinators)
         except RestoreError as misfit:
             return [_hopeless(described(misfit))]
         if assigned.non_restored:

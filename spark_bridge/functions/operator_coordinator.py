@@ -105,7 +105,7 @@ class OperatorCoordinator(ABC):
         """A checkpoint was given up."""
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:  # noqa: B027 - a hook
-        """All subtasks begin again from a checkpoint: go back to what `checkpoint_coordinator` returned for it.
+        """All subtasks of the operator begin again from a checkpoint: go back to what `checkpoint_coordinator` returned for it.
 
         The state is None where the checkpoint holds none of this coordinator; and so is the id, where the job begins
         without one. Events that were on their way to the coordinator then are handled next.
@@ -120,7 +120,7 @@ class OperatorCoordinator(ABC):
     def subtask_reset(self, subtask: int, checkpoint_id: int | None) -> None:  # noqa: B027 - a hook
         """One subtask begins again, from a checkpoint, and sends again what it has sent since.
 
-        Called between `subtask_failed` and `subtask_ready`, where not all tasks of the job restart. The state of the
+        Called between `subtask_failed` and `subtask_ready`, where other subtasks go on as they are. The state of the
         coordinator is left as it is: take back what came of the subtask behind that checkpoint.
         """
 

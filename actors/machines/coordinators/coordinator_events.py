@@ -32,7 +32,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorReset:
-    """All subtasks begin, from the state that a checkpoint holds, or without one from the beginning."""
+    """All subtasks of the operator begin, from the state that a checkpoint holds, or without one from the beginning."""
 
     checkpoint_id: int | None
     state: OperatorCoordinatorState | None

@@ -77,6 +77,7 @@ class OperatorCoordinatorHolder:
         self._job_id = job_id
         self._vertex_id = vertex_id
         self._operator_id = operator_id
+        self.parallelism = parallelism
         self._gateways = [SubtaskGateway() for _ in range(parallelism)]
         self._is_started = False
         self._queue: deque[CoordinatorCall] = deque()

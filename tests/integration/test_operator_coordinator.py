@@ -1,0 +1,267 @@
+"""Coordinators and global aggregates over Spark: exact whenever a TaskManager dies, and continued from a savepoint."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka import (
+    AggregateFunction,
+    CheckpointedFunction,
+    CoordinatedFunction,
+    DataStream,
+    FileSink,
+    FileSource,
+    FunctionContext,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    JobClient,
+    KeyedContext,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    ProcessFunction,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+    SubtaskGateway,
+    WatermarkStrategy,
+)
+from flykka.errors import JobExecutionError
+from flykka.messages.tasks.stage import StateSnapshotted
+from tests.integration.test_continuing import wait_checkpoint
+from tests.integration.test_kill import Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+FILES, ROWS = 16, 5
+END = "_SUCCESS"
+
+
+class Numbering(OperatorCoordinator):
+    """Gives the rows of all subtasks numbers without a gap, in the order in which they ask."""
+
+    made: ClassVar[list[Numbering]] = []
+
+    def __init__(self, context: OperatorCoordinatorContext) -> None:
+        self.next, self.heard, self.failures = 0, 0, 0
+        self.asked: Counter[int] = Counter()
+        self.restored: list[Any] = []
+        self._gateways: dict[int, SubtaskGateway] = {}
+        self._given = context.get_metrics_group().counter("given")
+        self.made.append(self)
+
+    def handle_event_from_operator(self, subtask: int, attempt_number: int, event: Any) -> None:
+        self.asked[event["id"]] += 1
+        self._given.inc()
+        gateway = self._gateways.get(subtask)
+        if gateway is not None:
+            gateway.send_event({"id": event["id"], "number": self.next})
+        self.next += 1
+
+    def checkpoint_coordinator(self, checkpoint_id: int) -> Any:
+        return {"next": self.next, "asked": list(self.asked.items())}
+
+    def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:
+        self.restored.append(state)
+        state = state or {"next": 0, "asked": []}
+        self.next, self.asked = state["next"], Counter({each: count for each, count in state["asked"]})
+        self._gateways.clear()
+
+    def subtask_ready(self, subtask: int, gateway: SubtaskGateway) -> None:
+        self._gateways[subtask] = gateway
+
+    def subtask_failed(self, subtask: int, attempt_number: int, reason: str | None) -> None:
+        self.failures += 1
+        self._gateways.pop(subtask, None)
+
+
+class AskForNumbers(CoordinatedFunction, CheckpointedFunction):
+    """Sends every row to the coordinator, and emits it when its number comes; remembers how many have."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self._numbered = store.get_list_state(ListStateDescriptor("numbered", "bigint"))
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """The state is worked on directly."""
+
+    def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
+        return Numbering(context)
+
+    def handle_operator_event(self, event: Any, ctx: FunctionContext) -> Iterator[dict[str, Any]]:
+        self._numbered.add(event["id"])
+        yield {"id": event["id"], "number": event["number"]}
+
+
+class NumberRows(ProcessFunction, AskForNumbers):
+    """Without keys."""
+
+    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> None:
+        ctx.send_event_to_coordinator({"id": row["id"]})
+
+
+class NumberKeyedRows(KeyedProcessFunction, AskForNumbers):
+    """With keys."""
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> None:
+        ctx.send_event_to_coordinator({"id": row["id"]})
+
+
+Define = Callable[[DataStream], DataStream]
+
+
+def keyed(rows: DataStream) -> DataStream:
+    return rows.key_by("id").process(NumberKeyedRows(), "id bigint, number bigint").uid("numbers")
+
+
+def unkeyed(rows: DataStream) -> DataStream:
+    return rows.rebalance().process(NumberRows(), "id bigint, number bigint").uid("numbers")
+
+
+def write(folder: Path, files: range) -> None:
+    folder.mkdir(exist_ok=True)
+    for file in files:
+        hidden = folder / f".{file:02}.parquet"
+        pq.write_table(pa.table({"id": list(range(file * ROWS, (file + 1) * ROWS))}), hidden)
+        hidden.rename(folder / f"{file:02}.parquet")
+
+
+def start(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
+    """A file a batch, a checkpoint every 100 ms."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=END)
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows", uid="rows")
+    define(rows).sink_to(FileSink.parquet(str(output))).uid("output")
+    return env.execute_async("numbers")
+
+
+def finish(client: JobClient, folder: Path) -> Numbering:
+    write(folder, range(FILES // 2, FILES))
+    (folder / END).touch()
+    client.wait(timeout=120)
+    return Numbering.made[-1]
+
+
+def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Path) -> None:
+    """Every row has asked once, and no row or number came out twice. The last rows' numbers came behind the end."""
+    assert coordinator.asked == Counter(range(FILES * ROWS))
+    assert coordinator.next == FILES * ROWS
+    rows = spark.read.parquet(str(output)).collect()
+    assert len({row["id"] for row in rows}) == len({row["number"] for row in rows}) == len(rows) > 0
+
+
+@pytest.mark.parametrize("define", [unkeyed, keyed])
+def test_a_kill_loses_and_doubles_no_event(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    tmp_path: Path,
+    define: Define,
+) -> None:
+    write(tmp_path / "rows", range(FILES // 2))
+    env = environment().set_parallelism(2)
+    kill = kill_at(env, Moment(name="snapshot", matches=lambda said: isinstance(said, StateSnapshotted), count=3))
+
+    client = start(env, define, tmp_path / "rows", tmp_path / "output")
+    assert kill.wait(timeout=60)
+    coordinator = finish(client, tmp_path / "rows")
+
+    assert coordinator.failures == 2
+    assert len(coordinator.restored) == 1
+    assert_numbered_once(spark, coordinator, tmp_path / "output")
+
+
+def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+) -> None:
+    folder, output = tmp_path / "rows", tmp_path / "output"
+    write(folder, range(FILES // 2))
+    client = start(environment().set_parallelism(2), unkeyed, folder, output)
+    wait_checkpoint(client)
+    savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
+    former = Numbering.made[-1]
+
+    client = start(environment().set_parallelism(1).from_savepoint(savepoint), unkeyed, folder, output)
+    coordinator = finish(client, folder)
+
+    assert coordinator is not former
+    assert coordinator.restored[0]["next"] <= former.next
+    assert_numbered_once(spark, coordinator, output)
+
+
+class FailingCoordinator(OperatorCoordinator):
+    """Fails with the first event."""
+
+    def handle_event_from_operator(self, subtask: int, attempt_number: int, event: Any) -> None:
+        raise ValueError("no more numbers")
+
+
+class NumberedByNobody(NumberRows):
+    """Has a coordinator that fails."""
+
+    def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
+        return FailingCoordinator()
+
+
+def test_a_coordinator_that_fails_fails_the_job_with_an_error_that_names_its_operator(
+    environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+) -> None:
+    write(tmp_path / "rows", range(1))
+    env = environment().set_parallelism(1)
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    rows = env.from_source(FileSource.parquet(str(tmp_path / "rows")), WatermarkStrategy.no_watermarks(), "rows")
+    numbered = rows.process(NumberedByNobody(), "id bigint, number bigint").uid("numbers")
+    numbered.sink_to(FileSink.parquet(str(tmp_path / "output")))
+
+    with pytest.raises(JobExecutionError) as failed:
+        env.execute("numbers")
+
+    assert "the coordinator of operator 'numbers'" in str(failed.value)
+    assert "failed in handle_event_from_operator: ValueError: no more numbers" in str(failed.value)
+
+
+class Largest(AggregateFunction[int, int, int]):
+    """The largest value of all subtasks."""
+
+    def create_accumulator(self) -> int:
+        return -1
+
+    def add(self, value: int, accumulator: int) -> int:
+        return max(value, accumulator)
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+class ShowLargest(ProcessFunction):
+    """Adds every id, and emits it with the largest that was known."""
+
+    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
+        yield {"id": row["id"], "largest": ctx.update_global_aggregate("largest id", row["id"], Largest())}
+
+
+def test_subtasks_share_a_global_aggregate(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+) -> None:
+    write(tmp_path / "rows", range(FILES))
+    (tmp_path / "rows" / END).touch()
+
+    def define(rows: DataStream) -> DataStream:
+        return rows.rebalance().process(ShowLargest(), "id bigint, largest bigint").uid("largest")
+
+    start(environment().set_parallelism(2), define, tmp_path / "rows", tmp_path / "output").wait(timeout=120)
+
+    seen = {row["id"]: row["largest"] for row in spark.read.parquet(str(tmp_path / "output")).collect()}
+    assert seen.keys() == set(range(FILES * ROWS))
+    known = [largest for largest in seen.values() if largest is not None]
+    assert known, "no subtask has seen a result"
+    # What another subtask has added, too: whole files are added before a result of them is seen.
+    assert all(largest % ROWS == ROWS - 1 for largest in known)
