@@ -71,7 +71,8 @@ class StateWithoutOperatorError(RestoreError):
 
     def __init__(self, checkpoint_id: int, operator_ids: tuple[str, ...]) -> None:
         super().__init__(
-            f"checkpoint {checkpoint_id} holds state of operators that the job does not have: {', '.join(operator_ids)}"
+            f"checkpoint {checkpoint_id} holds state of operators, or of their coordinators, that the job does not"
+            f" have: {', '.join(operator_ids)}"
         )
         self.operator_ids = operator_ids
 

@@ -17,7 +17,7 @@ from flykka.actors.machines.state.in_flight import is_in_flight
 from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, misfits
 from flykka.actors.machines.state.user_defined_ids import current_ids
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
-from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
 from flykka.messages.wire.ids import OperatorId
 
@@ -99,6 +99,7 @@ def state_compatibility(
         )
     if not allow_non_restored_state:
         problems += _lost(checkpoint, gone, operators)
+        problems += _lost_coordinators(checkpoint, job_graph, ids)
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
         # Each operator fits by itself, but not into one task with the others of its chain.
         problems.append(misfit)
@@ -249,6 +250,21 @@ def _lost(
         f"it holds state of operators that the job does not have: {named}. The job has {uids};{foreign} give its"
         f" operators the uids that they had, with uid(...), or drop that state with {LET_GO}"
     ]
+
+
+def _lost_coordinators(
+    checkpoint: CompletedCheckpoint, job_graph: JobGraph, ids: Mapping[OperatorId, OperatorId]
+) -> Iterator[str]:
+    held = {ids.get(each.operator_id, each.operator_id) for each in checkpoint.coordinator_states}
+    for vertex in job_graph.vertices:
+        for operator in vertex.operators:
+            is_coordinated = operator.has_coordinator or operator.kind is OperatorKind.SOURCE
+            if operator.operator_id in held and not is_coordinated:
+                uid = given_uid(operator.operator_id, operator.ref.uid) or operator.name
+                yield (
+                    f"it holds state of the coordinator of {uid!r}, whose function brings none any more: let it be a"
+                    f" CoordinatedFunction, or drop that state with {LET_GO}"
+                )
 
 
 def _named(gone: OperatorCompatibility, renamed: str | None) -> str:

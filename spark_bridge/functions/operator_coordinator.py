@@ -105,7 +105,7 @@ class OperatorCoordinator(ABC):
         """A checkpoint was given up."""
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:  # noqa: B027 - a hook
-        """All subtasks of the operator begin again from a checkpoint: go back to what `checkpoint_coordinator` returned for it.
+        """All subtasks of the operator begin again from a checkpoint: go back to the state that was returned for it.
 
         The state is None where the checkpoint holds none of this coordinator; and so is the id, where the job begins
         without one. Events that were on their way to the coordinator then are handled next.

@@ -72,7 +72,7 @@ class Numbering(OperatorCoordinator):
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:
         self.restored.append(state)
         state = state or {"next": 0, "asked": []}
-        self.next, self.asked = state["next"], Counter({each: count for each, count in state["asked"]})
+        self.next, self.asked = state["next"], Counter(dict(state["asked"]))
         self._gateways.clear()
 
     def subtask_ready(self, subtask: int, gateway: SubtaskGateway) -> None:

@@ -126,8 +126,10 @@ class OperatorCoordinatorHolder:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 subtask, _ = self._place(event.attempt)
                 return self._send(subtask, self._gateways[subtask].pass_barriers(event.checkpoint_id))
-            case CheckpointCompleted(checkpoint_id=checkpoint_id):
-                self._queue.append(CheckpointComplete(checkpoint_id=checkpoint_id))
+            case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
+                # Nothing is committed for a savepoint with which the job goes on.
+                if is_retained:
+                    self._queue.append(CheckpointComplete(checkpoint_id=checkpoint_id))
                 return self._end_checkpoint(checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
                 self._queue.append(CheckpointWasAborted(checkpoint_id=checkpoint_id))

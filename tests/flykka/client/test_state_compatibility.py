@@ -9,6 +9,7 @@ from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
+from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
 from flykka.messages.state.handles import (
@@ -218,6 +219,18 @@ def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:
     [sums] = [operator for operator in found.operators if operator.uid == "sums"]
     assert sums.match is OperatorMatch.MATCHED
     assert sums.changes == ("most is new: null for the keys that are there", "sum is dropped")
+
+
+def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:
+    held = OperatorCoordinatorState(operator_id=operator_id("sums"), data=b"numbers")
+    stored = replace(checkpoint(), coordinator_states=(held,))
+    sums = GRAPH.vertices[1]
+    coordinated = replace(sums, operators=(replace(sums.operators[0], has_coordinator=True),))
+
+    assert compared(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
+    (problem,) = compared(GRAPH, stored).problems
+    assert "the coordinator of 'sums', whose function brings none any more" in problem
+    assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 
 def test_rows_in_flight_are_not_those_of_another_schema() -> None:

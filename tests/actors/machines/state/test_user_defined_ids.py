@@ -41,6 +41,16 @@ def test_an_id_that_the_checkpoint_does_not_have_changes_nothing() -> None:
 def test_the_state_of_a_coordinator_moves_with_its_operator() -> None:
     stored = checkpoint(coordinators=("of-the-structure",))
 
-    assigned = assign(stored, [named("of-the-structure")])
+    plain = named("of-the-structure")
+    coordinated = replace(plain, operators=(replace(plain.operators[0], has_coordinator=True),))
+
+    assigned = assign(stored, [coordinated])
 
     assert [state.operator_id for state in assigned.coordinators] == ["counts"]
+
+
+def test_the_state_of_a_coordinator_is_lost_with_an_operator_that_has_none_any_more() -> None:
+    stored = checkpoint(coordinators=("of-the-structure",))
+
+    with pytest.raises(StateWithoutOperatorError, match="of their coordinators, that the job does not have: counts"):
+        assign(stored, [named("of-the-structure")])

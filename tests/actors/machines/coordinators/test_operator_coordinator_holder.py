@@ -1,0 +1,417 @@
+"""A coordinator is called in order, and a checkpoint is one cut through it and its subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.coordinators.coordinator_events import (
+    AttemptOver,
+    AttemptReady,
+    CallCoordinator,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    CoordinatorMeasured,
+    CoordinatorReset,
+    CoordinatorSnapshotted,
+    FailJob,
+    TellSubtask,
+)
+from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.source_events import SubtaskReset
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    OperatorCoordinatorState,
+    OperatorEventInFlight,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.operator_event import (
+    CheckpointComplete,
+    CheckpointCoordinator,
+    CheckpointWasAborted,
+    CoordinatorAnswer,
+    CoordinatorCall,
+    EventForSubtask,
+    HandleEventFromOperator,
+    OperatorCoordinatorAnswered,
+    OperatorCoordinatorFailed,
+    OperatorCoordinatorWoken,
+    OperatorEvents,
+    ResetSubtask,
+    ResetToCheckpoint,
+    RunActions,
+    SendOperatorEvents,
+    SentByFunction,
+    StartCoordinator,
+    SubtaskFailed,
+    SubtaskReady,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, OperatorId, attempt_id
+
+JOB, VERTEX, OPERATOR = JobId("job"), JobVertexId("numbers"), OperatorId("numbers")
+CAUSE = SerializedThrowable(type_name="OperatorCoordinatorError", message="no more numbers")
+
+
+def attempt(subtask: int, number: int = 0) -> ExecutionAttemptId:
+    return attempt_id(JOB, VERTEX, subtask, number)
+
+
+def sent(event: bytes, subtask: int = 0, *, behind: int = 0, number: int = 0) -> SendOperatorEvents:
+    function = SentByFunction(operator_id=OPERATOR, events=(event,))
+    return SendOperatorEvents(attempt=attempt(subtask, number), checkpoint_id=behind, sent=function)
+
+
+def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
+    return SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=checkpoint_id)
+
+
+def acknowledged(checkpoint_id: int, subtask: int = 0) -> AcknowledgeCheckpoint:
+    return AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=checkpoint_id)
+
+
+def completed(checkpoint_id: int, *, is_retained: bool = True) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint_id,
+        duration_ms=1,
+        size_bytes=0,
+        incremental_bytes=0,
+        path="",
+        timestamp_ms=0,
+        is_retained=is_retained,
+    )
+
+
+def aborted(checkpoint_id: int) -> CheckpointAborted:
+    reason = CheckpointDeclineReason.EXPIRED
+    return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
+
+
+class World:
+    """A holder of two subtasks, whose coordinator answers when it is told to."""
+
+    def __init__(self, reset: CoordinatorReset | None = None) -> None:
+        self.holder = OperatorCoordinatorHolder(JOB, VERTEX, OPERATOR, parallelism=2)
+        self.at_work: CallCoordinator | None = None
+        self.told: list[OperatorEvents] = []
+        self.effects: list[CoordinatorEffect] = []
+        self.tell(CoordinatorReset(checkpoint_id=None, state=None) if reset is None else reset)
+
+    def tell(self, *events: CoordinatorEvent) -> list[CoordinatorEffect]:
+        """What came of the events, beside calls and what subtasks are told."""
+        others: list[CoordinatorEffect] = []
+        for event in events:
+            for effect in self.holder.handle(event):
+                match effect:
+                    case CallCoordinator():
+                        assert self.at_work is None, "two calls at a time"
+                        self.at_work = effect
+                    case TellSubtask(message=OperatorEvents() as message):
+                        self.told.append(message)
+                    case _:
+                        others.append(effect)
+            self.holder.check()
+        return others
+
+    def answer(
+        self, *events: tuple[int, bytes], state: bytes | None = None, number: int = 0
+    ) -> list[CoordinatorEffect]:
+        """The call at work is done, and has sent these to subtasks."""
+        assert self.at_work is not None, "nothing was called"
+        call, self.at_work = self.at_work, None
+        for_subtasks = tuple(
+            EventForSubtask(subtask=subtask, attempt_number=number, event=event) for subtask, event in events
+        )
+        if state is None and isinstance(call.calls[-1], CheckpointCoordinator):
+            state = b"state"
+        answer = CoordinatorAnswer(events=for_subtasks, state=state)
+        return self.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=call.call, answer=answer))
+
+    def run(self) -> World:
+        """Both subtasks run, and the coordinator has heard of it."""
+        self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
+        while self.at_work is not None:
+            self.answer()
+        return self
+
+    @property
+    def calls(self) -> tuple[CoordinatorCall, ...]:
+        assert self.at_work is not None, "nothing was called"
+        return self.at_work.calls
+
+    @property
+    def received(self) -> list[tuple[str, tuple[bytes, ...]]]:
+        return [(told.attempt, told.events) for told in self.told]
+
+
+def handled(event: bytes, subtask: int = 0, number: int = 0) -> HandleEventFromOperator:
+    return HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event)
+
+
+def test_it_is_started_and_told_of_attempts_one_batch_of_calls_at_a_time() -> None:
+    world = World()
+
+    assert world.calls == (StartCoordinator(),)
+    world.tell(AttemptReady(attempt=attempt(0)), sent(b"a"), AttemptReady(attempt=attempt(1)), sent(b"b", 1))
+    world.answer()
+
+    assert world.calls == (
+        SubtaskReady(subtask=0, attempt_number=0),
+        handled(b"a"),
+        SubtaskReady(subtask=1, attempt_number=0),
+        handled(b"b", 1),
+    )
+
+
+def test_its_events_reach_the_attempts_that_they_are_for() -> None:
+    world = World().run()
+    world.tell(sent(b"a"))
+
+    world.answer((0, b"x"), (1, b"y"), (0, b"z"))
+
+    assert world.received == [(attempt(0), (b"x", b"z")), (attempt(1), (b"y",))]
+
+
+def test_events_for_an_attempt_that_is_over_go_nowhere() -> None:
+    world = World().run()
+    world.tell(sent(b"a"), AttemptOver(attempt=attempt(0), is_failed=True, reason=CAUSE))
+
+    world.answer((0, b"x"))
+
+    assert world.received == []
+    assert world.calls == (SubtaskFailed(subtask=0, attempt_number=0, reason=CAUSE),)
+    assert world.tell(sent(b"late")) == [Ignore(reason=f"{attempt(0)} does not run")]
+
+
+def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
+    world = World().run()
+
+    world.tell(
+        sent(b"a"),
+        AttemptOver(attempt=attempt(1), is_failed=True),
+        SubtaskReset(vertex_id=VERTEX, subtask=1, checkpoint_id=4),
+        AttemptReady(attempt=attempt(1, 1)),
+    )
+    world.answer()
+
+    assert world.calls == (
+        SubtaskFailed(subtask=1, attempt_number=0),
+        ResetSubtask(subtask=1, checkpoint_id=4),
+        SubtaskReady(subtask=1, attempt_number=1),
+    )
+
+
+def test_one_that_has_finished_has_not_failed() -> None:
+    world = World().run()
+
+    world.tell(AttemptOver(attempt=attempt(0), is_failed=False))
+
+    assert world.at_work is None
+
+
+def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
+    world = World().run()
+    world.tell(sent(b"a"), sent(b"b"), snapshot(1), sent(b"c"))
+
+    world.answer()
+
+    assert world.calls == (handled(b"b"), CheckpointCoordinator(checkpoint_id=1))
+    assert world.answer() == [CoordinatorSnapshotted(operator_id=OPERATOR, checkpoint_id=1, state=b"state")]
+    assert world.calls == (handled(b"c"),)
+
+
+def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() -> None:
+    world = World().run()
+    world.tell(snapshot(1), sent(b"a"))
+    world.answer((0, b"before"))
+
+    world.answer((0, b"behind"), (1, b"behind"))
+
+    assert world.received == [(attempt(0), (b"before",))]
+    world.tell(acknowledged(1, 1))
+    assert world.received[1:] == [(attempt(1), (b"behind",))]
+    world.tell(acknowledged(1, 0))
+    assert world.received[2:] == [(attempt(0), (b"behind",))]
+
+
+def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
+    world = World().run()
+    world.tell(snapshot(1), sent(b"a"))
+    world.answer()
+    world.answer((0, b"x"))
+
+    world.tell(aborted(1))
+
+    assert world.received == [(attempt(0), (b"x",))]
+    assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
+
+
+def test_it_hears_of_complete_checkpoints() -> None:
+    world = World().run()
+
+    world.tell(completed(1), completed(2, is_retained=False))
+
+    assert world.calls == (CheckpointComplete(checkpoint_id=1),)
+    world.answer()
+    assert world.at_work is None, "nothing is to be committed for a savepoint"
+
+
+def test_events_in_flight_are_those_from_before_the_barrier_that_it_gets_behind_its_state() -> None:
+    world = World().run()
+    world.tell(sent(b"in the state"), snapshot(1))
+    world.answer()
+    world.tell(sent(b"in flight"), sent(b"of another", 1), sent(b"behind the barrier", behind=1))
+
+    in_flight = OperatorEventInFlight(operator_id=OPERATOR, subtask=0, attempt_number=0, event=b"in flight")
+    assert world.holder.in_flight(attempt(0), 1) == (in_flight,)
+    world.tell(completed(1))
+    assert world.holder.in_flight(attempt(0), 1) == ()
+
+
+def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> None:
+    world = World().run()
+    world.tell(snapshot(1), snapshot(2))
+    world.answer()
+
+    assert world.at_work is None
+    world.tell(acknowledged(1, 0), acknowledged(1, 1))
+    assert world.calls == (CheckpointCoordinator(checkpoint_id=2),)
+
+
+def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
+    world = World().run()
+    world.tell(sent(b"a"), snapshot(1), aborted(1))
+
+    world.answer()
+
+    assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
+
+
+def test_the_state_for_a_checkpoint_that_was_given_up_meanwhile_is_let_go_of() -> None:
+    world = World().run()
+    world.tell(snapshot(1), aborted(1))
+
+    assert world.answer((0, b"x")) == []
+    assert world.received == [(attempt(0), (b"x",))]
+
+
+STATE = OperatorCoordinatorState(
+    operator_id=OPERATOR,
+    data=b"state",
+    events=(OperatorEventInFlight(operator_id=OPERATOR, subtask=1, attempt_number=2, event=b"in flight"),),
+)
+
+
+def test_a_job_begins_from_a_checkpoint_with_its_state_and_what_was_in_flight() -> None:
+    world = World(CoordinatorReset(checkpoint_id=3, state=STATE))
+
+    assert world.calls == (
+        ResetToCheckpoint(checkpoint_id=3, state=b"state"),
+        StartCoordinator(),
+        handled(b"in flight", 1, 2),
+    )
+
+
+def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
+    world = World().run()
+    world.tell(sent(b"at work"), sent(b"waits"), snapshot(1), AttemptOver(attempt=attempt(0), is_failed=True))
+    world.tell(AttemptOver(attempt=attempt(1), is_failed=True), CoordinatorReset(checkpoint_id=3, state=STATE))
+    world.tell(AttemptReady(attempt=attempt(0, 1)))
+
+    ignored = world.answer((0, b"x"), (0, b"y"), number=1)
+
+    assert ignored == [Ignore(reason="call 3 was made before the coordinator was reset")]
+    assert world.received == []
+    assert world.calls == (
+        SubtaskFailed(subtask=0, attempt_number=0),
+        SubtaskFailed(subtask=1, attempt_number=0),
+        ResetToCheckpoint(checkpoint_id=3, state=b"state"),
+        handled(b"in flight", 1, 2),
+        SubtaskReady(subtask=0, attempt_number=1),
+    )
+
+
+def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> None:
+    world = World().run()
+    world.tell(sent(b"a"))
+    assert world.at_work is not None
+    failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=world.at_work.call, cause=CAUSE)
+    world.at_work = None
+
+    assert world.tell(failed) == [FailJob(cause=CAUSE)]
+    assert world.tell(failed) == []
+    world.tell(sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
+    assert world.at_work is not None
+    failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=world.at_work.call, cause=CAUSE)
+    world.at_work = None
+    assert world.tell(failed) == []
+    assert world.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
+
+
+def test_it_may_want_the_job_to_fail_and_is_measured_when_something_has_changed() -> None:
+    world = World().run()
+    metrics = (AccumulatorSnapshot(name="given", type=AccumulatorType.LONG_COUNTER, count=1),)
+    answer = CoordinatorAnswer(failure=CAUSE, metrics=metrics)
+    world.tell(sent(b"a"))
+    assert world.at_work is not None
+
+    told = world.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=world.at_work.call, answer=answer))
+
+    assert told == [CoordinatorMeasured(operator_id=OPERATOR, metrics=metrics), FailJob(cause=CAUSE)]
+
+
+def test_it_runs_what_it_was_woken_for_once() -> None:
+    world = World().run()
+    woken = OperatorCoordinatorWoken(operator_id=OPERATOR)
+
+    world.tell(woken, woken, woken)
+    world.answer()
+
+    assert world.calls == (RunActions(),)
+    world.answer()
+    assert world.at_work is None
+
+
+@given(
+    st.lists(st.sampled_from(["event", "answer", "snapshot", "ack", "abort", "reset", "fail", "ready"]), max_size=60)
+)
+def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(steps: Sequence[str]) -> None:
+    world, checkpoint, numbers, events = World().run(), 0, [0, 0], 0
+    called: list[bytes] = []
+    for step in steps:
+        subtask = events % 2
+        match step:
+            case "event":
+                events += 1
+                world.tell(sent(b"%d" % events, subtask, number=numbers[subtask]))
+            case "answer" if world.at_work is not None:
+                called += [call.event for call in world.calls if isinstance(call, HandleEventFromOperator)]
+                world.answer((0, b"x"), (1, b"y"))
+            case "snapshot":
+                checkpoint += 1
+                world.tell(snapshot(checkpoint))
+            case "ack":
+                world.tell(acknowledged(checkpoint, subtask))
+            case "abort":
+                world.tell(aborted(checkpoint))
+            case "reset":
+                world.tell(CoordinatorReset(checkpoint_id=None, state=None))
+            case "fail":
+                world.tell(AttemptOver(attempt=attempt(subtask, numbers[subtask]), is_failed=True))
+            case "ready":
+                numbers[subtask] += 1
+                world.tell(AttemptReady(attempt=attempt(subtask, numbers[subtask])))
+    assert len(called) == len(set(called))
+    world.tell(aborted(checkpoint))
+    for _ in range(200):
+        if world.at_work is None:
+            return
+        world.answer()
+    raise AssertionError("the coordinator is called without end")
