@@ -17,8 +17,6 @@ class CoordinatorThread:
     So nobody has to end it: not even where its JobMaster is killed.
     """
 
-    outside_state = True
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._changed = threading.Condition()

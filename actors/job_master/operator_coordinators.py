@@ -82,7 +82,7 @@ _OVER = (ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED
 
 
 class OperatorCoordinators:
-    """What functions of one job have on the JobMaster's side; used in the turns of its JobMaster only."""
+    """Coordinators and aggregates of one job; used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -314,7 +314,12 @@ class _Coordinator:
 
     def __init__(self, operator: Operator, begin: Callable[[], OperatorCoordinatorCalls]) -> None:
         self._begin = begin
-        self.thread = CoordinatorThread(f"flykka coordinator of {operator.name}")
+        self._name = operator.name
+
+    @cached_property
+    def thread(self) -> CoordinatorThread:
+        """The thread of its code."""
+        return CoordinatorThread(f"flykka coordinator of {self._name}")
 
     @cached_property
     def _calls(self) -> OperatorCoordinatorCalls:
@@ -332,7 +337,12 @@ class _Aggregates:
 
     def __init__(self, begin: Callable[[], GlobalAggregateFunctions], job_id: str) -> None:
         self._begin = begin
-        self.thread = CoordinatorThread(f"flykka global aggregates of {job_id}")
+        self._job_id = job_id
+
+    @cached_property
+    def thread(self) -> CoordinatorThread:
+        """The thread of their code."""
+        return CoordinatorThread(f"flykka global aggregates of {self._job_id}")
 
     @cached_property
     def _functions(self) -> GlobalAggregateFunctions:

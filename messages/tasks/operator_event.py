@@ -23,7 +23,7 @@ class AggregateUpdate(Value):
 
 @value("operator_event.sent")
 class SentByFunction(Value):
-    """What the function of an operator has sent in one stage: events for its coordinator, and values for aggregates."""
+    """Events for its coordinator and values for aggregates that the function of an operator has sent in one stage."""
 
     operator_id: OperatorId
     events: tuple[bytes, ...] = ()
@@ -118,7 +118,7 @@ class SubtaskFailed(Value):
 
 @value("coordinator.subtask_reset")
 class ResetSubtask(Value):
-    """One subtask alone begins again from a checkpoint; None: from the beginning."""
+    """A subtask begins again alone, from a checkpoint; None: from the beginning."""
 
     subtask: int
     checkpoint_id: int | None
@@ -169,7 +169,7 @@ class EventForSubtask(Value):
 
 @value("coordinator.answer")
 class CoordinatorAnswer(Value):
-    """What has come of a few calls: events that were sent meanwhile, and the state where the last was for a checkpoint.
+    """The outcome of a few calls: events that were sent meanwhile, and the state where the last was for a checkpoint.
 
     With a `failure` the coordinator wants the job to fail. `metrics` are all of its own, as they are now.
     """

@@ -1,4 +1,4 @@
-"""What functions and their coordinators may send each other: plain values, as bytes of msgpack."""
+"""Plain values, which functions and their coordinators may send each other, as bytes of msgpack."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class SubtaskGateway:
 
 
 class OperatorCoordinatorContext(ABC):
-    """What a coordinator knows of its operator, and may do beside answering calls."""
+    """The operator as its coordinator knows it, and actions of the coordinator beside its answers."""
 
     @property
     @abstractmethod
@@ -118,7 +118,7 @@ class OperatorCoordinator(ABC):
         """An attempt of a subtask has failed; without a reason it was cancelled."""
 
     def subtask_reset(self, subtask: int, checkpoint_id: int | None) -> None:  # noqa: B027 - a hook
-        """One subtask begins again, from a checkpoint, and sends again what it has sent since.
+        """A subtask begins again, from a checkpoint, and sends again what it has sent since.
 
         Called between `subtask_failed` and `subtask_ready`, where other subtasks go on as they are. The state of the
         coordinator is left as it is: take back what came of the subtask behind that checkpoint.

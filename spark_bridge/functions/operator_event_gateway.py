@@ -1,6 +1,7 @@
-"""What a function sends to its side of the JobMaster (Flink's OperatorEventGateway and GlobalAggregateManager).
+"""The way of a function to its side of the JobMaster (Flink's OperatorEventGateway and GlobalAggregateManager).
 
-It is kept until the batch is over, and leaves the worker with it: what a failed batch has sent, nobody hears of.
+Whatever it sends is kept until the batch is over, and leaves the worker with it: what a failed batch has sent, nobody
+hears of.
 """
 
 from __future__ import annotations

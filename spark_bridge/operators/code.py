@@ -22,7 +22,7 @@ from flykka.spark_bridge.operators.checkpointed_transform import CheckpointedTra
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import group_aggregate_operator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
-from flykka.spark_bridge.operators.stateless import LocalAggregateOperator, SideOutputOperator, TransformOperator
+from flykka.spark_bridge.operators.stateless import LocalAggregateOperator, TransformOperator
 from flykka.spark_bridge.operators.window import LATE_DATA
 from flykka.spark_bridge.program.aggregates import TIME, RowsApplied
 from flykka.spark_bridge.program.prototype import has_event_time
@@ -362,29 +362,6 @@ class LocalAggregateCode(LocalCode):
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         """The times of state."""
         return self.of.state_times()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideOutputCode(OperatorCode):
-    """Passes on the rows of a side output of the operator that it is chained to."""
-
-    kind = OperatorKind.STATELESS
-
-    tag: str
-
-    @property
-    def reads_side_output(self) -> str:
-        """The side output."""
-        return self.tag
-
-    @property
-    def fingerprint(self) -> str:
-        """Stateless."""
-        return "side_output"
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return SideOutputOperator(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the function of an operator sends, call by call, on the driver's side."""
+"""Events and values that the function of an operator sends, call by call, on the driver's side."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FunctionSends:
         return replace(spec, call=call)
 
     def take(self, spec: FunctionSpec) -> SentByFunction | None:
-        """What was sent in the call that `begin` has made of a function, and whose rows were all computed."""
+        """Return what was sent in the call that `begin` has made of a function, and whose rows were all computed."""
         assert spec.call is not None, "a function that is called by an operator may send"
         number, sends = spec.call.number, self._accumulator.value
         parts = [sends.pop(place) for place in sorted(sends.copy()) if place[0] == number]

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Observation
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import LocalAggregateCode, SideOutputCode, TransformCode
+    from flykka.spark_bridge.operators.code import LocalAggregateCode, TransformCode
+    from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 
 _HARDLY_FEWER = 0.6
 _UNTIL_NEXT_TRY = 32

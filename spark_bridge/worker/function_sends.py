@@ -1,4 +1,4 @@
-"""What functions have sent in Python workers, on its way to the driver: an accumulator of Spark, by call and partition.
+"""Events and values that functions send, on their way to the driver: an accumulator of Spark, by call and partition.
 
 A Spark task that has to run again sends again, in place of what it has sent before: its partition is the same. So every
 batch is told once, however often its parts were computed.
@@ -18,7 +18,7 @@ from flykka.spark_bridge.functions.operator_event_gateway import Sent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentInPartition:
-    """What a function has sent over the rows of one of Spark's partitions; functions of aggregates are pickled."""
+    """Events and values that a function has sent over the rows of a partition; functions of aggregates are pickled."""
 
     events: tuple[bytes, ...]
     updates: tuple[tuple[str, bytes], ...]

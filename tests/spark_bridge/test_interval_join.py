@@ -11,10 +11,11 @@ from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
 from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished, StateSnapshotted
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import OperatorCode, SideOutputCode
+from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
+from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

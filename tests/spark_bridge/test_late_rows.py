@@ -8,7 +8,8 @@ import pytest
 
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.operators.code import SideOutputCode, SinkCode, WindowCode
+from flykka.spark_bridge.operators.code import SinkCode, WindowCode
+from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.window import LATE_DATA
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, write_rows
 

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SideOutputCode
+from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows
+from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoin
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 

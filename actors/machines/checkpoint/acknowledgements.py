@@ -74,7 +74,8 @@ class Acknowledgements:
             yield from self._state.completed.dispose(state=redundant)
         yield from self._measure(event, now)
         pending.measure(event.metrics)
-        pending.acknowledge(event.attempt, state, event.events)
+        pending.note_in_flight(event.events)
+        pending.acknowledge(event.attempt, state)
         yield from self.finish(pending, now)
 
     def _measure(self, event: AcknowledgeCheckpoint, now: int) -> Effects:

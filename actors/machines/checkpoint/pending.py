@@ -123,16 +123,14 @@ class PendingCheckpoint:
         self.size_bytes += metrics.size_bytes
         self.incremental_bytes += metrics.incremental_bytes
 
-    def acknowledge(
-        self,
-        attempt: ExecutionAttemptId,
-        state: TaskStateSnapshot | None,
-        events: tuple[OperatorEventInFlight, ...] = (),
-    ) -> PlannedTask:
-        """Take note of the acknowledgement of an attempt that is awaited; `events` were on their way from it."""
+    def note_in_flight(self, events: tuple[OperatorEventInFlight, ...]) -> None:
+        """Take note of events on their way from an attempt to operator coordinators."""
+        self._events += events
+
+    def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
+        """Take note of the acknowledgement of an attempt that is awaited."""
         task = self._awaited.pop(attempt)
         self._states[attempt] = _entry(task, state)
-        self._events += events
         return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:

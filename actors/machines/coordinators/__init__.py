@@ -1,1 +1,1 @@
-"""What belongs to functions on the JobMaster's side: operator coordinators and global aggregates."""
+"""Operator coordinators and global aggregates: the JobMaster's side of functions."""

@@ -1,4 +1,4 @@
-"""What a function and its coordinator tell each other, on the side of the task (Flink's OperatorEventDispatcher).
+"""Events between a function and its coordinator, on the side of the task (Flink's OperatorEventDispatcher).
 
 Events of the coordinator are handled in a stage of their own, between two batches; what waits when a barrier comes is
 handled before the snapshot. What a function sends leaves the task with the results of its stage, and says which barrier

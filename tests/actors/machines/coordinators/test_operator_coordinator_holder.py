@@ -10,149 +10,47 @@ from hypothesis import strategies as st
 from flykka.actors.machines.coordinators.coordinator_events import (
     AttemptOver,
     AttemptReady,
-    CallCoordinator,
-    CoordinatorEffect,
-    CoordinatorEvent,
     CoordinatorMeasured,
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
-    TellSubtask,
 )
-from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
-    AcknowledgeCheckpoint,
-    CheckpointDeclineReason,
     OperatorCoordinatorState,
     OperatorEventInFlight,
-    SnapshotOperatorCoordinators,
 )
-from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.operator_event import (
     CheckpointComplete,
     CheckpointCoordinator,
     CheckpointWasAborted,
     CoordinatorAnswer,
-    CoordinatorCall,
-    EventForSubtask,
     HandleEventFromOperator,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
     OperatorCoordinatorWoken,
-    OperatorEvents,
     ResetSubtask,
     ResetToCheckpoint,
     RunActions,
-    SendOperatorEvents,
-    SentByFunction,
     StartCoordinator,
     SubtaskFailed,
     SubtaskReady,
 )
-from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, OperatorId, attempt_id
-
-JOB, VERTEX, OPERATOR = JobId("job"), JobVertexId("numbers"), OperatorId("numbers")
-CAUSE = SerializedThrowable(type_name="OperatorCoordinatorError", message="no more numbers")
-
-
-def attempt(subtask: int, number: int = 0) -> ExecutionAttemptId:
-    return attempt_id(JOB, VERTEX, subtask, number)
-
-
-def sent(event: bytes, subtask: int = 0, *, behind: int = 0, number: int = 0) -> SendOperatorEvents:
-    function = SentByFunction(operator_id=OPERATOR, events=(event,))
-    return SendOperatorEvents(attempt=attempt(subtask, number), checkpoint_id=behind, sent=function)
-
-
-def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
-    return SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=checkpoint_id)
-
-
-def acknowledged(checkpoint_id: int, subtask: int = 0) -> AcknowledgeCheckpoint:
-    return AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=checkpoint_id)
-
-
-def completed(checkpoint_id: int, *, is_retained: bool = True) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JOB,
-        checkpoint_id=checkpoint_id,
-        duration_ms=1,
-        size_bytes=0,
-        incremental_bytes=0,
-        path="",
-        timestamp_ms=0,
-        is_retained=is_retained,
-    )
-
-
-def aborted(checkpoint_id: int) -> CheckpointAborted:
-    reason = CheckpointDeclineReason.EXPIRED
-    return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
-
-
-class World:
-    """A holder of two subtasks, whose coordinator answers when it is told to."""
-
-    def __init__(self, reset: CoordinatorReset | None = None) -> None:
-        self.holder = OperatorCoordinatorHolder(JOB, VERTEX, OPERATOR, parallelism=2)
-        self.at_work: CallCoordinator | None = None
-        self.told: list[OperatorEvents] = []
-        self.effects: list[CoordinatorEffect] = []
-        self.tell(CoordinatorReset(checkpoint_id=None, state=None) if reset is None else reset)
-
-    def tell(self, *events: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """What came of the events, beside calls and what subtasks are told."""
-        others: list[CoordinatorEffect] = []
-        for event in events:
-            for effect in self.holder.handle(event):
-                match effect:
-                    case CallCoordinator():
-                        assert self.at_work is None, "two calls at a time"
-                        self.at_work = effect
-                    case TellSubtask(message=OperatorEvents() as message):
-                        self.told.append(message)
-                    case _:
-                        others.append(effect)
-            self.holder.check()
-        return others
-
-    def answer(
-        self, *events: tuple[int, bytes], state: bytes | None = None, number: int = 0
-    ) -> list[CoordinatorEffect]:
-        """The call at work is done, and has sent these to subtasks."""
-        assert self.at_work is not None, "nothing was called"
-        call, self.at_work = self.at_work, None
-        for_subtasks = tuple(
-            EventForSubtask(subtask=subtask, attempt_number=number, event=event) for subtask, event in events
-        )
-        if state is None and isinstance(call.calls[-1], CheckpointCoordinator):
-            state = b"state"
-        answer = CoordinatorAnswer(events=for_subtasks, state=state)
-        return self.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=call.call, answer=answer))
-
-    def run(self) -> World:
-        """Both subtasks run, and the coordinator has heard of it."""
-        self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
-        while self.at_work is not None:
-            self.answer()
-        return self
-
-    @property
-    def calls(self) -> tuple[CoordinatorCall, ...]:
-        assert self.at_work is not None, "nothing was called"
-        return self.at_work.calls
-
-    @property
-    def received(self) -> list[tuple[str, tuple[bytes, ...]]]:
-        return [(told.attempt, told.events) for told in self.told]
-
-
-def handled(event: bytes, subtask: int = 0, number: int = 0) -> HandleEventFromOperator:
-    return HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event)
+from tests.actors.machines.coordinators.coordinating import (
+    CAUSE,
+    OPERATOR,
+    VERTEX,
+    World,
+    aborted,
+    acknowledged,
+    attempt,
+    completed,
+    handled,
+    sent,
+    snapshot,
+)
 
 
 def test_it_is_started_and_told_of_attempts_one_batch_of_calls_at_a_time() -> None:
