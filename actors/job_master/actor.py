@@ -33,6 +33,7 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -59,6 +60,7 @@ from flykka.messages.control.job import (
     RegisterJobClient,
 )
 from flykka.messages.control.job_control import (
+    DeploymentTimedOut,
     JobEnded,
     JobRestartDue,
     JobVerticesFinalized,
@@ -71,6 +73,7 @@ from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
 from flykka.messages.tasks.source import ReportedWatermark, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
+    AcknowledgeDeployments,
     ExecutionState,
     NotifyEndOfData,
     ReportTaskMetrics,
@@ -92,7 +95,13 @@ from flykka.runtime.supervision import ESCALATING_STRATEGY
 
 _log = logging.getLogger(__name__)
 
-TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | RequestPartitionProducerState
+TaskMessage = (
+    AcknowledgeDeployments
+    | UpdateTaskExecutionState
+    | NotifyEndOfData
+    | ReportTaskMetrics
+    | RequestPartitionProducerState
+)
 
 
 class JobMaster(Actor):
@@ -195,7 +204,7 @@ class JobMaster(Actor):
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case JobRestartDue() | JobVerticesFinalized() | CancelJob():
+            case JobRestartDue() | JobVerticesFinalized() | CancelJob() | DeploymentTimedOut():
                 self._decide([message])
             case ExplainJob(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
@@ -229,7 +238,9 @@ class JobMaster(Actor):
 
     def _on_task_message(self, message: TaskMessage) -> None:
         match message:
-            case RequestPartitionProducerState() | UpdateTaskExecutionState() | NotifyEndOfData():
+            case UpdateTaskExecutionState() | NotifyEndOfData():
+                self._decide([message])
+            case AcknowledgeDeployments() | RequestPartitionProducerState():
                 self._decide([message])
             case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 execution = self._graph.execution(attempt)
@@ -316,6 +327,10 @@ class JobMaster(Actor):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
                 self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self.context.timers.start_once(key, delay_ms, message)
+            case CancelTimer(key=key):
+                self.context.timers.cancel(key)
             case effects.FinalizeVertices():
                 return self._finalize(effect)
             case Ignore():

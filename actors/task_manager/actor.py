@@ -49,6 +49,7 @@ from flykka.messages.tasks.exchange import (
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
 from flykka.messages.tasks.task import (
+    AcknowledgementsDue,
     CancelTask,
     FatalErrorOccurred,
     KeepPartitions,
@@ -133,6 +134,8 @@ class TaskManager(Actor):
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest():
                 self._tasks.on_consumer(message)
+            case AcknowledgementsDue():
+                self._slots.acknowledge_deployments()
             case RedistributionDue():
                 self._tasks.redistribute()
             case UpdateTaskExecutionState(state=reached):

@@ -11,6 +11,7 @@ from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
 from flykka.actors.machines.slots.slot_table_events import End, RunTask, SlotTableEffect, SlotTableEvent, TaskEnded
 from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.actors.task_manager.deployment_acknowledgements import DeploymentAcknowledgements
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, TaskManagerId
@@ -37,11 +38,16 @@ class TaskSlots:
         self._tasks = tasks
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
+        self._acknowledgements = DeploymentAcknowledgements(context, self._tell_job_master)
 
     def decide(self, event: SlotTableEvent) -> None:
         """Let the table handle the event, and perform its effects."""
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
+
+    def acknowledge_deployments(self) -> None:
+        """Tell each JobMaster which of its attempts run here that it was not told of."""
+        self._acknowledgements.tell()
 
     def task_ended(self, ended: RunningTask) -> None:
         """Free the place of a Task that has ended, and report one that died without a word."""
@@ -81,6 +87,8 @@ class TaskSlots:
                 descriptor.job_id, task_failed(descriptor.attempt, "InsufficientNetworkBuffersError", text)
             )
             self.decide(TaskEnded(attempt=descriptor.attempt))
+        else:
+            self._acknowledgements.add(descriptor.job_id, descriptor.attempt)
 
     def _tell_job_master(self, job_id: JobId, message: Message) -> None:
         # Without a JobMaster there is nobody left to whom the attempt means anything.

@@ -36,6 +36,7 @@ from flykka.messages.control.slots import (
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents, SendOperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, ReportedWatermark, RequestSplits
 from flykka.messages.tasks.task import (
+    AcknowledgeDeployments,
     CancelTask,
     NotifyEndOfData,
     ReportTaskMetrics,
@@ -52,6 +53,7 @@ from flykka.runtime.trace.records import Turn
 _UNDER_SESSIONS: tuple[type[Message], ...] = (
     AcceptSlots,
     AcknowledgeCheckpoint,
+    AcknowledgeDeployments,
     AddSplits,
     AlignWatermark,
     AllocateSlot,

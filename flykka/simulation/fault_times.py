@@ -25,7 +25,7 @@ from flykka.messages.tasks.stage import (
     SnapshotState,
     StateSnapshotted,
 )
-from flykka.messages.tasks.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
+from flykka.messages.tasks.task import AcknowledgeDeployments, NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.faults import PlannedFault
@@ -38,6 +38,7 @@ MOMENTS: tuple[type[Message], ...] = (
     OfferSlots,
     AcceptSlots,
     SubmitTask,
+    AcknowledgeDeployments,
     BridgeOpened,
     UpdateTaskExecutionState,
     PartitionRequest,

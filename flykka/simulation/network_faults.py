@@ -16,7 +16,15 @@ from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, Decl
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import RegisterJobMaster, RegisterTaskManager
 from flykka.messages.tasks.exchange import AlignmentTimeoutDue
-from flykka.messages.tasks.task import CancelTask, IdleDue, LatencyMarkerDue, MetricsDue, ReportTaskMetrics
+from flykka.messages.tasks.task import (
+    AcknowledgeDeployments,
+    CancelTask,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    ReportTaskMetrics,
+    SubmitTask,
+)
 from flykka.messages.wire.message import Message
 from flykka.simulation.network import Arrival
 
@@ -31,6 +39,8 @@ LOST: dict[Arrival, str] = {
     (AcknowledgeCheckpoint, JobMaster): "the checkpoint times out",
     (DeclineCheckpoint, JobMaster): "as the acknowledgement",
     (ReportTaskMetrics, JobMaster): "nobody decides by it, and the next one has the same counters",
+    (SubmitTask, TaskManager): "nobody acknowledges it, and the attempt fails",
+    (AcknowledgeDeployments, JobMaster): "what reports no state in time either fails, and is cancelled where it runs",
 }
 DOUBLED: dict[Arrival, str] = {
     (HeartbeatRequest, TaskManager): "a heartbeat more",
@@ -45,6 +55,8 @@ DOUBLED: dict[Arrival, str] = {
     (NotifyCheckpointAborted, Task): "an abort is of a checkpoint by its number",
     (CancelTask, Task): "a task that is being cancelled is",
     (ReportTaskMetrics, JobMaster): "counters are totals",
+    (SubmitTask, TaskManager): "the attempt was submitted before",
+    (AcknowledgeDeployments, JobMaster): "the deployment is acknowledged",
 }
 TIMERS: dict[Arrival, str] = {
     (AlignmentTimeoutDue, Task): "the checkpoint stays aligned",

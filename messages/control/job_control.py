@@ -89,6 +89,13 @@ class JobRestartDue(Message):
     version: int
 
 
+@message("job_control.deployment_timed_out")
+class DeploymentTimedOut(Message):
+    """JobMaster's timer -> itself: time to look which attempts of this deployment no TaskManager has acknowledged."""
+
+    deployment: int
+
+
 @message("job_control.slot_request_timed_out")
 class SlotRequestTimedOut(Message):
     """JobMaster's timer -> itself: the request has waited for a slot for as long as it may."""

@@ -352,7 +352,8 @@ class JobGraph(Value):
     Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). The attempts of each
     subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A
     stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever). Where it
-    `coalesces_batches`, a task takes batches that wait for it through one stage.
+    `coalesces_batches`, a task takes batches that wait for it through one stage. An attempt whose deployment its
+    TaskManager does not acknowledge fails after `rpc_timeout_ms`.
     """
 
     job_id: JobId
@@ -372,3 +373,4 @@ class JobGraph(Value):
     first_attempt_number: int = 0
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
+    rpc_timeout_ms: int = 10_000

@@ -108,6 +108,18 @@ class SubmitTask(Message):
     job_master: Ref
 
 
+@message("task.acknowledge_deployments")
+class AcknowledgeDeployments(Message):
+    """TaskManager -> JobMaster: these attempts were submitted here, and run (Flink's Acknowledge of submitTask)."""
+
+    attempts: tuple[ExecutionAttemptId, ...]
+
+
+@message("task.acknowledgements_due")
+class AcknowledgementsDue(Message):
+    """TaskManager -> itself: acknowledge what was submitted until now, all of it in one message to each JobMaster."""
+
+
 @message("task.cancel")
 class CancelTask(Message):
     """JobMaster -> TaskManager -> Task: stop what runs and report CANCELED."""

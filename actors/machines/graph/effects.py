@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
+from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CoordinatedTask,
@@ -121,6 +122,8 @@ class FinalizeVertices:
 
 Effect = (
     Ignore
+    | StartTimer
+    | CancelTimer
     | JobStatusMoved
     | ExecutionMoved
     | TellTaskManager

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 
 from flykka.actors.machines.slots.slot_requests import SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.messages.control.job import CancelJob, CheckpointCompleted
-from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
+from flykka.messages.control.job_control import DeploymentTimedOut, JobRestartDue, JobVerticesFinalized
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.task import NotifyEndOfData, RequestPartitionProducerState, UpdateTaskExecutionState
+from flykka.messages.tasks.task import (
+    AcknowledgeDeployments,
+    NotifyEndOfData,
+    RequestPartitionProducerState,
+    UpdateTaskExecutionState,
+)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
@@ -62,6 +67,8 @@ Event = (
     | RestoreStateReady
     | UpdateTaskExecutionState
     | NotifyEndOfData
+    | AcknowledgeDeployments
+    | DeploymentTimedOut
     | SlotsLost
     | GlobalFailureReported
     | StoppingChanged

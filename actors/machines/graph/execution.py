@@ -115,6 +115,17 @@ class Execution:
         self.failure = cause
         return self._end(ExecutionState.FAILED, now)
 
+    def deployment_timed_out(self, timeout_ms: int, now: int) -> list[AttemptEffect]:
+        """Its TaskManager has not acknowledged it, and may run it all the same: it fails, and is not to run there."""
+        assert self.slot is not None, f"{self.attempt} was deployed without a slot"
+        text = (
+            f"{self.name} ({self.attempt}) cannot be deployed: {self.slot.task_manager_id} has not acknowledged it"
+            f" within the RPC timeout of {timeout_ms} ms"
+        )
+        is_to_be_cancelled = self.state is ExecutionState.DEPLOYING
+        failed = self.fail(SerializedThrowable(type_name="DeploymentTimeoutError", message=text), now)
+        return [*failed, *self._cancel_task()] if is_to_be_cancelled else failed
+
     def update(self, update: TaskExecutionState, now: int) -> list[AttemptEffect]:
         """A report of the task. What it has counted is final with its end, and nothing before that is."""
         if update.state in EXECUTION_TERMINAL and not self.is_terminal:

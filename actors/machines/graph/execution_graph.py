@@ -40,12 +40,14 @@ from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandl
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
 from flykka.actors.machines.slots.slot_requests import ReturnSlot, SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
+from flykka.actors.machines.timers import StartTimer
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints, FinalCheckpointRequest
 from flykka.messages.control.job import CancelJob, CheckpointCompleted, JobStatus
-from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
+from flykka.messages.control.job_control import DeploymentTimedOut, JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
 from flykka.messages.tasks.accumulator import AccumulatorResults
 from flykka.messages.tasks.task import (
+    AcknowledgeDeployments,
     ExecutionState,
     NotifyEndOfData,
     RequestPartitionProducerState,
@@ -96,6 +98,10 @@ class ExecutionGraph:
                 return self._on_task_state(reached, now)
             case NotifyEndOfData(attempt=attempt):
                 return self._on_end_of_data(attempt)
+            case AcknowledgeDeployments(attempts=attempts):
+                return self._tasks.answered(attempts, now)
+            case DeploymentTimedOut(deployment=deployment):
+                return self._perform(self._tasks.deployment_timed_out(deployment, now), now)
             case SlotsLost():
                 return self._on_slots_lost(event, now)
             case events.GlobalFailureReported():
@@ -348,7 +354,7 @@ class ExecutionGraph:
             case unreachable:
                 assert_never(unreachable)
 
-    def _perform(self, effects: Iterable[AttemptEffect], now: int) -> list[Effect]:
+    def _perform(self, effects: Iterable[AttemptEffect | StartTimer], now: int) -> list[Effect]:
         """Draw the consequences of what an attempt did."""
         performed: list[Effect] = []
         for effect in effects:
@@ -369,15 +375,17 @@ class ExecutionGraph:
         if moved.state in EXECUTION_TERMINAL:
             self._tasks.give_up(task)
             self._failovers.ended(task)
+        # A cancellation may get lost with the deployment: that goes on to be waited for.
+        answered = [] if moved.state is ExecutionState.CANCELING else self._tasks.answered((moved.attempt,), now)
         match moved.state:
             case ExecutionState.RUNNING:
-                return [moved, *self._tasks.running(task, now)]
+                return [moved, *answered, *self._tasks.running(task, now)]
             case ExecutionState.FINISHED:
-                return [moved, *self._tasks.finished(task, now)]
+                return [moved, *answered, *self._tasks.finished(task, now)]
             case ExecutionState.FAILED:
                 assert moved.failure is not None
                 self._failed[task] = moved.failure
-        return [moved]
+        return [moved, *answered]
 
     def _move(self, status: JobStatus, why: str | None = None) -> Effect:
         if not job_may_move(self.status, status):

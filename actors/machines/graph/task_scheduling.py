@@ -21,6 +21,7 @@ from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.pending_deployments import Deployments
 from flykka.actors.machines.graph.result_partitions import ResultPartitions
 from flykka.actors.machines.graph.slot_profiles import slot_request
+from flykka.actors.machines.graph.unacknowledged_deployments import UnacknowledgedDeployments
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.job_graph.wiring import channels
 from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
@@ -33,6 +34,7 @@ from flykka.actors.machines.scheduling.scheduling_strategy import (
 )
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
+from flykka.actors.machines.timers import StartTimer
 from flykka.messages.graph.job_graph import JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
@@ -58,6 +60,7 @@ class TaskScheduling:
         self._strategy = scheduling_strategy(job_graph, self.topology)
         self._is_lazy = job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES
         self._deployments = Deployments(self._unreadable)
+        self._unacknowledged = UnacknowledgedDeployments(job_graph.rpc_timeout_ms)
         self._restores: dict[int, _Restore] = {}
         self._number = {task: number for number, task in enumerate(self.topology.tasks)}
 
@@ -204,7 +207,23 @@ class TaskScheduling:
             descriptor = deployment_descriptor(self._job_graph, self.vertices, subtask)
             moved += self.note(execution.deploy(now))
             deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
-        return [*self._coordinate_tasks(), *moved, *deployed]
+        timer = self._unacknowledged.submit((self.execution_of(task).attempt for task in ready), now)
+        return [*self._coordinate_tasks(), *moved, *deployed, timer]
+
+    def answered(self, attempts: Iterable[ExecutionAttemptId], now: int) -> list[Effect]:
+        """TaskManagers have acknowledged these attempts, or these have told of themselves."""
+        return [effect for attempt in attempts for effect in self._unacknowledged.answer(attempt, now)]
+
+    def deployment_timed_out(self, deployment: int, now: int) -> list[AttemptEffect | StartTimer]:
+        """Fail the attempts that nobody has acknowledged in time."""
+        unanswered = self._unacknowledged.time_out(deployment, now)
+        if unanswered is None:
+            return [Ignore(reason=f"deployment {deployment} is acknowledged")]
+        if isinstance(unanswered, StartTimer):
+            return [unanswered]
+        timeout_ms = self._unacknowledged.timeout_ms
+        executions = [self.attempts[attempt].execution for attempt in unanswered]
+        return [effect for each in executions for effect in each.deployment_timed_out(timeout_ms, now)]
 
     def _coordinate_tasks(self) -> list[Effect]:
         """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""
@@ -242,7 +261,11 @@ class TaskScheduling:
         self.attempts.check()
         self.results.check()
         self._deployments.check()
+        self._unacknowledged.check()
         for execution in (subtask.execution for subtask in self.subtasks()):
+            if execution.attempt in self._unacknowledged:
+                waits = execution.state in (ExecutionState.DEPLOYING, ExecutionState.CANCELING)
+                assert waits, f"{execution.attempt} is {execution.state}, and its deployment is not acknowledged"
             if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
                 assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
             if execution.is_terminal:

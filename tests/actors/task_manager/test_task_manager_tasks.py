@@ -18,6 +18,7 @@ from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.tasks.source import AddSplits, FileSplit, RequestSplits
 from flykka.messages.tasks.stage import BridgeClosed
 from flykka.messages.tasks.task import (
+    AcknowledgeDeployments,
     CancelTask,
     ExecutionState,
     SubmitTask,
@@ -31,9 +32,11 @@ from flykka.messages.wire.ids import (
     partition_id,
 )
 from flykka.runtime.events import UnhandledMessage
+from flykka.runtime.leader_session import Gateway
 from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.task_manager_cluster import (
     HERE,
+    JM_SESSION,
     JOB,
     TaskManagerCluster,
 )
@@ -44,6 +47,30 @@ def test_a_submitted_attempt_runs_in_a_task_with_a_readable_name(connected: Task
 
     assert connected.tasks() == ["source-flights-0.0-1"]
     assert connected.states() == [("x", ExecutionState.RUNNING)]
+
+
+def test_a_deployment_is_acknowledged(connected: TaskManagerCluster) -> None:
+    connected.submit("x")
+
+    assert connected.job_master.expect(AcknowledgeDeployments).attempts == ("x",)
+
+
+def test_deployments_that_come_together_are_acknowledged_together(connected: TaskManagerCluster) -> None:
+    ref = connected.job_master.ref
+    for name in ("x", "y", "z"):
+        submit = SubmitTask(descriptor=descriptor(name), job_master=ref)
+        Gateway(connected.task_manager, JM_SESSION).tell(submit)
+    connected.system.run_until_idle()
+
+    answers = connected.job_master.heard(AcknowledgeDeployments)
+    assert sorted(attempt for answer in answers for attempt in answer.attempts) == ["x", "y", "z"]
+    assert len(answers) < 3
+
+
+def test_what_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
+    connected.submit("x", "unknown")
+
+    assert connected.job_master.heard(AcknowledgeDeployments) == []
 
 
 def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged(cluster: TaskManagerCluster) -> None:

@@ -22,6 +22,7 @@ from flykka.actors.machines.slots.slot_requests import (
     SlotAllocationFailed,
     SlotRequest,
 )
+from flykka.actors.machines.timers import StartTimer
 from flykka.messages.control.checkpoint_coordination import FinalCheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
@@ -105,7 +106,7 @@ def test_the_coordinator_hears_of_the_attempts_before_they_are_deployed() -> Non
     effects = running.deploy()
 
     kinds = [type(effect) for effect in effects]
-    assert kinds == [CoordinateTasks, *[ExecutionMoved] * 3, *[Deploy] * 3]
+    assert kinds == [CoordinateTasks, *[ExecutionMoved] * 3, *[Deploy] * 3, StartTimer]
     tasks = running.made(CoordinateTasks)[0].tasks
     assert [(task.attempt, task.is_source, task.state) for task in tasks] == [
         ("job_source_0_0", True, ExecutionState.DEPLOYING),
