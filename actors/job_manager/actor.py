@@ -18,6 +18,7 @@ from flykka.actors.errors import GraphError, described
 from flykka.actors.execution_graph_info_store.actor import execution_graph_info_store
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.job_manager.attached_clients import AttachedClients, ClientHeartbeatMessage
 from flykka.actors.job_manager.job_master_props import job_master_props
 from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
 from flykka.actors.job_manager.managed_job import (
@@ -42,7 +43,6 @@ from flykka.actors.job_manager.store import (
 from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.messages.control.job import (
-    CancelJob,
     JobNotFound,
     JobSubmitSuccess,
     RegisterJobClient,
@@ -113,6 +113,7 @@ class JobManager(Actor):
         """Take part in the election; hear what JobMasters fail with."""
         self.context.system.event_stream.subscribe(self.context.ref, ActorFailed)
         self._info_store = execution_graph_info_store(self.context, self._job_store_capacity)
+        self._clients = AttachedClients(self.context, self._jobs)
         self._leadership = Leadership(self.context, self._services)
         self._leadership.start()
 
@@ -125,6 +126,8 @@ class JobManager(Actor):
         match message:
             case _ if isinstance(message, ClientRequest):
                 self._on_request(message)
+            case _ if isinstance(message, ClientHeartbeatMessage):
+                self._clients.on_message(message)
             case _ if isinstance(message, LeadershipMessage):
                 self._on_leadership(message)
             case JobGraphAccepted() | JobGraphRefused() | JobAlreadyEnded():
@@ -146,6 +149,7 @@ class JobManager(Actor):
                 if (job := job_run_by(self._jobs, ref)) is not None:
                     job.note_failure(failure, self.context.now())
             case JobEnded(job_id=job_id):
+                self._clients.end(job_id)
                 self._jobs[job_id].note_end(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
@@ -196,6 +200,7 @@ class JobManager(Actor):
     def _suspend(self) -> None:
         """Somebody else leads, perhaps: what runs here ends, and what is in the store is left as it is."""
         for job in self._jobs.values():
+            self._clients.end(job.job_id)
             job.suspend(self.context.now())
             if job.job_master is not None:
                 self.context.stop(job.job_master)
@@ -316,8 +321,9 @@ class JobManager(Actor):
         job_master = self.context.spawn(props, _name(job.job_id))
         self.context.watch(job_master)
         job.run(job_master, self.context.now())
-        if job.is_cancelled:
-            job_master.tell(CancelJob(job_id=job.job_id, client=self.context.ref))
+        self._clients.begin(job)
+        if job.cancellation is not None:
+            job_master.tell(job.cancellation)
 
     def _on_terminated(self, ref: Ref) -> None:
         job = job_run_by(self._jobs, ref)

@@ -71,7 +71,8 @@ class ManagedJob:
         """True if the store has it."""
         self.is_bound = True
         """True if its code is in this process."""
-        self.is_cancelled = False
+        self.cancellation: CancelJob | None = None
+        """The request to cancel it, for the JobMasters that come."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
         """True if its JobMaster has cleaned up everything."""
@@ -218,10 +219,14 @@ class ManagedJob:
         if self.end is not None or self.phase is JobPhase.AWAITING_CODE:
             message.client.tell(not_cancelled(self.job_id))
             return
-        self.is_cancelled = True
+        self.cancel_because(message)
+        message.client.tell(CancellationSuccess(job_id=self.job_id))
+
+    def cancel_because(self, message: CancelJob) -> None:
+        """Have it cancelled, and answer nobody."""
+        self.cancellation = message
         if self.job_master is not None:
             self.job_master.tell(message)
-        message.client.tell(CancellationSuccess(job_id=self.job_id))
 
     def stop(self, message: StopJob) -> None:
         """Have it stopped; answered when it has ended, or goes on all the same."""
@@ -296,7 +301,8 @@ def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | Job
                 job_id=job_id, checkpoint_path=path, accumulators=end.accumulators, is_earlier=is_earlier
             )
         case JobStatus.CANCELED:
-            cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
+            text = f"job {job_id} was cancelled"
+            cause = end.cause or SerializedThrowable(type_name="JobCancelledError", message=text)
         case _:
             assert end.cause is not None, f"job {job_id} is {end.status} without a cause"
             cause = end.cause

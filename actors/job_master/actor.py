@@ -353,7 +353,7 @@ class JobMaster(Actor):
                 JobEnded(
                     job_id=self._job_id,
                     status=status,
-                    cause=self._graph.failure_cause if status is JobStatus.FAILED else None,
+                    cause=cause,
                     checkpoint_path=self._savepoints.stopped_with,
                     accumulators=self._graph.accumulators(),
                 )

@@ -10,7 +10,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from flykka.actors.errors import GraphError, MasterHookError
+from flykka.actors.errors import GraphError
 from flykka.actors.machines.job_graph.job_graph_generator import job_graph
 from flykka.api.checkpoint_folder import CheckpointFolder
 from flykka.api.configuration.configuration import OPTIONS
@@ -27,10 +27,12 @@ from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
 from flykka.api.table.sql_verbs import SqlVerbs
 from flykka.api.user_files import UserFiles
+from flykka.api.user_hooks import UserHooks
 from flykka.client.environment_jobs import EnvironmentJobs
 from flykka.client.flight_record import surviving_flight_record_path
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_id import new_job_id
+from flykka.client.listening import Attached
 from flykka.client.start_settings import AUTO
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_needed
@@ -44,7 +46,6 @@ from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
 
 if TYPE_CHECKING:
-    from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
     from flykka.actors.machines.job_graph.stream_graph import StreamGraph
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
 
 
-class StreamExecutionEnvironment(SqlVerbs, UserFiles, Observation, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -189,23 +190,6 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, Observation, EnvironmentDi
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(program, self.spark, source, watermark_strategy, name, uid)
 
-    def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
-        """Have `hook` run in the driver before each checkpoint of a job, and before a job starts from one.
-
-        What it wants back is kept in the checkpoint under its identifier. It is called for every job that is executed
-        from here on.
-
-        Raises:
-            ProgramError: it is no hook, has no identifier, or another one has it.
-        """
-        try:
-            added = self._registry.master_hooks.add(hook)
-        except MasterHookError as refusal:
-            raise ProgramError(str(refusal)) from None
-        if not added:
-            raise ProgramError(f"there is a master hook {hook.identifier!r} already; give each its own name")
-        return self
-
     @property
     def spark(self) -> SparkSession:
         """The Spark session: another one than before where it was stopped during a job and started again."""
@@ -236,7 +220,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, Observation, EnvironmentDi
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
         """The graph that `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
         try:
-            return job_graph(
+            graph = job_graph(
                 self.get_stream_graph(),
                 job_id=new_job_id(),
                 name=job_name,
@@ -252,6 +236,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, Observation, EnvironmentDi
             )
         except GraphError as impossible:
             raise ProgramError(str(impossible)) from impossible
+        return self.with_submission_settings(graph)
 
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
         """Run the operators written down since the last job, and wait for their end.
@@ -261,10 +246,11 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, Observation, EnvironmentDi
         __tracebackhide__ = True
         return self.execute_async(job_name).wait()
 
-    def execute_async(self, job_name: str = "flykka job", *, attached: bool = True) -> JobClient:
+    def execute_async(self, job_name: str = "flykka job", *, attached: Attached = True) -> JobClient:
         """Submit the operators written down since the last job; the client says what becomes of them.
 
-        One that is not attached hears nothing of its job until it is asked: for jobs of very many tasks.
+        One that is not attached hears nothing of its job until it is asked: for jobs of very many tasks. With the
+        `ListeningBehaviour` `EXECUTION_RESULT` it is told the result, and no state of a task.
 
         Raises:
             ProgramError: there are none, or they cannot be connected as written.

@@ -17,6 +17,7 @@ from flykka.api.configuration.restart_strategies import (
 from flykka.api.runtime_mode import RuntimeExecutionMode
 from flykka.api.streams.program import at_least_one, not_negative, one_of
 from flykka.api.streams.stream_graph_generator import Defaults
+from flykka.api.submission_settings import SubmissionSettings
 from flykka.client.directories import absolute_directory
 from flykka.client.start_settings import StartSettings
 from flykka.errors import ProgramError
@@ -35,7 +36,7 @@ _SHORT_MS = 100
 """An interval below this that is given as a number may have been meant in seconds."""
 
 
-class JobSettings(AlignmentSettings, StartSettings):
+class JobSettings(AlignmentSettings, SubmissionSettings, StartSettings):
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from flykka.messages.control.cluster import ClusterFailed
 from flykka.messages.control.job import (
     AddJobListener,
     CheckpointCompleted,
+    JobClientHeartbeatDue,
     JobNotFound,
     JobResultFailure,
     JobResultSuccess,
@@ -25,6 +26,7 @@ from flykka.messages.control.job import (
     ListeningBehaviour,
     RegisterJobClient,
     RegisterJobClientSuccess,
+    ReportJobClientHeartbeat,
     SubmitJob,
 )
 from flykka.messages.control.job_manager import SeekJobManagerDue
@@ -99,6 +101,8 @@ class JobClientActor(Actor):
         self._submitted_ms = self.context.now()
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
         self.context.watch(self._job_manager)
+        if self._submits and (heartbeat := self._graph.client_heartbeat) is not None:
+            self.context.timers.start_fixed_delay("heartbeat", heartbeat.interval_ms, JobClientHeartbeatDue())
         if self._submits:
             self._submit()
         else:
@@ -123,6 +127,9 @@ class JobClientActor(Actor):
 
     def handle_message(self, message: Message) -> None:
         """Note what is said about the job and pass it on; its result when the details of its end are here."""
+        if isinstance(message, JobClientHeartbeatDue):
+            self._give_sign_of_life()
+            return
         self._view.news += 1
         match message:
             case JobResultSuccess() | JobResultFailure() if not self._is_over and not self._is_refused(message):
@@ -133,6 +140,14 @@ class JobClientActor(Actor):
                 return  # It comes behind the deadline.
             case _:
                 self._on_told(message)
+
+    def _give_sign_of_life(self) -> None:
+        heartbeat = self._graph.client_heartbeat
+        if heartbeat is None or self._is_over:
+            self.context.timers.cancel("heartbeat")
+            return
+        expires_ms = self.context.now() + heartbeat.timeout_ms
+        self._job_manager.tell(ReportJobClientHeartbeat(job_id=self._graph.job_id, expired_timestamp_ms=expires_ms))
 
     def _is_refused(self, result: JobResultSuccess | JobResultFailure) -> bool:
         return isinstance(result, JobResultFailure) and self._submits and not self._view.submitted.done()
@@ -307,7 +322,8 @@ class JobClientActor(Actor):
         if self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause))):
             self._fail(lambda: JobSubmissionError(_refused(name, cause)))
         elif failure.status is JobStatus.CANCELED:
-            self._fail(lambda: JobCancelledError(job_id, name, "was cancelled", cause, kept))
+            why = "" if cause.type_name == JobCancelledError.__name__ else f": {cause.message}"
+            self._fail(lambda: JobCancelledError(job_id, name, f"was cancelled{why}", cause, kept))
         else:
             self._fail(
                 lambda: JobExecutionError(

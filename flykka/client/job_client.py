@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +20,7 @@ from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
 from flykka.client.job_snapshots import JobSnapshots
 from flykka.client.job_view import JobView
+from flykka.client.listening import EVERYTHING, Attached, listening_behaviour
 from flykka.client.metric_frame import metric_frame
 from flykka.client.state_queries import StateQueries
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
@@ -59,8 +61,6 @@ ATTACH_TIMEOUT = 10.0
 LISTENERS_TIMEOUT = 5.0
 """Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
 
-_ATTACHED = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
-
 _NUMBERS = count(1)
 """Of the clients that come back to a job."""
 
@@ -80,14 +80,16 @@ class JobClient(StateQueries, JobSnapshots):
         write_flight_record: WriteFlightRecord | None = None,
         *,
         allow_non_restored_state: bool = False,
-        attached: bool = True,
+        attached: Attached = True,
         submits: bool = True,
     ) -> None:
         """Submit the job, or come back to one, and hear of it. Raises `ClusterError` where there is no cluster."""
+        self._behaviour = listening_behaviour(attached)
+        if self._behaviour is ListeningBehaviour.DETACHED:
+            job_graph = replace(job_graph, client_heartbeat=None)  # Its job is to outlive it.
         self._system = system
         self._requests = JobRequests(JobManagerGateway(system, job_manager), job_graph)
         self._graph = job_graph
-        self._attached = attached
         driver = system.driver
         self._view = JobView(
             outcome=Future(driver),
@@ -105,7 +107,7 @@ class JobClient(StateQueries, JobSnapshots):
             restore_path,
             write_flight_record,
             allow_non_restored_state=allow_non_restored_state,
-            listening_behaviour=_ATTACHED if attached else ListeningBehaviour.DETACHED,
+            listening_behaviour=self._behaviour,
             submits=submits,
         )
         number = "" if submits else f"-{next(_NUMBERS)}"
@@ -140,7 +142,7 @@ class JobClient(StateQueries, JobSnapshots):
 
         Its text begins with the lines of your own code; what the job has overcome is in `exception_history`.
         """
-        self._attach()
+        self._attach(to_result=True)
         return self._view.failure
 
     @property
@@ -218,7 +220,8 @@ class JobClient(StateQueries, JobSnapshots):
 
     def done(self) -> bool:
         """True if the job has ended, in whatever way."""
-        if self._attached or not self._view.submitted.done() or self._view.outcome.done():
+        hears_result = self._behaviour is not ListeningBehaviour.DETACHED
+        if hears_result or not self._view.submitted.done() or self._view.outcome.done():
             return self._view.outcome.done()
         # A detached client hears nothing by itself, and may ask.
         return self._requests.has_ended()
@@ -242,11 +245,12 @@ class JobClient(StateQueries, JobSnapshots):
             TimeoutError: it still runs after `timeout` seconds.
         """
         __tracebackhide__ = True  # In IPython a failure of the job points to the user's line, not to these.
-        self._attach()
+        self._attach(to_result=True)
         try:
             with interruptible(self.job_name):
                 hint = "; its why() says what it waits for"
-                return self._get(self._view.outcome, timeout, f"is still {self.status}", hint)
+                state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
+                return self._get(self._view.outcome, timeout, state, hint)
         finally:
             if self._view.outcome.done():
                 self._requests.await_archive()
@@ -334,12 +338,13 @@ class JobClient(StateQueries, JobSnapshots):
 
         return job_bundle(self.details)
 
-    def _attach(self, *, waits: bool = True) -> None:
-        """From now on hear of the job, for somebody wants to know."""
-        if self._attached:
+    def _attach(self, *, waits: bool = True, to_result: bool = False) -> None:
+        """From now on hear of the job, for somebody wants to know; who hears of its result may be content with that."""
+        hears_result = self._behaviour is not ListeningBehaviour.DETACHED
+        if self._behaviour is EVERYTHING or (to_result and hears_result) or self._view.outcome.done():
             return
-        self._attached = True
-        self._actor.tell(RegisterJobClient(job_id=self.job_id, client=self._actor, listening_behaviour=_ATTACHED))
+        self._behaviour = EVERYTHING
+        self._actor.tell(RegisterJobClient(job_id=self.job_id, client=self._actor, listening_behaviour=EVERYTHING))
         if waits:
             self._get(self._view.attached, ATTACH_TIMEOUT, "has not answered")
 
@@ -351,7 +356,7 @@ class JobClient(StateQueries, JobSnapshots):
 
     async def _ended(self) -> JobExecutionResult:
         __tracebackhide__ = True
-        self._attach(waits=False)
+        self._attach(waits=False, to_result=True)
         try:
             with interruptible(self.job_name), waking_loop():
                 return await self._view.outcome

@@ -21,6 +21,7 @@ from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient
 from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.client.listening import Attached
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.high_availability.stores import StoreSettings, services_of
@@ -147,13 +148,12 @@ class LocalCluster:
         *,
         allow_non_restored_state: bool = False,
         flight_record: str | None = None,
-        attached: bool = True,
+        attached: Attached = True,
     ) -> JobClient:
         """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
 
-        With a store of high availability it is one that `identify` has given.
-
-        One that is not attached hears nothing of it until it is asked.
+        With a store of high availability it is one that `identify` has given. A client that is not attached hears
+        nothing of it until it is asked.
 
         When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 

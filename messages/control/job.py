@@ -131,10 +131,42 @@ class JobNotFound(Message):
 
 @message("job.cancel")
 class CancelJob(Message):
-    """client -> JobManager -> JobMaster: cancel the job."""
+    """client -> JobManager -> JobMaster: cancel the job; with a `cause`, it is cancelled because of that."""
 
     job_id: JobId
     client: Ref
+    cause: SerializedThrowable | None = None
+
+
+@message("job.report_client_heartbeat")
+class ReportJobClientHeartbeat(Message):
+    """client -> JobManager: I live, and am to be taken for dead at `expired_timestamp_ms` (ms since the epoch).
+
+    A client that wants to know whether there is such a job gives a `reply_to`.
+    """
+
+    job_id: JobId
+    expired_timestamp_ms: int
+    reply_to: Ref | None = None
+
+
+@message("job.client_heartbeat_noted")
+class JobClientHeartbeatNoted(Message):
+    """JobManager -> client: the job is there, and goes on until then."""
+
+    job_id: JobId
+
+
+@message("job.client_heartbeat_due")
+class JobClientHeartbeatDue(Message):
+    """client's timer -> itself: time to give a sign of life."""
+
+
+@message("job.client_expired")
+class JobClientExpired(Message):
+    """JobManager's timer -> itself: the client of this job may have given no sign of life in time."""
+
+    job_id: JobId
 
 
 @message("job.cancellation_success")

@@ -345,6 +345,17 @@ class CheckpointingSettings(Value):
     archive_directory: str | None = None
 
 
+@value("job_graph.client_heartbeat")
+class ClientHeartbeatSettings(Value):
+    """Signs of life of a client that is attached to its job (Flink's client.heartbeat.interval and .timeout).
+
+    It gives one every `interval_ms`. The job is cancelled where there was none for `timeout_ms`.
+    """
+
+    interval_ms: int
+    timeout_ms: int
+
+
 @value("job_graph.job_graph")
 class JobGraph(Value):
     """A job as it is submitted. `vertices` are in topological order; ids and uids are unique.
@@ -353,7 +364,8 @@ class JobGraph(Value):
     subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A
     stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever). Where it
     `coalesces_batches`, a task takes batches that wait for it through one stage. An attempt whose deployment its
-    TaskManager does not acknowledge fails after `rpc_timeout_ms`.
+    TaskManager does not acknowledge fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled when
+    its client is gone.
     """
 
     job_id: JobId
@@ -374,3 +386,4 @@ class JobGraph(Value):
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
     rpc_timeout_ms: int = 10_000
+    client_heartbeat: ClientHeartbeatSettings | None = None

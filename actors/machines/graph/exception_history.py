@@ -77,7 +77,11 @@ class ExceptionHistory:
                 return [self._failed(failed)]
             case JobStatusMoved(status=JobStatus.FAILING, cause=cause) if cause is not None:
                 return self._on_failing(cause, now)
-            case JobStatusMoved(status=status, why=why) if status in _ENDS:
+            case JobStatusMoved(status=JobStatus.CANCELLING, cause=cause):
+                return self._on_cancelled(cause, now)
+            case JobStatusMoved(status=status, cause=cause, why=why) if status in _ENDS:
+                if status is JobStatus.CANCELED:
+                    self._on_cancelled(cause, now)
                 return self._end(_ENDS[status], why)
             case StartRestartTimer():
                 return self._on_restart(effect, now)
@@ -125,6 +129,13 @@ class ExceptionHistory:
         undecided = self._undecided()
         if undecided is not None and self._last_cause == cause:
             return []  # The failure of a task, of which the job is told behind it.
+        return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
+
+    def _on_cancelled(self, cause: SerializedThrowable | None, now: int) -> list[RootExceptionHistoryEntry]:
+        """It is cancelled because of this. A job that waits for its restart is CANCELED without having been told so."""
+        known = (each.cause for entry in self.entries for each in (entry.root, *entry.concurrent))
+        if cause is None or cause in known:
+            return []
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
     def _on_restart(self, restart: StartRestartTimer, now: int) -> list[RootExceptionHistoryEntry]:

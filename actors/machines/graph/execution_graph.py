@@ -112,8 +112,8 @@ class ExecutionGraph:
             case events.StoppingChanged(is_stopping=is_stopping):
                 self._is_stopping = is_stopping
                 return []
-            case CancelJob():
-                return self._on_cancel(now)
+            case CancelJob(cause=cause):
+                return self._on_cancel(cause, now)
             case JobRestartDue(version=version):
                 return self._on_restart_due(version, now)
             case events.RestartDelayDrawn(version=version, chance=chance):
@@ -288,12 +288,13 @@ class ExecutionGraph:
         self.number_of_restarts += 1
         return [self._move(JobStatus.FAILING), *self._cancel_attempts(now)]
 
-    def _on_cancel(self, now: int) -> list[Effect]:
+    def _on_cancel(self, cause: SerializedThrowable | None, now: int) -> list[Effect]:
+        if self.status is not JobStatus.RESTARTING and not job_may_move(self.status, JobStatus.CANCELLING):
+            return [self._ignore("cancelling")]
+        self.failure_cause = cause
         if self.status is JobStatus.RESTARTING:
             self._failovers.end_all(self._tasks.topology.tasks)
             return [self._move(JobStatus.CANCELED)]
-        if not job_may_move(self.status, JobStatus.CANCELLING):
-            return [self._ignore("cancelling")]
         is_ending = self.status is JobStatus.FAILING
         moved = self._move(JobStatus.CANCELLING)
         return [moved] if is_ending else [moved, *self._cancel_attempts(now)]

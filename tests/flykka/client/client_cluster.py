@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from flykka.actors.execution_graph_info_store.actor import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
+from flykka.client.listening import Attached
 from flykka.messages.control.job import (
     CancelJob,
     CancellationSuccess,
@@ -118,7 +119,7 @@ class ClientCluster(ClusterBuilder):
         props = Props(ScriptedJobManager, self.asked, self.answers, self.tracker)
         self.job_manager = self.start(props, "job-manager")
 
-    def submit(self, *, attached: bool = True) -> JobClient:
+    def submit(self, *, attached: Attached = True) -> JobClient:
         client = JobClient(self.system, self.job_manager, self.job_graph, attached=attached)
         self.system.run_until_idle()
         return client

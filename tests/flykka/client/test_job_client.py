@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from flykka.errors import (
     JobExecutionError,
     JobStoppingError,
     JobSubmissionError,
+    ProgramError,
 )
 from flykka.messages.control.job import (
     CancelJob,
@@ -26,11 +28,16 @@ from flykka.messages.control.job import (
     ListeningBehaviour,
     RegisterJobClient,
     RegisterJobClientSuccess,
+    ReportJobClientHeartbeat,
     StoppingFailure,
     StoppingSuccess,
     SubmitJob,
 )
+from flykka.messages.graph.job_graph import ClientHeartbeatSettings
+from flykka.messages.wire.failure import SerializedThrowable
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, completed
+
+HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
 
 
 def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: ClientCluster) -> None:
@@ -151,6 +158,75 @@ def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: ClientCluster)
     assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
     assert isinstance(registered, RegisterJobClient)
     assert client.status is JobStatus.RUNNING
+
+
+def test_a_client_that_wants_the_result_alone_waits_for_it_and_hears_of_changes_when_it_asks(
+    cluster: ClientCluster,
+) -> None:
+    client = cluster.submit(attached=ListeningBehaviour.EXECUTION_RESULT)
+    cluster.say(accepted())
+
+    with pytest.raises(TimeoutError, match=r"has not ended after 0 seconds"):
+        client.wait(timeout=0)
+    assert not client.done()
+    (submitted,) = cluster.asked
+    assert isinstance(submitted, SubmitJob)
+    assert submitted.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT
+
+    client.add_listener(lambda _: None)
+    cluster.system.run_until_idle()
+    assert isinstance(cluster.asked[-1], RegisterJobClient)
+    assert cluster.asked[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+
+
+def test_a_client_that_wants_the_result_alone_has_it_when_it_comes(cluster: ClientCluster) -> None:
+    client = cluster.submit(attached="EXECUTION_RESULT")
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    assert client.done()
+    assert client.wait(timeout=0).job_id == JOB
+    assert client.status is JobStatus.FINISHED
+
+
+def test_there_is_no_other_way_to_listen(cluster: ClientCluster) -> None:
+    with pytest.raises(ProgramError, match=r"attached must be True, False or one of DETACHED, EXECUTION_RESULT"):
+        cluster.submit(attached="result")
+
+
+def test_a_client_gives_signs_of_life_until_its_job_has_ended() -> None:
+    cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
+    cluster.submit()
+    cluster.say(accepted())
+
+    cluster.system.advance(2_000)
+    told = [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)]
+    cluster.say(JobResultSuccess(job_id=JOB))
+    cluster.system.advance(10_000)
+
+    assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
+    assert [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)] == told
+
+
+def test_a_detached_client_gives_none_and_its_job_does_not_end_with_it() -> None:
+    cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
+    cluster.submit(attached=False)
+    cluster.say(accepted())
+
+    cluster.system.advance(5_000)
+
+    (submitted,) = cluster.asked
+    assert isinstance(submitted, SubmitJob)
+    assert submitted.job_graph.client_heartbeat is None
+
+
+def test_a_job_that_is_cancelled_for_a_reason_says_it(cluster: ClientCluster) -> None:
+    client = cluster.submit()
+    gone = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message="its client is gone")
+
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=gone, status=JobStatus.CANCELED))
+
+    with pytest.raises(JobCancelledError, match=r"job 'counts' was cancelled: its client is gone"):
+        client.wait(timeout=0)
 
 
 def test_a_result_of_before_says_so(cluster: ClientCluster, caplog: pytest.LogCaptureFixture) -> None:

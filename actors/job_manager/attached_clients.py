@@ -1,0 +1,78 @@
+"""The part of a JobManager that waits for signs of life of clients, and has jobs cancelled whose clients are gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from flykka.actors.job_manager.managed_job import ManagedJob
+from flykka.actors.machines.client_sessions import ClientSessions
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.job import (
+    CancelJob,
+    JobClientExpired,
+    JobClientHeartbeatNoted,
+    JobNotFound,
+    ReportJobClientHeartbeat,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.runtime.context import ActorContext
+
+_log = logging.getLogger(__name__)
+
+ClientHeartbeatMessage = ReportJobClientHeartbeat | JobClientExpired
+
+
+class AttachedClients:
+    """Used in the turns of its JobManager only."""
+
+    def __init__(self, context: ActorContext, jobs: Mapping[JobId, ManagedJob]) -> None:
+        self._context = context
+        self._jobs = jobs
+        self._sessions = ClientSessions()
+
+    def begin(self, job: ManagedJob) -> None:
+        """The job begins, or is gone on with: its client has from now on as long as between two signs of life."""
+        settings = job.submitted.job_graph.client_heartbeat
+        if settings is not None:
+            now = self._context.now()
+            self._perform(self._sessions.heartbeat(job.job_id, now + settings.timeout_ms, now))
+
+    def end(self, job_id: JobId) -> None:
+        """The job has ended, or is somebody else's: its client may go."""
+        self._perform(self._sessions.end(job_id))
+
+    def on_message(self, message: ClientHeartbeatMessage) -> None:
+        """Handle a sign of life, or its absence."""
+        match message:
+            case ReportJobClientHeartbeat(job_id=job_id, expired_timestamp_ms=expires_ms, reply_to=reply_to):
+                is_there = job_id in self._jobs and self._jobs[job_id].end is None
+                if is_there:
+                    self._perform(self._sessions.heartbeat(job_id, expires_ms, self._context.now()))
+                if reply_to is not None:
+                    reply_to.tell(JobClientHeartbeatNoted(job_id=job_id) if is_there else JobNotFound(job_id=job_id))
+            case JobClientExpired(job_id=job_id):
+                if self._sessions.expire(job_id, self._context.now()) and job_id in self._jobs:
+                    self._cancel(self._jobs[job_id])
+            case _:
+                assert_never(message)
+
+    def _cancel(self, job: ManagedJob) -> None:
+        graph = job.submitted.job_graph
+        limit = "" if graph.client_heartbeat is None else f" for {graph.client_heartbeat.timeout_ms} ms"
+        text = f"the client of job {graph.name!r} has given no sign of life{limit}, and the job was to end with it"
+        _log.warning("%s: it is cancelled", text)
+        cause = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message=text)
+        job.cancel_because(CancelJob(job_id=job.job_id, client=self._context.ref, cause=cause))
+
+    def _perform(self, effects: Iterable[StartTimer | CancelTimer]) -> None:
+        for effect in effects:
+            match effect:
+                case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                    self._context.timers.start_once(key, delay_ms, message)
+                case CancelTimer(key=key):
+                    self._context.timers.cancel(key)
+                case _:
+                    assert_never(effect)

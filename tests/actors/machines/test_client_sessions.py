@@ -1,0 +1,52 @@
+"""Deadlines of clients: put off by every sign of life, told once when they are over."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.client_sessions import ClientSessions
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.job import JobClientExpired
+from flykka.messages.wire.ids import JobId
+
+JOB, OTHER = JobId("job"), JobId("other")
+
+
+def timer(delay_ms: int) -> StartTimer:
+    return StartTimer(key="client-job", delay_ms=delay_ms, message=JobClientExpired(job_id=JOB))
+
+
+def test_a_client_that_gives_no_sign_of_life_expires_once() -> None:
+    sessions = ClientSessions()
+
+    assert sessions.heartbeat(JOB, expires_ms=180, now=0) == [timer(180)]
+    assert sessions.expire(JOB, now=180)
+    assert not sessions.expire(JOB, now=181)
+
+
+def test_a_sign_of_life_puts_the_deadline_off() -> None:
+    sessions = ClientSessions()
+    sessions.heartbeat(JOB, expires_ms=180, now=0)
+
+    assert sessions.heartbeat(JOB, expires_ms=210, now=30) == [timer(180)]
+    assert not sessions.expire(JOB, now=180)
+    assert sessions.expire(JOB, now=210)
+
+
+def test_one_that_comes_late_takes_nothing_back() -> None:
+    sessions = ClientSessions()
+    sessions.heartbeat(JOB, expires_ms=210, now=30)
+
+    assert sessions.heartbeat(JOB, expires_ms=180, now=40) == []
+    assert not sessions.expire(JOB, now=180)
+
+
+def test_a_deadline_that_is_over_when_it_is_told_is_acted_on_at_once() -> None:
+    assert ClientSessions().heartbeat(JOB, expires_ms=10, now=30) == [timer(0)]
+
+
+def test_nobody_waits_for_the_client_of_a_job_that_has_ended() -> None:
+    sessions = ClientSessions()
+    sessions.heartbeat(JOB, expires_ms=180, now=0)
+
+    assert sessions.end(JOB) == [CancelTimer(key="client-job")]
+    assert sessions.end(JOB) == sessions.end(OTHER) == []
+    assert not sessions.expire(JOB, now=500)
