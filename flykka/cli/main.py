@@ -46,6 +46,7 @@ _COMMANDS = {
     "sql": ("flykka.cli.sql.command", "run a script of SQL, or type statements and see their rows"),
     "plan": ("flykka.cli.plan", "draw the graphs of an app's job, without running it"),
     "list": ("flykka.cli.remote.list", "the jobs of a flykka that runs elsewhere"),
+    "attach": ("flykka.cli.remote.attach", "wait for the end of a job there"),
     "cancel": ("flykka.cli.remote.cancel", "end a job there"),
     "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
     "checkpoint": ("flykka.cli.remote.checkpoint", "have a job there take a checkpoint now"),

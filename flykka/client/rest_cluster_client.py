@@ -6,6 +6,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
+from flykka.client.remote_job_result import ClientHeartbeats, RemoteJobResult, await_result, pauses, result_of
 from flykka.errors import (
     CheckpointError,
     ClusterError,
@@ -26,8 +28,6 @@ from flykka.messages.wire.ids import JobId
 
 _TIMEOUT_S = 35.0
 """Seconds for an answer: the server gives up sooner."""
-
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 RETRY_MAX_ATTEMPTS = 20
 RETRY_DELAY_S = 3.0
@@ -144,6 +144,40 @@ class RestClusterClient:
             raise CheckpointError(str(refused)) from None
         return int(found["checkpointId"])
 
+    def job_result(self, job_id: JobId) -> RemoteJobResult | None:
+        """How a job has ended; None where it runs."""
+        return result_of(job_id, self._ask("GET", f"/jobs/{job_id}/execution-result"))
+
+    def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
+        """Say that the client of a job lives. Unless it is said again, the job is cancelled then (ms since the epoch).
+
+        Raises:
+            UnknownJobError: there is no such job, or it has ended.
+        """
+        try:
+            self._ask("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
+        except _RefusedError as refused:
+            raise UnknownJobError(str(refused)) from None
+
+    def wait(
+        self, job_id: JobId, timeout: float | None = None, *, heartbeats: ClientHeartbeats | None = None
+    ) -> RemoteJobResult:
+        """Wait until a job has ended. With `heartbeats`, it is cancelled where this process dies meanwhile.
+
+        Raises:
+            TimeoutError: it still runs after `timeout` seconds.
+        """
+
+        def give_sign_of_life(expires_ms: int) -> None:
+            # It may have ended since it was asked: then its result tells.
+            with suppress(UnknownJobError):
+                self.report_client_heartbeat(job_id, expires_ms)
+
+        result = await_result(lambda: self.job_result(job_id), give_sign_of_life, heartbeats, timeout)
+        if result is None:
+            raise TimeoutError(f"job {job_id} has not ended after {timeout} seconds")
+        return result
+
     def why(self, job_id: JobId, timeout_ms: int) -> str:
         """Tell why a job does not go on, or what it does. Each of its actors has `timeout_ms` for its answer."""
         return str(self._ask("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
@@ -153,13 +187,11 @@ class RestClusterClient:
         # With an id of ours the same request made again is the same operation.
         given = {name: value for name, value in body.items() if value is not None} | {"triggerId": uuid4().hex}
         request = self._ask("POST", f"/jobs/{job_id}/{kind}", given)["request-id"]
-        pause = _FIRST_PAUSE_S
-        while True:
+        for pause in pauses():
             found = self._ask("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
             if found["status"]["id"] == "COMPLETED":
                 break
             self._sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
         operation: dict[str, Any] = found["operation"]
         if (cause := operation.get("failure-cause", operation.get("failureCause"))) is not None:
             raise _RefusedError(cause["stack-trace"].removeprefix(f"{cause['class']}: "))
@@ -192,7 +224,9 @@ class RestClusterClient:
                 raise _UnavailableError(said) from None
             if refused.code in (400, 409, 500) and request.get_method() != "GET":
                 raise _RefusedError(said) from None
-            raise ClusterError(f"{self._base} refuses the request: {said}") from None
+            is_of_a_job = request.full_url.startswith(f"{self._base}/v1/jobs/")
+            kind = UnknownJobError if refused.code == 404 and is_of_a_job else ClusterError
+            raise kind(f"{self._base} refuses the request: {said}") from None
         except (URLError, OSError, ValueError) as silent:
             reason = getattr(silent, "reason", silent)
             raise ClusterError(f"no flykka answers at {self._base}: {reason}") from None

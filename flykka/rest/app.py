@@ -16,6 +16,7 @@ from flykka.rest.endpoint import Endpoint, routes
 from flykka.rest.errors import RestError
 from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
 from flykka.rest.handlers.applications import ApplicationCancelHandlers, ApplicationHandlers
+from flykka.rest.handlers.attached_clients import ClientHeartbeatHandlers, ResultHandlers
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers, ShutdownHandlers
 from flykka.rest.handlers.events import EventHandlers
@@ -67,6 +68,7 @@ def rest_app(
         *ApplicationHandlers(gateway, now_ms, application_id).endpoints(),
         *MetricHandlers(gateway, now_ms).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
+        *ResultHandlers(gateway).endpoints(),
         *VertexHandlers(gateway, now_ms).endpoints(),
         *SubtaskHandlers(gateway, now_ms).endpoints(),
         *FlameGraphHandlers(gateway, process.flame_graphs, now_ms).endpoints(),
@@ -80,6 +82,7 @@ def rest_app(
         endpoints += CancelHandlers(gateway).endpoints()
         endpoints += ShutdownHandlers(gateway).endpoints()
         endpoints += ApplicationCancelHandlers(gateway, application_id).endpoints()
+        endpoints += ClientHeartbeatHandlers(gateway).endpoints()
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
         endpoints += RecorderHandlers(Recording(recorder)).endpoints()
     page = PageHandlers(gateway, now_ms, last_work)

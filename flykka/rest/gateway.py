@@ -25,7 +25,9 @@ from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
     CheckpointType,
+    JobClientHeartbeatNoted,
     JobFound,
+    ReportJobClientHeartbeat,
     RequestCheckpoint,
     RequestCheckpointFailure,
     RequestCheckpointSuccess,
@@ -185,6 +187,14 @@ class RestfulGateway:
     def _cancelled(self, job_id: JobId) -> CancellationFailure | None:
         answer = self._ask(Message, lambda me: CancelJob(job_id=job_id, client=me))
         return answer if isinstance(answer, CancellationFailure) else None
+
+    def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
+        """The client of a job lives until then. Raises `RestError` where there is no such job, or it has ended."""
+        self._of_job(
+            JobClientHeartbeatNoted,
+            job_id,
+            lambda me: ReportJobClientHeartbeat(job_id=job_id, expired_timestamp_ms=expired_timestamp_ms, reply_to=me),
+        )
 
     def stop(self, job_id: JobId, directory: str, *, drain: bool) -> str:
         """Stop a job with a savepoint; its path. Raises `RestError` where it fails."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from flykka.actors.data_plane import DataPlane
 from flykka.client.job_client import JobClient
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
@@ -42,9 +43,15 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a cluster, a job on it and a server with these settings."""
     made: list[tuple[LocalCluster, Served]] = []
 
-    def begin(settings: RestSettings | None = None, last_work: LastWork = no_work, **more: object) -> Served:
+    def begin(
+        settings: RestSettings | None = None,
+        last_work: LastWork = no_work,
+        data_plane: DataPlane | None = None,
+        **more: object,
+    ) -> Served:
         server = RestServer(settings or RestSettings())
-        cluster = LocalCluster(SilentDataPlane(), ClusterSettings(task_managers=2, slots_per_task_manager=2))
+        plane = data_plane or SilentDataPlane()
+        cluster = LocalCluster(plane, ClusterSettings(task_managers=2, slots_per_task_manager=2))
         checkpointing = CheckpointingSettings(directory=str(tmp_path / "checkpoints"), interval_ms=60_000)
         graph = graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",)))
         job = cluster.submit(replace(graph, job_id=JOB, name="a <job>", checkpointing=checkpointing))

@@ -49,8 +49,17 @@ def asked(
     command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient, ListedJob | RunningJob], str]
 ) -> int:
     """Ask about the job that is meant, and print the answer; the exit code."""
+    return asked_for_code(command, arguments, lambda client, job: (ask(client, job), OK))
 
-    def answer() -> str:
+
+def asked_for_code(
+    command: str,
+    arguments: argparse.Namespace,
+    ask: Callable[[RestClusterClient, ListedJob | RunningJob], tuple[str, int]],
+) -> int:
+    """Ask about the job that is meant, and print the answer; the exit code is that of the answer."""
+
+    def answer() -> tuple[str, int]:
         if arguments.address is not None:
             client = _client(command, arguments, arguments.address)
             return ask(client, client.find(arguments.job))
@@ -69,12 +78,14 @@ def asked_all(command: str, arguments: argparse.Namespace, ask: Callable[[RestCl
     if arguments.address is not None:
         addresses = [arguments.address]
     elif not addresses:
-        return _print(command, lambda: _found(running, None)[0])
+        return _print(command, lambda: (_found(running, None)[0], OK))
     return max(_print(command, partial(_ask_at, command, arguments, ask, address)) for address in addresses)
 
 
-def _ask_at(command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str], address: str) -> str:
-    return ask(_client(command, arguments, address))
+def _ask_at(
+    command: str, arguments: argparse.Namespace, ask: Callable[[RestClusterClient], str], address: str
+) -> tuple[str, int]:
+    return ask(_client(command, arguments, address)), OK
 
 
 def _client(command: str, arguments: argparse.Namespace, address: str) -> RestClusterClient:
@@ -84,13 +95,14 @@ def _client(command: str, arguments: argparse.Namespace, address: str) -> RestCl
     return RestClusterClient(address, token_file=arguments.token_file, ca_file=arguments.ca_file, on_retry=say)
 
 
-def _print(command: str, answer: Callable[[], str]) -> int:
+def _print(command: str, answer: Callable[[], tuple[str, int]]) -> int:
     try:
-        print(answer())
+        text, code = answer()
     except FlykkaError as refused:
         print(f"{command}: {refused}", file=sys.stderr)
         return FAILED
-    return OK
+    print(text)
+    return code
 
 
 def _found(running: Sequence[RunningJob], wanted: str | None) -> tuple[str, RunningJob | None]:
