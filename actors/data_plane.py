@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.machines.bridge.effects import Lane
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.bridge import (
     ChainClosed,
@@ -33,6 +35,7 @@ from flykka.messages.tasks.operator_event import AggregateResult, AggregateUpdat
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.stage import HandleOperatorEvents, ReadSplits, RunStage
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, JobId, ResultPartitionId
 from flykka.runtime.dispatch.pipe import Executor
 from flykka.runtime.props import Props
@@ -87,6 +90,14 @@ class DataPlane(Protocol):
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         """The user's code that is run beside the coordinator of a job's checkpoints. May block."""
+
+    def labels_failures(self, job_id: JobId) -> bool:
+        """True if there is user code that labels the failures of a job. May block."""
+
+    def label_failure(
+        self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
+    ) -> tuple[FailureLabel, ...]:
+        """Have the user's code label a failure. May block."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of an execution attempt's bridge actor; it is spawned as the Task's child and tells its parent."""

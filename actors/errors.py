@@ -117,6 +117,10 @@ class MasterHookError(JobRuntimeError):
     """User code at the side of the coordinator failed; the text names it."""
 
 
+class FailureEnricherError(JobRuntimeError):
+    """A failure enricher cannot be used; the text names it."""
+
+
 class NetworkBufferError(JobRuntimeError):
     """A buffer cannot be had."""
 

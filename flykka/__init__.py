@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import flykka.state as state  # noqa: F401 - a namespace of its own, not one of the names
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
+    from flykka.actors.failure_enrichers import FailureContext as FailureContext
+    from flykka.actors.failure_enrichers import FailureEnricher as FailureEnricher
+    from flykka.actors.failure_enrichers import FailureType as FailureType
     from flykka.api.configuration.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.api.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster as LocalCluster
     from flykka.console.event_lines import Console as Console
     from flykka.messages.control.job import JobStatus as JobStatus
+    from flykka.messages.control.job import ListeningBehaviour as ListeningBehaviour
     from flykka.messages.graph.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.messages.graph.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
@@ -192,6 +196,9 @@ _MODULES = {
     "EventTimeTrigger": "spark_bridge.functions.windowing.triggers",
     "Evictor": "spark_bridge.functions.windowing.evictors",
     "ExternalizedCheckpointRetention": "messages.graph.job_graph",
+    "FailureContext": "actors.failure_enrichers",
+    "FailureEnricher": "actors.failure_enrichers",
+    "FailureType": "actors.failure_enrichers",
     "FaultKind": "simulation.settings",
     "FileSink": "spark_bridge.connectors.file.sink",
     "FileSource": "spark_bridge.connectors.file.source",
@@ -219,6 +226,7 @@ _MODULES = {
     "KeyedReadOnlyContext": "spark_bridge.functions.broadcast_contexts",
     "KeyedStream": "api.streams.data_stream",
     "ListStateDescriptor": "spark_bridge.functions.state_descriptors",
+    "ListeningBehaviour": "messages.control.job",
     "LocalCluster": "cluster.local_cluster",
     "LongCounter": "spark_bridge.program.accumulators",
     "MapStateDescriptor": "spark_bridge.functions.state_descriptors",

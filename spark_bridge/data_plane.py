@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
     from flykka.actors.data_plane import SplitDiscovery
+    from flykka.actors.failure_enrichers import FailureContext
+    from flykka.messages.monitoring.exception_history import FailureLabel
     from flykka.messages.tasks.bridge import EngineFailed, WorkProgress
+    from flykka.messages.wire.failure import SerializedThrowable
     from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
@@ -120,6 +123,16 @@ class SparkDataPlane:
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         """The hooks of the application: those of all of its jobs."""
         return tuple(self._services.registry.master_hooks)
+
+    def labels_failures(self, job_id: JobId) -> bool:
+        """True if the application has failure enrichers."""
+        return any(self._services.registry.failure_enrichers)
+
+    def label_failure(
+        self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
+    ) -> tuple[FailureLabel, ...]:
+        """Have the application's enrichers label a failure."""
+        return self._services.registry.failure_enrichers.labels(cause, context)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""

@@ -285,14 +285,14 @@ class JobManager(Actor):
 
     def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | JobAlreadyEnded) -> None:
         match message:
-            case JobGraphAccepted(job_id=job_id, master_hooks=master_hooks, starts=starts):
+            case JobGraphAccepted(job_id=job_id, starts=starts):
                 job = self._jobs[job_id]
                 if job.accept(starts):
                     job.tell_all(JobSubmitSuccess(job_id=job_id))
                 if self._leadership.session is None:
                     job.phase = JobPhase.SUSPENDED
                 else:
-                    self._spawn_job_master(job, master_hooks)
+                    self._spawn_job_master(job, message)
             case JobGraphRefused(job_id=job_id, cause=cause):
                 self._on_not_begun(self._jobs[job_id], cause)
             case JobAlreadyEnded(end=end):
@@ -314,10 +314,10 @@ class JobManager(Actor):
             else:
                 del self._jobs[job.job_id]
 
-    def _spawn_job_master(self, job: ManagedJob, master_hooks: tuple[str, ...]) -> None:
+    def _spawn_job_master(self, job: ManagedJob, accepted: JobGraphAccepted) -> None:
         store = self._leadership.store
         self._info_store.tell(TrackJob(job_graph=job.submitted.job_graph))
-        props = job_master_props(job, self._resource_manager, self._data_plane, store, master_hooks)
+        props = job_master_props(job, self._resource_manager, self._data_plane, store, accepted)
         job_master = self.context.spawn(props, _name(job.job_id))
         self.context.watch(job_master)
         job.run(job_master, self.context.now())

@@ -9,6 +9,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_manager.managed_job import ManagedJob
 from flykka.actors.job_master.actor import JobMaster
+from flykka.messages.control.job_control import JobGraphAccepted
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
 
@@ -21,7 +22,7 @@ def job_master_props(
     resource_manager: Ref,
     data_plane: DataPlane,
     store: LeaderStore,
-    master_hooks: tuple[str, ...],
+    accepted: JobGraphAccepted,
 ) -> Props:
     """The JobMaster that is to run the job now, under the session of this store."""
     submitted = job.submitted
@@ -33,7 +34,8 @@ def job_master_props(
         data_plane,
         CheckpointStorage(job_graph.checkpointing.directory),
         listeners=job.listeners,
-        master_hooks=master_hooks,
+        master_hooks=accepted.master_hooks,
+        labels_failures=accepted.labels_failures,
         restore_path=submitted.restore_path,
         allow_non_restored_state=submitted.allow_non_restored_state,
         store=store,

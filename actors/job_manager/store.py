@@ -107,7 +107,8 @@ def _kept(
     job_id = submitted.job_graph.job_id
     hooks = MasterHooks(data_plane.master_hooks(job_id)).identifiers
     store.put_job(replace(submitted, driver=services.driver))
-    return JobGraphAccepted(job_id=job_id, master_hooks=hooks, starts=submitted.starts)
+    labels = data_plane.labels_failures(job_id)
+    return JobGraphAccepted(job_id=job_id, master_hooks=hooks, starts=submitted.starts, labels_failures=labels)
 
 
 def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_graph: JobGraph) -> JobMasterReleased:

@@ -18,6 +18,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.job_master.failure_history import FailureHistory, FailureHistoryMessage
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.job_master.operator_coordinators import CoordinatorMessage
@@ -26,7 +27,6 @@ from flykka.actors.job_master.savepoint_handler import SavepointHandler, Savepoi
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.job_master.state_restorer import StateRestorer
 from flykka.actors.machines.graph import effects, events
-from flykka.actors.machines.graph.exception_history import ExceptionHistory
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.ignore import Ignore
@@ -69,7 +69,6 @@ from flykka.messages.control.job_control import (
     WatermarkAlignmentDue,
 )
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
 from flykka.messages.tasks.source import ReportedWatermark, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
@@ -121,6 +120,7 @@ class JobMaster(Actor):
         restore_path: str | None = None,
         *,
         allow_non_restored_state: bool = False,
+        labels_failures: bool = False,
         store: LeaderStore,
         info_store: Ref | None = None,
     ) -> None:
@@ -133,6 +133,7 @@ class JobMaster(Actor):
         self._master_hooks = tuple(master_hooks)
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
+        self._labels_failures = labels_failures
         self._store = store
         self._info_store = info_store
 
@@ -155,7 +156,9 @@ class JobMaster(Actor):
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
         self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
         self._waits = JobWaits(context.now())
-        self._exceptions = ExceptionHistory()
+        self._failures = FailureHistory(
+            context, self._job_graph, self._data_plane, self._listeners, labels_failures=self._labels_failures
+        )
         context.watch(self._coordinator)
         context.watch(self._de_activator)
         self._savepoints = SavepointHandler(context, self._job_graph, self._coordinator)
@@ -195,7 +198,7 @@ class JobMaster(Actor):
             case CheckpointCompleted():
                 self._sources.on_message(message)
                 self._listeners.tell(message)
-                self._exceptions.checkpoint_completed()
+                self._failures.checkpoint_completed()
                 self._decide([message])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
@@ -214,6 +217,9 @@ class JobMaster(Actor):
                 self._decide(self._savepoints.on_message(message))
             case _ if isinstance(message, CleanupMessage):
                 self._on_cleaned_up(message)
+            case _ if isinstance(message, FailureHistoryMessage):
+                if self._failures.on_message(message):
+                    self._end()
             case Terminated(ref=ref) if ref in (self._coordinator, self._de_activator):
                 self._end_with(ref)
             case Terminated(ref=ref):
@@ -290,8 +296,7 @@ class JobMaster(Actor):
         """Keep it for explanations and for listeners."""
         now = self.context.now()
         self._waits.on_effect(effect, now)
-        for entry in self._exceptions.on_effect(effect, now):
-            self._listeners.tell(ExceptionHistoryChanged(job_id=self._job_id, entry=entry))
+        self._failures.on_effect(effect, now)
 
     def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
         match effect:
@@ -391,8 +396,10 @@ class JobMaster(Actor):
         return ()
 
     def _on_cleaned_up(self, message: CleanupMessage) -> None:
-        if not self._cleaner.on_message(message):
-            return
+        if self._cleaner.on_message(message) and self._failures.end():
+            self._end()
+
+    def _end(self) -> None:
         self._slots.disconnect()
         self.context.parent.tell(self._cleaner.end)
         self.context.stop()

@@ -9,13 +9,16 @@ from threading import Event
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.data_plane import WithoutCoordinators
+from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.bridge import ChainOpened, EngineFailed, InFlightRead
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId
 from flykka.runtime.props import Props
 
@@ -87,6 +90,16 @@ class InstantDataPlane(WithoutCoordinators):
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         """None."""
+        return ()
+
+    def labels_failures(self, job_id: JobId) -> bool:
+        """Nobody does."""
+        return False
+
+    def label_failure(
+        self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
+    ) -> tuple[FailureLabel, ...]:
+        """There are none."""
         return ()
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:

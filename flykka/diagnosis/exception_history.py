@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, overload
 
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.views.html.markup import display, element, quiet, table
-from flykka.views.text.failures import also, failure_lines, outcome, place
+from flykka.views.text.failures import also, failure_lines, labels, outcome, place
 from flykka.views.text.formats import counted
 from flykka.views.text.user_stack import told_whole
 
@@ -66,6 +66,7 @@ def _row(entry: RootExceptionHistoryEntry, began_ms: int) -> tuple[str, ...]:
     first, *rest = told_whole(cause) or [""]
     full = "\n".join(text for text in ("\n".join(rest), cause.stack_trace) if text.strip())
     said = f"{cause.type_name}: {first}{also(entry)}"
+    said += f" ({told_labels})" if (told_labels := labels(entry)) else ""
     told = element("details", element("summary", said), element("pre", full)) if full else said
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
     return at, place(entry).removesuffix(": ") or "the job", told, outcome(entry)

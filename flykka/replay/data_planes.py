@@ -40,6 +40,7 @@ _NOTHING_TO_RETURN = frozenset(
         "dispose",
         "end_attempts",
         "finalize_vertices",
+        "label_failure",
         "put_result",
         "release_job",
         "release_partitions",

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.data_plane import SplitDiscovery, WithoutCoordinators
+from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, SplitId
 from flykka.runtime.props import Props
 from flykka.simulation.engine import SimulatedEngine
@@ -28,6 +31,16 @@ class SimulatedDataPlane(WithoutCoordinators):
         """Every job that is drawn can run."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """There are none."""
+        return ()
+
+    def labels_failures(self, job_id: JobId) -> bool:
+        """Nobody does."""
+        return False
+
+    def label_failure(
+        self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
+    ) -> tuple[FailureLabel, ...]:
         """There are none."""
         return ()
 

@@ -14,12 +14,13 @@ class JobGraphAccepted(Message):
     """data plane and storage -> JobManager: the code of the graph is there, and the graph is stored.
 
     `master_hooks` are the identifiers of the user's hooks that run beside its checkpoints, `starts` the number of
-    JobMasters that the job had before.
+    JobMasters that the job had before. Where the user `labels_failures`, there are enrichers to be asked for labels.
     """
 
     job_id: JobId
     master_hooks: tuple[str, ...] = ()
     starts: int = 0
+    labels_failures: bool = False
 
 
 @message("job_control.refused")

@@ -19,15 +19,27 @@ class FailureOutcome(StrEnum):
     CANCELED = "CANCELED"
 
 
+@value("exceptions.label")
+class FailureLabel(Value):
+    """A label of a failure, from one of the user's enrichers (Flink's failure labels)."""
+
+    key: str
+    value: str
+
+
 @value("exceptions.entry")
 class ExceptionHistoryEntry(Value):
-    """A failure of one attempt on its TaskManager, or of the job as a whole (`task_name` is None)."""
+    """A failure of one attempt on its TaskManager, or of the job as a whole (`task_name` is None).
+
+    Its `failure_labels`, by their keys, come a little later than the failure.
+    """
 
     cause: SerializedThrowable
     timestamp_ms: int
     task_name: str | None = None
     attempt: ExecutionAttemptId | None = None
     task_manager: TaskManagerId | None = None
+    failure_labels: tuple[FailureLabel, ...] = ()
 
 
 @value("exceptions.root_entry")
@@ -64,3 +76,20 @@ class ExceptionHistoryChanged(Message):
 
     job_id: JobId
     entry: RootExceptionHistoryEntry
+
+
+@message("exceptions.labelled")
+class FailureLabelled(Message):
+    """failure enrichers -> JobMaster: the labels of a failure: of the root of this number, or what failed with it.
+
+    `position` is 0 for the root, and from 1 on for those that are concurrent to it.
+    """
+
+    number: int
+    position: int = 0
+    labels: tuple[FailureLabel, ...] = ()
+
+
+@message("exceptions.labels_timed_out")
+class FailureLabelsTimedOut(Message):
+    """JobMaster's timer -> itself: a job that has ended waits no longer for the labels of its failures."""

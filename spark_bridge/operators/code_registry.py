@@ -12,6 +12,7 @@ from threading import Lock
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks
 from flykka.actors.errors import UnboundOperatorError
+from flykka.actors.failure_enrichers import FailureEnrichers
 from flykka.messages.graph.job_graph import JobGraph, OperatorRef
 from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
@@ -39,6 +40,7 @@ class CodeRegistry:
         self._lock = Lock()
         self.master_hooks = MasterHooks()
         self.files = RegisteredFiles()
+        self.failure_enrichers = FailureEnrichers()
 
     def bind(
         self, uid: str, code: OperatorCode | KeyByCode, *, call_site: CallSite | None = None, name: str | None = None

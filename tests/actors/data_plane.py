@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.data_plane import Engine, SplitDiscovery, WithoutCoordinators
+from flykka.actors.failure_enrichers import FailureContext, FailureEnrichers
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, ResultPartitionId
 from flykka.runtime.props import Props
 
@@ -28,12 +31,23 @@ class NoData(WithoutCoordinators):
 
     def __init__(self) -> None:
         self.released: list[JobId] = []
+        self.enrichers = FailureEnrichers()
+        self.labelled = 0
 
     def check(self, job_graph: JobGraph) -> None:
         """Everything fits."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()
+
+    def labels_failures(self, job_id: JobId) -> bool:
+        return any(self.enrichers)
+
+    def label_failure(
+        self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
+    ) -> tuple[FailureLabel, ...]:
+        self.labelled += 1
+        return self.enrichers.labels(cause, context)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(Bridge, descriptor, self)

@@ -9,13 +9,14 @@ history (RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, as 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, StartRestartTimer
 from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryEntry,
+    FailureLabel,
     FailureOutcome,
     RootExceptionHistoryEntry,
 )
@@ -34,10 +35,19 @@ _ENDS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFailure:
+    """A failure that nobody has labelled yet: the root of this number (`position` 0), or what failed with it."""
+
+    number: int
+    position: int
+    entry: ExceptionHistoryEntry
+
+
 class ExceptionHistory:
     """The last failures of one job (Flink's RootExceptionHistoryEntry)."""
 
-    __slots__ = ("_entries", "_last_cause", "_last_number", "_numbers")
+    __slots__ = ("_entries", "_last_cause", "_last_number", "_new", "_numbers")
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, RootExceptionHistoryEntry] = OrderedDict()
@@ -45,6 +55,7 @@ class ExceptionHistory:
         self._last_cause: SerializedThrowable | None = None
         self._numbers: dict[FailureSignature, int] = {}
         """The entries since the last checkpoint whose failure may come back."""
+        self._new: list[NewFailure] = []
 
     @property
     def entries(self) -> tuple[RootExceptionHistoryEntry, ...]:
@@ -58,6 +69,22 @@ class ExceptionHistory:
         open_ones = [entry for entry in self._entries.values() if entry.outcome is FailureOutcome.UNDECIDED]
         assert len(open_ones) <= 1, "two failures wait for a decision, and the second belongs to the first"
         assert all(number in self._entries for number in self._numbers.values())
+
+    def take_new(self) -> list[NewFailure]:
+        """The failures that have come since this was asked last. The same failure that comes back is none."""
+        new, self._new = self._new, []
+        return new
+
+    def label(self, number: int, position: int, labels: tuple[FailureLabel, ...]) -> RootExceptionHistoryEntry | None:
+        """Label a failure; None where there is nothing to tell, or the failure is not kept any more."""
+        entry = self._entries.get(number)
+        if entry is None or not labels:
+            return None
+        if position == 0:
+            return self._put(replace(entry, root=replace(entry.root, failure_labels=labels)))
+        labelled = replace(entry.concurrent[position - 1], failure_labels=labels)
+        concurrent = (*entry.concurrent[: position - 1], labelled, *entry.concurrent[position:])
+        return self._put(replace(entry, concurrent=concurrent))
 
     def checkpoint_completed(self) -> None:
         """The job has got on: what fails from now on is another failure, though it be of the same."""
@@ -98,7 +125,9 @@ class ExceptionHistory:
             return undecided  # What fails with it was told the first time.
         if len(undecided.concurrent) == MAX_CONCURRENT:
             return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
-        return self._put(replace(undecided, concurrent=(*undecided.concurrent, failed)))
+        concurrent = (*undecided.concurrent, failed)
+        self._new.append(NewFailure(number=undecided.number, position=len(concurrent), entry=failed))
+        return self._put(replace(undecided, concurrent=concurrent))
 
     def _root(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
         self._last_cause = failed.cause
@@ -123,6 +152,7 @@ class ExceptionHistory:
         self._last_number += 1
         if signature is not None:
             self._numbers[signature] = self._last_number
+        self._new.append(NewFailure(number=self._last_number, position=0, entry=failed))
         return self._put(RootExceptionHistoryEntry(number=self._last_number, root=failed))
 
     def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:

@@ -13,7 +13,7 @@ from flykka.rest.gateway import RestfulGateway
 from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import environment, job_configuration
 from flykka.rest.responses.diagnosis import diagnosis
-from flykka.rest.responses.exceptions import exception_history
+from flykka.rest.responses.exceptions import exception_history, label_filter
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.jobs import ids_with_status, job_config, job_details, jobs_overview
 from flykka.rest.responses.plan import plan
@@ -42,7 +42,9 @@ class JobHandlers:
         yield Endpoint(f"{job}/status", self._status, "The state of a job")
         yield Endpoint(f"{job}/plan", self._plan, "The plan of a job")
         yield Endpoint(f"{job}/config", self._config, "The configuration of a job")
-        yield Endpoint(f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions)")
+        yield Endpoint(
+            f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions, failureLabelFilter)"
+        )
         yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen (timeout, in ms)")
         yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout, in ms)")
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
@@ -79,7 +81,9 @@ class JobHandlers:
         return environment(self._gateway.environment(job_of(query)))
 
     def _exceptions(self, query: Query) -> Json:
-        return exception_history(self._gateway.details(job_of(query)).exceptions, query.number("maxExceptions", 20))
+        labelled = label_filter(query.arguments.get("failureLabelFilter"))
+        entries = self._gateway.details(job_of(query)).exceptions
+        return exception_history(entries, query.number("maxExceptions", 20), labelled)
 
     def _why(self, query: Query) -> Text:
         return Text(text=str(self._diagnosed(query)))

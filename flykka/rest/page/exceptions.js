@@ -53,7 +53,7 @@ function one(entry, outcome, isNewest) {
   return h("article", { class: "failure", key: `${entry.timestamp}-${outcome?.number}` },
     h("header", {}, h("h3", {}, entry.exceptionName), outcome ? chip(outcome.outcome) : null,
       outcome && outcome.times > 1 ? h("span", { class: "count" }, `${outcome.times} times`) : null),
-    h("p", { class: "facts" }, [moment(entry.timestamp), entry.taskName, entry.taskManagerId, told(outcome)]
+    h("p", { class: "facts" }, [moment(entry.timestamp), entry.taskName, entry.taskManagerId, told(outcome), labels(outcome)]
       .filter(Boolean).join(" · ")),
     outcome?.message ? h("p", { class: "message" }, outcome.message) : null,
     left > 1
@@ -67,6 +67,10 @@ function one(entry, outcome, isNewest) {
 }
 
 const stack = (lines, more = "") => h("pre", { class: `stack ${more}`, tabindex: more ? null : "0" }, lines.join("\n"));
+
+function labels(outcome) {
+  return Object.entries(outcome?.labels ?? {}).map(([key, value]) => `${key}: ${value}`).join(", ");
+}
 
 function told(outcome) {
   if (!outcome) return "";

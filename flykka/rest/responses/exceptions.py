@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
+from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
 
 
-def exception_history(entries: Sequence[RootExceptionHistoryEntry], most: int) -> Json:
-    """The last failures, at most so many; `truncated` where there are more."""
-    newest = list(reversed(entries))
+def exception_history(
+    entries: Sequence[RootExceptionHistoryEntry], most: int, labelled: Mapping[str, str] | None = None
+) -> Json:
+    """The last failures, at most so many; `truncated` where there are more.
+
+    With `labelled`, those that have all of these labels.
+    """
+    wanted = (labelled or {}).items()
+    newest = [entry for entry in reversed(entries) if wanted <= _labels(entry.root).items()]
     return {
         "exceptionHistory": {
             "entries": [
@@ -26,11 +33,30 @@ def exception_history(entries: Sequence[RootExceptionHistoryEntry], most: int) -
     }
 
 
+def label_filter(said: str | None) -> dict[str, str]:
+    """The labels in `key:value,key:value`, as Flink has it in a query. Raises `RestError` where that cannot be read."""
+    wanted: dict[str, str] = {}
+    for pair in (said or "").split(","):
+        key, colon, value = pair.partition(":")
+        if not pair:
+            continue
+        if not (key and colon and value):
+            raise RestError(400, f"'failureLabelFilter' is key:value, several with commas between, not {pair!r}")
+        if wanted.setdefault(key, value) != value:
+            raise RestError(400, f"'failureLabelFilter' names {key!r} twice")
+    return wanted
+
+
+def _labels(entry: ExceptionHistoryEntry) -> dict[str, str]:
+    return {label.key: label.value for label in entry.failure_labels}
+
+
 def _repeated(entry: RootExceptionHistoryEntry) -> Json:
     """The last time of a failure that came several times in a row, and how often it came, as a label."""
     if entry.last_timestamp_ms is None:
         return {}
-    return {"timestamp": entry.last_timestamp_ms, "failureLabels": {"times": str(entry.times)}}
+    labels = {"times": str(entry.times), **_labels(entry.root)}
+    return {"timestamp": entry.last_timestamp_ms, "failureLabels": labels}
 
 
 def _failure(entry: ExceptionHistoryEntry) -> Json:
@@ -39,7 +65,7 @@ def _failure(entry: ExceptionHistoryEntry) -> Json:
         "exceptionName": cause.type_name,
         "stacktrace": cause.stack_trace or f"{cause.type_name}: {cause.message}",
         "timestamp": entry.timestamp_ms,
-        "failureLabels": {},
+        "failureLabels": _labels(entry),
     }
     if entry.task_name is not None:
         told["taskName"] = entry.task_name

@@ -159,6 +159,7 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
         "restored": entry.restored_checkpoint,
         "restartedAt": entry.restarted_ms,
         "whyNot": entry.why_not_restarted,
+        "labels": {label.key: label.value for label in entry.root.failure_labels},
     }
 
 

@@ -15,8 +15,16 @@ def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
 
 
 def story(entry: RootExceptionHistoryEntry) -> list[str]:
-    """Tell the task and its failure in one line, and below it the author's own lines that led to it."""
-    return [f"{place(entry)}{format_cause(entry.root.cause)}{also(entry)}", *told_whole(entry.root.cause)[1:]]
+    """Tell the task and its failure in one line, and below it the author's own lines that led to it, and its labels."""
+    first = f"{place(entry)}{format_cause(entry.root.cause)}{also(entry)}"
+    told = labels(entry)
+    return [first, *told_whole(entry.root.cause)[1:], *([told] if told else [])]
+
+
+def labels(entry: RootExceptionHistoryEntry) -> str:
+    """Tell the labels of a failure, where it has any: `labels: owner=team-a, type=user`."""
+    told = ", ".join(f"{label.key}={label.value}" for label in entry.root.failure_labels)
+    return f"labels: {told}" if told else ""
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, StartRestartTimer
 from flykka.actors.machines.graph.exception_history import MAX_CONCURRENT, MAX_ENTRIES, ExceptionHistory
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
+from flykka.messages.monitoring.exception_history import FailureLabel, FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
@@ -191,3 +191,30 @@ def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> 
 
     assert history.entries == tuple(heard[entry.number] for entry in history.entries)
     assert len(history.entries) == min(len(heard), MAX_ENTRIES)
+
+
+def test_every_failure_is_new_once_and_one_that_comes_back_is_not() -> None:
+    history = told(failed(), failing(), failed("map (1/2)", LOST), restart(), deployed(), failed())
+
+    new = [(each.number, each.position, each.entry.cause) for each in history.take_new()]
+
+    assert new == [(1, 0, BUG), (1, 1, LOST)]
+    assert history.take_new() == []
+
+
+def test_labels_go_to_the_failure_that_they_are_of() -> None:
+    history = told(failed(), failing(), failed("map (1/2)", LOST))
+    owner, kind = FailureLabel(key="owner", value="a"), FailureLabel(key="kind", value="lost")
+
+    history.label(1, 0, (owner,))
+    entry = history.label(1, 1, (kind,))
+
+    assert entry == only(history)
+    assert (entry.root.failure_labels, entry.concurrent[0].failure_labels) == ((owner,), (kind,))
+
+
+def test_labels_that_are_none_or_come_too_late_change_nothing() -> None:
+    history = told(failed())
+
+    assert history.label(1, 0, ()) is None
+    assert history.label(7, 0, (FailureLabel(key="owner", value="a"),)) is None
