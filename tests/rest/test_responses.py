@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from flykka.messages.checkpointing.checkpoint import CheckpointMetrics
 from flykka.messages.checkpointing.statistics import (
     CheckpointStatistics,
@@ -15,14 +17,15 @@ from flykka.messages.checkpointing.statistics import (
     SubtaskCheckpointStatistics,
     VertexCheckpointStatistics,
 )
-from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
+from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, FailureLabel, RootExceptionHistoryEntry
 from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskDetails
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.errors import RestError
 from flykka.rest.responses.checkpoints import checkpoint_details, checkpointing_statistics, subtask_details
-from flykka.rest.responses.exceptions import exception_history
+from flykka.rest.responses.exceptions import exception_history, label_filter
 from flykka.rest.responses.vertices import watermarks
 from tests.actors.machines.graph.graphs import vertex
 from tests.rest.conftest import JOB
@@ -131,6 +134,41 @@ def test_a_failure_that_came_again_is_told_with_its_last_time_and_how_often_it_c
 
     assert (newest["timestamp"], newest["failureLabels"]) == (90, {"times": "3"})
     assert (oldest["timestamp"], oldest["failureLabels"]) == (10, {})
+
+
+def labelled(number: int, **labels: str) -> RootExceptionHistoryEntry:
+    cause = SerializedThrowable(type_name="ValueError", message="boom")
+    told = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
+    return RootExceptionHistoryEntry(
+        number=number, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=number, failure_labels=told)
+    )
+
+
+def test_failures_are_told_with_their_labels_and_filtered_by_all_that_are_named() -> None:
+    entries = [labelled(1, kind="user", owner="a"), labelled(2, kind="user", owner="b"), labelled(3)]
+
+    def of(said: str | None) -> list[int]:
+        found = exception_history(entries, 10, label_filter(said))["exceptionHistory"]["entries"]
+        return [entry["timestamp"] for entry in found]
+
+    assert exception_history(entries, 1)["exceptionHistory"]["truncated"]
+    assert exception_history(entries, 10)["exceptionHistory"]["entries"][2]["failureLabels"] == {
+        "kind": "user",
+        "owner": "a",
+    }
+    assert (of(None), of(""), of("kind:user"), of("kind:user,owner:a"), of("kind:x")) == (
+        [3, 2, 1],
+        [3, 2, 1],
+        [2, 1],
+        [1],
+        [],
+    )
+
+
+@pytest.mark.parametrize("said", ["kind", "kind:", ":user", "kind:a,kind:b"])
+def test_a_filter_that_cannot_be_read_is_refused(said: str) -> None:
+    with pytest.raises(RestError, match="'failureLabelFilter'"):
+        label_filter(said)
 
 
 def subtask(number: int, watermark_ms: int | None) -> SubtaskDetails:
