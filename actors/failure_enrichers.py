@@ -26,7 +26,7 @@ GROUP = "flykka.failure_enrichers"
 
 
 class FailureType(StrEnum):
-    """What has failed: the job as a whole, one task, or the TaskManager that ran it."""
+    """The part that has failed: the job as a whole, one task, or the TaskManager that ran it."""
 
     GLOBAL = "GLOBAL"
     TASK = "TASK"

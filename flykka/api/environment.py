@@ -25,6 +25,7 @@ from flykka.api.observation import Observation
 from flykka.api.streams.program import Program, at_least_one_if_any
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
+from flykka.api.submission_settings import with_submission_settings
 from flykka.api.table.sql_verbs import SqlVerbs
 from flykka.api.user_files import UserFiles
 from flykka.api.user_hooks import UserHooks
@@ -236,7 +237,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
             )
         except GraphError as impossible:
             raise ProgramError(str(impossible)) from impossible
-        return self.with_submission_settings(graph)
+        return with_submission_settings(self, graph)
 
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
         """Run the operators written down since the last job, and wait for their end.

@@ -60,6 +60,7 @@ class SubmissionSettings:
         self.client_heartbeat = settings
         return self
 
-    def with_submission_settings(self, job_graph: JobGraph) -> JobGraph:
-        """The job under these settings."""
-        return replace(job_graph, rpc_timeout_ms=self.rpc_timeout_ms, client_heartbeat=self.client_heartbeat)
+
+def with_submission_settings(settings: SubmissionSettings, job_graph: JobGraph) -> JobGraph:
+    """The job under these settings."""
+    return replace(job_graph, rpc_timeout_ms=settings.rpc_timeout_ms, client_heartbeat=settings.client_heartbeat)

@@ -1,4 +1,4 @@
-"""What a client hears of its job: by Flink's ListeningBehaviour, or by whether it is attached."""
+"""The ways in which a client listens to its job: Flink's ListeningBehaviour, or whether it is attached."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class RestClusterClient:
         return int(found["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
-        """How a job has ended; None where it runs."""
+        """The result of a job that has ended; None where it runs."""
         return result_of(job_id, self._ask("GET", f"/jobs/{job_id}/execution-result"))
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
