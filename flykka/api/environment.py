@@ -143,6 +143,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         launch.environment_made(environment)
         keep_checkpoints(environment)
         options.apply_defaults(environment)
+        options.register_files(environment)
         follow_cells(environment)
         return environment
 

@@ -19,7 +19,8 @@ class SubmissionSettings:
     def __init__(self) -> None:
         super().__init__()
         self.rpc_timeout_ms = RPC_TIMEOUT_MS
-        self.client_heartbeat: ClientHeartbeatSettings | None = None
+        self.shuts_down_on_attached_exit = False
+        self.client_heartbeats = ClientHeartbeatSettings(interval_ms=30_000, timeout_ms=180_000)
 
     def set_rpc_timeout(self, timeout: Duration) -> Self:
         """Set how long a TaskManager may take to acknowledge that a task was deployed there (`pekko.ask.timeout`).
@@ -34,33 +35,38 @@ class SubmissionSettings:
         return self
 
     def set_shutdown_on_attached_exit(
-        self, enabled: bool = True, *, heartbeat_interval: Duration = "30s", heartbeat_timeout: Duration = "3min"
+        self,
+        enabled: bool = True,
+        *,
+        heartbeat_interval: Duration | None = None,
+        heartbeat_timeout: Duration | None = None,
     ) -> Self:
         """Cancel a job whose client dies (`execution.shutdown-on-attached-exit`); unless set it runs on.
 
-        The client gives a sign of life every `heartbeat_interval`. Where there was none for `heartbeat_timeout`, the
-        job is cancelled, and its exception history says why. One that is executed with `attached=False` runs on.
+        The client gives a sign of life every `heartbeat_interval`, in the beginning 30 s. Where there was none for
+        `heartbeat_timeout`, in the beginning 3 min, the job is cancelled, and its exception history says why. One that
+        is executed with `attached=False` runs on.
 
         Raises:
             DurationError: a length of time cannot be read, or is none.
             ProgramError: the timeout is not longer than the interval.
         """
-        if not enabled:
-            self.client_heartbeat = None
-            return self
-        settings = ClientHeartbeatSettings(
-            interval_ms=positive_duration_ms(heartbeat_interval, "interval of client heartbeats"),
-            timeout_ms=positive_duration_ms(heartbeat_timeout, "timeout of client heartbeats"),
-        )
-        if settings.timeout_ms <= settings.interval_ms:
+        said: dict[str, int] = {}
+        if heartbeat_interval is not None:
+            said["interval_ms"] = positive_duration_ms(heartbeat_interval, "interval of client heartbeats")
+        if heartbeat_timeout is not None:
+            said["timeout_ms"] = positive_duration_ms(heartbeat_timeout, "timeout of client heartbeats")
+        heartbeats = replace(self.client_heartbeats, **said)
+        if heartbeats.timeout_ms <= heartbeats.interval_ms:
             raise ProgramError(
-                f"the timeout of client heartbeats ({settings.timeout_ms} ms) must be longer than their interval"
-                f" ({settings.interval_ms} ms): every client would be taken for dead"
+                f"the timeout of client heartbeats ({heartbeats.timeout_ms} ms) must be longer than their interval"
+                f" ({heartbeats.interval_ms} ms): every client would be taken for dead"
             )
-        self.client_heartbeat = settings
+        self.shuts_down_on_attached_exit, self.client_heartbeats = enabled, heartbeats
         return self
 
 
 def with_submission_settings(settings: SubmissionSettings, job_graph: JobGraph) -> JobGraph:
     """The job under these settings."""
-    return replace(job_graph, rpc_timeout_ms=settings.rpc_timeout_ms, client_heartbeat=settings.client_heartbeat)
+    heartbeats = settings.client_heartbeats if settings.shuts_down_on_attached_exit else None
+    return replace(job_graph, rpc_timeout_ms=settings.rpc_timeout_ms, client_heartbeat=heartbeats)

@@ -13,6 +13,7 @@ from flykka.spark_bridge.errors import UserFileError
 from flykka.spark_bridge.program.call_site import call_site
 
 if TYPE_CHECKING:
+    from flykka.api.configuration.environment_options import EnvironmentOptions
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.prototype import SparkSession
     from flykka.spark_bridge.user_files.registered_files import RegisteredFiles
@@ -26,6 +27,7 @@ class UserFiles(ABC):
     """
 
     _registry: CodeRegistry
+    _options: EnvironmentOptions
 
     @property
     @abstractmethod
@@ -86,13 +88,16 @@ class UserFiles(ABC):
     def set_global_job_parameters(self, parameters: Mapping[str, str]) -> Self:
         """Give functions texts by name: `ctx.global_job_parameters`. They take the place of those that were set before.
 
+        Those that the launch says (`--global-job-parameters`) stay, by their names.
+
         Raises:
             ProgramError: a name or a value is no text.
         """
         wrong = [pair for pair in parameters.items() if not all(isinstance(each, str) for each in pair)]
         if wrong:
             raise ProgramError(f"global job parameters are texts by name, not {dict(wrong)!r}: write str(value)")
-        self._registry.files.global_job_parameters = dict(parameters)
+        said = self._options.overrides.get("global_job_parameters", {})
+        self._registry.files.global_job_parameters = {**parameters, **said}
         return self
 
     def _register(self, register: Callable[[RegisteredFiles], None]) -> Self:

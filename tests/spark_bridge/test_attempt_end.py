@@ -18,6 +18,7 @@ from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.global_aggregates import JobAggregates
 from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore
@@ -203,6 +204,7 @@ def test_an_attempt_ends_where_spark_is_stopped(
         store=(store := BatchStore()),
         local_states=LocalStates(store),
         readers=SourceReaders(),
+        aggregates=JobAggregates(),
         registry=registry,
         filesystem=FileSystem(laboratory.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from flykka.api.configuration.cluster_options import CLUSTER_OPTIONS
+from flykka.api.configuration.function_options import FUNCTION_OPTIONS
 from flykka.api.configuration.job_options import JOB_OPTIONS, START_OPTIONS
 from flykka.api.configuration.option import PREFIX, ConfigOption, Values
 from flykka.errors import ConfigurationError
@@ -19,7 +20,9 @@ from flykka.errors import ConfigurationError
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
 
-OPTIONS: Mapping[str, ConfigOption] = {option.name: option for option in (*CLUSTER_OPTIONS, *JOB_OPTIONS)}
+OPTIONS: Mapping[str, ConfigOption] = {
+    option.name: option for option in (*CLUSTER_OPTIONS, *JOB_OPTIONS, *FUNCTION_OPTIONS)
+}
 
 CONFIG_FILE_VARIABLE = f"{PREFIX}CONFIG"
 _NO_OPTIONS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "ADDRESS", "PID_DIR", "CACHE_DIR"))

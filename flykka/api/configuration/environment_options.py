@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.api.configuration.cluster_options import CLUSTER_OPTIONS
 from flykka.api.configuration.configuration import OPTIONS, apply_to_jobs, incomplete, merged, read_values
+from flykka.api.configuration.function_options import FUNCTION_OPTIONS
 from flykka.api.configuration.option import Values
 from flykka.cluster.local_cluster import ClusterSettings
 from flykka.errors import ConfigurationError
@@ -16,6 +17,7 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
+    from flykka.api.user_files import UserFiles
 
 DEFAULT_MASTER = "local[*]"
 _IN_THE_PROGRAM = "the environment"
@@ -54,6 +56,13 @@ class EnvironmentOptions:
         values = merged(self._defaults, self._said)
         # A default of the cluster holds for jobs that say nothing, and what is set for jobs would say something.
         apply_to_jobs(settings, {name: value for name, value in values.items() if OPTIONS[name].field is None})
+
+    def register_files(self, files: UserFiles) -> None:
+        """Register what functions are written with. Raises `ProgramError`."""
+        values = self.values
+        for option in FUNCTION_OPTIONS:
+            if option.name in values and option.register is not None:
+                option.register(files, values[option.name])
 
     def master(self) -> str:
         """The master of a new Spark session."""

@@ -51,6 +51,8 @@ def file_values(file: Path) -> Values:
 def _located(value: Any, folder: Path) -> Any:
     if isinstance(value, tuple):
         return tuple(_located(each, folder) for each in value)
+    if isinstance(value, dict):
+        return {name: _located(each, folder) for name, each in value.items()}
     return value if "://" in value else str(folder / value)
 
 

@@ -50,6 +50,13 @@ def _task_cancellation(field: str) -> Apply:
     return apply
 
 
+def _client_heartbeats(field: str) -> Apply:
+    def apply(settings: JobSettings, value: Any) -> None:
+        settings.client_heartbeats = replace(settings.client_heartbeats, **{field: value})
+
+    return apply
+
+
 def _fresh(settings: JobSettings, value: bool) -> None:
     if value:
         settings.from_checkpoint(None)
@@ -159,6 +166,42 @@ _OF_JOBS = (
         default="3min",
         group=OptionGroup.JOBS,
         apply=_task_cancellation("timeout_ms"),
+    ),
+    ConfigOption(
+        name="rpc_timeout",
+        shape="TIME",
+        read=positive_duration,
+        description="a task whose deployment is not acknowledged after so long has failed",
+        default="10s",
+        group=OptionGroup.JOBS,
+        apply=lambda settings, ms: settings.set_rpc_timeout(ms),
+    ),
+    ConfigOption(
+        name="shutdown_on_attached_exit",
+        shape="BOOL",
+        read=flag,
+        description="cancel a job whose client dies",
+        default="false",
+        group=OptionGroup.JOBS,
+        apply=lambda settings, enabled: settings.set_shutdown_on_attached_exit(enabled),
+    ),
+    ConfigOption(
+        name="client_heartbeat_interval",
+        shape="TIME",
+        read=positive_duration,
+        description="how often a client gives a sign of life where its job is to end with it",
+        default="30s",
+        group=OptionGroup.JOBS,
+        apply=_client_heartbeats("interval_ms"),
+    ),
+    ConfigOption(
+        name="client_heartbeat_timeout",
+        shape="TIME",
+        read=positive_duration,
+        description="a client that has given none for so long is dead",
+        default="3min",
+        group=OptionGroup.JOBS,
+        apply=_client_heartbeats("timeout_ms"),
     ),
     ConfigOption(
         name="latency_tracking_interval",

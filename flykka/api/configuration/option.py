@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
+    from flykka.api.user_files import UserFiles
 
 Values = Mapping[str, Any]
 """Values of options by their names."""
@@ -22,6 +23,7 @@ class OptionGroup(StrEnum):
 
     CLUSTER = "the cluster"
     JOBS = "the jobs"
+    FUNCTIONS = "files and parameters of functions"
     CHECKPOINTS = "checkpoints and savepoints"
     START = "where jobs start"
     RECORDING = "looking inside"
@@ -35,8 +37,8 @@ class ConfigOption:
 
     `shape` shows the form of a value, `default` says in words what holds where nothing is said. An option of the
     cluster is a `field` of `ClusterSettings`; one of jobs has `apply`, which sets it for an environment. An option may
-    be both: then the field is what holds for jobs that say nothing. Where a text `is_path`, it is relative to the file
-    that it stands in.
+    be both: then the field is what holds for jobs that say nothing. One that functions are written with has `register`,
+    which is called when an environment is made. Where a text `is_path`, it is relative to the file that it stands in.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ConfigOption:
     group: OptionGroup
     field: str | None = None
     apply: Callable[[JobSettings, Any], object] | None = None
+    register: Callable[[UserFiles, Any], object] | None = None
     is_path: bool = False
 
     @property

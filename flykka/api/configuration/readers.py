@@ -81,6 +81,26 @@ def paths(said: Any) -> tuple[str, ...]:
     return tuple(path(one) for one in each)
 
 
+def by_name(said: Any) -> dict[str, str]:
+    """Texts by name in a mapping; of a text, `NAME=TEXT` between its commas."""
+    if isinstance(said, str):
+        pairs = [pair.partition("=") for pair in said.split(",")]
+        if not all(name.strip() and equals for name, equals, _ in pairs):
+            raise ValueError(f"{said!r} is not of the form NAME=TEXT,NAME=TEXT")
+        return {name.strip(): value for name, _, value in pairs}
+    if not isinstance(said, dict) or not said:
+        raise ValueError(f"{said!r} has no texts by name")
+    wrong = [name for name, value in said.items() if not isinstance(name, str) or isinstance(value, dict | list)]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} does not name a text")
+    return {name: str(value) for name, value in said.items()}
+
+
+def paths_by_name(said: Any) -> dict[str, str]:
+    """Paths by name, as `by_name` has texts."""
+    return {name: path(value) for name, value in by_name(said).items()}
+
+
 def flag(said: Any) -> bool:
     """`true` or `false`."""
     found = _FLAGS.get(said.strip().lower()) if isinstance(said, str) else said

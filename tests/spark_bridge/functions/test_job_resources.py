@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from flykka import ProcessFunction
@@ -11,7 +13,6 @@ from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
 from flykka.spark_bridge.functions.job_resources import CachedFile, JobResources, WithJobResources
 from flykka.spark_bridge.functions.metric_group import MetricGroup
-from flykka.spark_bridge.functions.process_function import Rows
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
 
 CITIES = CachedFile(
@@ -40,12 +41,12 @@ class Asking(ProcessFunction):
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = seen_by(runtime_context)
 
-    def process_element(self, row: Row, ctx: FunctionContext) -> Rows:
+    def process_element(self, row: Row, ctx: FunctionContext) -> Iterator[Row]:
         self.kept = ctx
         yield self.opened
         yield seen_by(ctx)
 
-    def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
+    def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Iterator[Row]:
         yield seen_by(ctx)
 
 

@@ -64,6 +64,15 @@ SAMPLES: dict[str, tuple[str, str, str, str]] = {
     "stage_timeout": ("1s", "2s", "3s", "4s"),
     "task_cancellation_interval": ("1s", "2s", "3s", "4s"),
     "task_cancellation_timeout": ("1s", "2s", "3s", "4s"),
+    "rpc_timeout": ("1s", "2s", "3s", "4s"),
+    "shutdown_on_attached_exit": ("true", "false", "true", "false"),
+    "client_heartbeat_interval": ("1s", "2s", "3s", "4s"),
+    "client_heartbeat_timeout": ("31s", "32s", "33s", "34s"),
+    "python_files": ("/a.py", "/b,/bb", "/c", "/d"),
+    "python_archives": ("/a.zip#a", "/b.zip", "/c.zip", "/d.zip"),
+    "python_requirements": ("/a.txt", "/b.txt", "/c.txt", "/d.txt"),
+    "cached_files": ("a=/a", "b=/b,c=/c", "c=/c", "d=/d"),
+    "global_job_parameters": ("a=1", "a=2", "a=3,b=4", "a=5"),
     "latency_tracking_interval": ("1s", "2s", "3s", "4s"),
     "sql_state_ttl": ("1s", "2s", "3s", "4s"),
     "checkpoint_dir": ("/a", "s3://b", "/c", "s3://d"),
@@ -117,6 +126,10 @@ OF_JOBS: dict[str, Callable[[JobSettings], object]] = {
     "stage_timeout": lambda settings: settings.stage_timeout_ms,
     "task_cancellation_interval": lambda settings: settings.task_cancellation.interval_ms,
     "task_cancellation_timeout": lambda settings: settings.task_cancellation.timeout_ms,
+    "rpc_timeout": lambda settings: settings.rpc_timeout_ms,
+    "shutdown_on_attached_exit": lambda settings: settings.shuts_down_on_attached_exit,
+    "client_heartbeat_interval": lambda settings: settings.client_heartbeats.interval_ms,
+    "client_heartbeat_timeout": lambda settings: settings.client_heartbeats.timeout_ms,
     "latency_tracking_interval": lambda settings: settings.latency_tracking_interval_ms,
     "sql_state_ttl": lambda settings: settings.sql_state_ttl_ms,
     "checkpoint_dir": lambda settings: settings.checkpointing.directory,
@@ -152,6 +165,14 @@ SETTERS = {
     "set_stage_timeout": ("stage_timeout",),
     "set_task_cancellation": ("task_cancellation_interval", "task_cancellation_timeout"),
     "set_latency_tracking_interval": ("latency_tracking_interval",),
+    "set_rpc_timeout": ("rpc_timeout",),
+    "set_shutdown_on_attached_exit": (
+        "shutdown_on_attached_exit",
+        "client_heartbeat_interval",
+        "client_heartbeat_timeout",
+    ),
+    "set_python_requirements": ("python_requirements",),
+    "set_global_job_parameters": ("global_job_parameters",),
     "set_sql_state_ttl": ("sql_state_ttl",),
     "set_restart_strategy": ("restart_strategy",),
     "set_failover_strategy": ("failover_strategy",),
@@ -253,7 +274,7 @@ def test_every_setter_of_an_environment_sets_options() -> None:
     assert {option for options in SETTERS.values() for option in options} <= set(OPTIONS)
     for name, options in SETTERS.items():
         parameters = list(inspect.signature(getattr(StreamExecutionEnvironment, name)).parameters)[1:]
-        assert len(options) == max(len(parameters), 1) or name == "from_checkpoint", name
+        assert len(options) == max(len(parameters), 1) or name in ("from_checkpoint", "set_python_requirements"), name
 
 
 def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -72,13 +72,18 @@ def of_itself(env: Env) -> DataStream:
     return made.with_broadcast_set(made.where("id > 1"), "rates")
 
 
+def of_a_list(env: Env) -> DataStream:
+    rows: Any = [1]
+    return rated(env).with_broadcast_set(rows, "rates")
+
+
 @pytest.mark.parametrize(
     ("write", "refusal"),
     [
         (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
         (of_itself, "the stream is made of rows of the operator itself"),
         (lambda env: rated(env).with_broadcast_set(numbers(env), " "), "must be a text that names it, not ' '"),
-        (lambda env: rated(env).with_broadcast_set([1], "rates"), r"takes a stream, not \[1\]"),
+        (of_a_list, r"takes a stream, not \[1\]"),
         (lambda env: numbers(env).with_broadcast_set(numbers(env), "rates"), "it has no function that could read"),
         (lambda env: numbers(env).where("id > 0").with_broadcast_set(numbers(env), "rates"), "process.* has, window"),
     ],
