@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flykka.api.configuration.environment_options import EnvironmentOptions
 from flykka.api.observation import Observation
 from flykka.api.rest_interface import RestInterface
 from flykka.cli.main import main
@@ -17,8 +18,14 @@ from flykka.rest.responses.attempt_work import no_work
 from flykka.spark_bridge.errors import MissingExtraError
 
 
-def test_no_cluster_is_started_whose_address_is_taken() -> None:
+def rest_interface() -> RestInterface:
     interface = RestInterface()
+    interface._options = EnvironmentOptions()
+    return interface
+
+
+def test_no_cluster_is_started_whose_address_is_taken() -> None:
+    interface = rest_interface()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -31,7 +38,7 @@ def test_no_cluster_is_started_whose_address_is_taken() -> None:
 
 
 def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
-    interface, addresses = RestInterface().enable_rest(), list[str | None]()
+    interface, addresses = rest_interface().enable_rest(), list[str | None]()
 
     def refuse(address: str | None) -> LocalCluster:
         addresses.append(address)
@@ -48,7 +55,7 @@ def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
 
 def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("no key")
-    interface = RestInterface().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
+    interface = rest_interface().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
 
     with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):
         interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
@@ -56,7 +63,7 @@ def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> No
 
 def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:
     with pytest.raises(ProgramError, match="can be reached from other machines"):
-        RestInterface().enable_rest("0.0.0.0:8081")
+        rest_interface().enable_rest("0.0.0.0:8081")
 
 
 def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.CaptureFixture[str]) -> None:

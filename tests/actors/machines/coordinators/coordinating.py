@@ -24,6 +24,7 @@ from flykka.messages.tasks.operator_event import (
     EventForSubtask,
     HandleEventFromOperator,
     OperatorCoordinatorAnswered,
+    OperatorCoordinatorFailed,
     OperatorEvents,
     SendOperatorEvents,
     SentByFunction,
@@ -95,6 +96,12 @@ class World:
                         others.append(effect)
             self.holder.check()
         return others
+
+    def failure(self) -> OperatorCoordinatorFailed:
+        """The failure of the call that is at work."""
+        assert self.at_work is not None, "nothing was called"
+        failed, self.at_work = self.at_work, None
+        return OperatorCoordinatorFailed(operator_id=OPERATOR, call=failed.call, cause=CAUSE)
 
     def answer(
         self, *events: tuple[int, bytes], state: bytes | None = None, number: int = 0

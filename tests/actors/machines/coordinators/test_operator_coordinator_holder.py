@@ -29,7 +29,6 @@ from flykka.messages.tasks.operator_event import (
     CoordinatorAnswer,
     HandleEventFromOperator,
     OperatorCoordinatorAnswered,
-    OperatorCoordinatorFailed,
     OperatorCoordinatorWoken,
     ResetSubtask,
     ResetToCheckpoint,
@@ -239,16 +238,12 @@ def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
 def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> None:
     world = World().run()
     world.tell(sent(b"a"))
-    assert world.at_work is not None
-    failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=world.at_work.call, cause=CAUSE)
-    world.at_work = None
+    failed = world.failure()
 
     assert world.tell(failed) == [FailJob(cause=CAUSE)]
     assert world.tell(failed) == []
     world.tell(sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
-    assert world.at_work is not None
-    failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=world.at_work.call, cause=CAUSE)
-    world.at_work = None
+    failed = world.failure()
     assert world.tell(failed) == []
     assert world.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
 
