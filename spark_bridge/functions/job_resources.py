@@ -1,4 +1,4 @@
-"""What a function can ask its job for, beside its state: cached files, parameters and broadcast variables.
+"""Resources of a job that its functions ask for: cached files, parameters and broadcast variables.
 
 Where a file lies is known to the process that the function works in alone: `find` says it.
 """
@@ -50,7 +50,7 @@ NO_RESOURCES = JobResources()
 
 
 class WithJobResources(ABC):
-    """The base of contexts: what they offer of the job, by Flink's names."""
+    """The base of contexts: resources of the job, by Flink's names."""
 
     __slots__ = ()
 

@@ -98,7 +98,7 @@ class OperatorContext:
 
     @property
     def resources(self) -> JobResources:
-        """What functions in the driver can ask the job for."""
+        """The resources of the job as functions in the driver have them."""
         return replace(self.services.files.resources, broadcast_variables=self.variables)
 
     @property

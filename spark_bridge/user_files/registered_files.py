@@ -1,4 +1,4 @@
-"""What an environment has registered for the functions of its jobs."""
+"""Files and parameters that an environment has registered for the functions of its jobs."""
 
 from __future__ import annotations
 

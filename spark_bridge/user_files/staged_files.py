@@ -98,4 +98,4 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 staged_files = StagedFiles()
-"""Those of this process."""
+"""The folder of this process."""

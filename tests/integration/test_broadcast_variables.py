@@ -18,7 +18,10 @@ from flykka import (
     FunctionContext,
     FunctionRuntimeContext,
     JobClient,
+    KeyedContext,
+    KeyedProcessFunction,
     ProcessFunction,
+    ProcessWindowFunction,
     RestartStrategies,
     RichFunction,
     RuntimeContext,
@@ -35,15 +38,37 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 Environment = Callable[..., StreamExecutionEnvironment]
 
 
-class Rated(ProcessFunction):
+class Opened:
     """Gives each row what `open` and the call see of the rates."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = sorted(row["rate"] for row in runtime_context.get_broadcast_variable("rates"))
 
-    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
+    def seen(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
         called = sorted(row["rate"] for row in ctx.get_broadcast_variable("rates"))
         yield {"id": row["id"], "rates": f"{self.opened} {called}"}
+
+
+class Rated(Opened, ProcessFunction):
+    """Without keys."""
+
+    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
+        return self.seen(row, ctx)
+
+
+class KeyedRated(Opened, KeyedProcessFunction):
+    """With keys."""
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        return self.seen(row, ctx)
+
+
+class WindowRated(ProcessWindowFunction):
+    """What a window sees of them."""
+
+    def process(self, key: Any, context: Any, elements: list[Any]) -> Iterator[dict[str, Any]]:
+        rates = sorted(row["rate"] for row in context.get_broadcast_variable("rates"))
+        yield {"id": key, "rates": f"{rates} {elements[0]['rates']}"}
 
 
 class Limited(RichFunction):
@@ -150,10 +175,12 @@ def test_in_a_batch_job_a_stream_may_be_a_variable_and_an_input(
 ) -> None:
     env = environment().set_runtime_mode("BATCH").set_parallelism(2)
     rates = env.from_dataframe(spark.createDataFrame([(1, 5), (2, 6)], "id bigint, rate int"), uid="rates")
-    rated = rates.process(Rated(), "id bigint, rates string").uid("rated").with_broadcast_set(rates, "rates")
+    keyed = rates.key_by("id").process(KeyedRated(), "id bigint, rates string").uid("rated")
+    windows = keyed.with_broadcast_set(rates, "rates").key_by("id").count_window(1)
+    rated = windows.process(WindowRated(), "id bigint, rates string").uid("windows").with_broadcast_set(rates, "rates")
     rated.sink_to(FileSink.json(str(tmp_path / "output"))).uid("output")
 
     env.execute("rated")
 
     rows = spark.read.json(str(tmp_path / "output")).collect()
-    assert sorted((row["id"], row["rates"]) for row in rows) == [(1, "[5, 6] [5, 6]"), (2, "[5, 6] [5, 6]")]
+    assert sorted((row["id"], row["rates"]) for row in rows) == [(number, "[5, 6] [5, 6] [5, 6]") for number in (1, 2)]

@@ -1,7 +1,7 @@
 """Broadcast variables, and the part of a program that makes them, which has finished before their readers begin.
 
 In a streaming job it is apart from all else: it takes no checkpoint, and after a restore it makes nothing, for its
-readers have the variables in their state. So whoever else read its rows would miss them.
+readers have the variables in their state. So others that read its rows would miss them.
 """
 
 from __future__ import annotations

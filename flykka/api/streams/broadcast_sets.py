@@ -54,7 +54,7 @@ class BroadcastSets(OperatorSettings, ABC):
             raise ProgramError(f"{what}: it has a broadcast variable of this name")
         _check(what, made, stream._inputs)
         rows = partitioned(stream._inputs, ShipStrategy.BROADCAST)
-        made.inputs += tuple(replace(each, broadcast_variable=name) for each in rows)
+        self._program.add_inputs(made, tuple(replace(each, broadcast_variable=name) for each in rows))
         return self
 
 

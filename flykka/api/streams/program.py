@@ -13,7 +13,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.user_files.registered_files import RegisteredFiles
 
 if TYPE_CHECKING:
-    from flykka.api.streams.transformation import Transformation
+    from flykka.api.streams.transformation import Input, Transformation
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -88,16 +88,27 @@ class Program:
         self._check_free(transformation, transformation.uid)
         self._transformations.append(transformation)
 
+    def add_inputs(self, transformation: Transformation, inputs: tuple[Input, ...]) -> None:
+        """Let an operator read more, which may have been written down behind it, and is not made of what it makes."""
+        behind = self._and_behind([transformation])
+        transformation.inputs += inputs
+        others = (made for made in self._transformations if made not in behind)
+        self._transformations = [*others, *(made for made in self._transformations if made in behind)]
+
     def take_back(self, transformations: Iterable[Transformation]) -> None:
         """Forget operators, and all that they feed."""
-        gone = set(transformations)
+        gone = self._and_behind(transformations)
         if gone:
             self._is_submitted = False  # It is being mended, and what is left is still wanted.
+        self._transformations = [kept for kept in self._transformations if kept not in gone]
+
+    def _and_behind(self, transformations: Iterable[Transformation]) -> set[Transformation]:
+        found = set(transformations)
         for transformation in self._transformations:
             # Inputs come before what they feed: one pass finds everything.
-            if any(edge.source in gone for edge in transformation.inputs):
-                gone.add(transformation)
-        self._transformations = [kept for kept in self._transformations if kept not in gone]
+            if any(edge.source in found for edge in transformation.inputs):
+                found.add(transformation)
+        return found
 
     def submit(self) -> None:
         """It is submitted as a job. Where it is not closed behind that, the job was refused."""

@@ -111,7 +111,9 @@ def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: 
 
 
 def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
-    rated(env).uid("rated").with_broadcast_set(numbers(env), "rates").sink_to(ConsoleSink())
+    reader = rated(env).uid("rated")
+    reader.sink_to(ConsoleSink())
+    reader.with_broadcast_set(numbers(env).where("id > 0"), "rates")
 
     made = env.get_job_graph()
 
