@@ -1,0 +1,83 @@
+"""Units that Spark distributes: as long as a job holds them, and no longer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.user_files.distributed_files import put_on_path, take_off_path
+from flykka.spark_bridge.user_files.job_files import JobFiles
+from flykka.spark_bridge.user_files.staged_files import staged_files
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def unit() -> Iterator[str]:
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "comets.py").write_text("COUNT = 4\n")
+
+    added = staged_files.add("comets", write)
+    yield added
+    staged_files.release(added)
+
+
+def listed(spark: SparkSession) -> list[str]:
+    return [name for name in spark.sparkContext.listArchives if "comets" in name]
+
+
+def on_executor(spark: SparkSession, unit: str) -> bool:
+    def is_there(_: Iterator[int]) -> Iterator[bool]:
+        yield os.path.exists(SparkFiles.get(unit))
+
+    return any(spark.sparkContext.parallelize([1], 1).mapPartitions(is_there).collect())
+
+
+def test_a_unit_is_there_until_the_last_job_that_has_it_is_over(spark: SparkSession, unit: str) -> None:
+    one, other = JobFiles(units=(unit,)), JobFiles(units=(unit,))
+    for job in (one, other, one):
+        job.distribute(spark)
+
+    one.withdraw()
+    one.withdraw()
+    while_one_has_it = len(listed(spark)), on_executor(spark, unit)
+    other.withdraw()
+
+    assert while_one_has_it == (1, True)
+    assert listed(spark) == []
+    assert not on_executor(spark, unit)
+
+
+def test_a_unit_comes_again_with_a_later_job(spark: SparkSession, unit: str) -> None:
+    first, later = JobFiles(units=(unit,)), JobFiles(units=(unit,))
+    first.distribute(spark)
+    first.withdraw()
+
+    later.distribute(spark)
+
+    assert on_executor(spark, unit)
+    later.withdraw()
+
+
+def test_workers_with_another_path_are_other_processes(spark: SparkSession, unit: str) -> None:
+    def worker(_: Iterator[int]) -> Iterator[str | None]:
+        yield os.environ.get("FLYKKA_PYTHON_PATH")
+
+    def seen() -> list[str | None]:
+        return spark.sparkContext.parallelize([1], 1).mapPartitions(worker).collect()
+
+    before = seen()
+    put_on_path(spark.sparkContext, [unit])
+    try:
+        with_unit = seen()
+    finally:
+        take_off_path(spark.sparkContext, [unit])
+
+    assert before == seen() == [None]
+    assert with_unit != [None]
