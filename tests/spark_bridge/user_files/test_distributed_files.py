@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def listed(spark: SparkSession) -> list[str]:
 
 
 def on_executor(spark: SparkSession, unit: str) -> bool:
-    def is_there(_: Iterator[int]) -> Iterator[bool]:
+    def is_there(_: Iterable[int]) -> Iterator[bool]:
         yield os.path.exists(SparkFiles.get(unit))
 
     return any(spark.sparkContext.parallelize([1], 1).mapPartitions(is_there).collect())
@@ -66,7 +66,7 @@ def test_a_unit_comes_again_with_a_later_job(spark: SparkSession, unit: str) -> 
 
 
 def test_workers_with_another_path_are_other_processes(spark: SparkSession, unit: str) -> None:
-    def worker(_: Iterator[int]) -> Iterator[str | None]:
+    def worker(_: Iterable[int]) -> Iterator[str | None]:
         yield os.environ.get("FLYKKA_PYTHON_PATH")
 
     def seen() -> list[str | None]:

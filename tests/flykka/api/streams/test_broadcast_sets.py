@@ -67,14 +67,13 @@ def twice(env: Env) -> DataStream:
     return rated(env).with_broadcast_set(numbers(env), "rates").with_broadcast_set(numbers(env), "rates")
 
 
+def no_stream(env: Env) -> DataStream:
+    return rated(env).with_broadcast_set([1], "rates")  # type: ignore[arg-type]
+
+
 def of_itself(env: Env) -> DataStream:
     made = rated(env)
     return made.with_broadcast_set(made.where("id > 1"), "rates")
-
-
-def of_a_list(env: Env) -> DataStream:
-    rows: Any = [1]
-    return rated(env).with_broadcast_set(rows, "rates")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def of_a_list(env: Env) -> DataStream:
         (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
         (of_itself, "the stream is made of rows of the operator itself"),
         (lambda env: rated(env).with_broadcast_set(numbers(env), " "), "must be a text that names it, not ' '"),
-        (of_a_list, r"takes a stream, not \[1\]"),
+        (no_stream, r"takes a stream, not \[1\]"),
         (lambda env: numbers(env).with_broadcast_set(numbers(env), "rates"), "it has no function that could read"),
         (lambda env: numbers(env).where("id > 0").with_broadcast_set(numbers(env), "rates"), "process.* has, window"),
     ],
@@ -118,8 +117,8 @@ def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
     made = env.get_job_graph()
 
     assert made.schedule_mode is ScheduleMode.PIPELINED_REGION
-    (reader,) = (vertex for vertex in made.vertices if vertex.operators[0].ref.uid == "rated")
-    assert [edge.broadcast_variable for edge in reader.inputs] == [None, "rates"]
+    (read,) = (vertex.inputs for vertex in made.vertices if vertex.operators[0].ref.uid == "rated")
+    assert [edge.broadcast_variable for edge in read] == [None, "rates"]
 
 
 def test_a_preview_reads_variables_of_the_first_rows(env: Env) -> None:
