@@ -169,7 +169,8 @@ class JobVertexDetails(Value):
     Of the rows that its sinks have written, `rows_published` can be seen by readers, and `rows_staged` wait for a
     checkpoint to be completed. A restart counts no row twice; what it publishes because its checkpoint held it is not
     counted, so after a restart `rows_published` is the least that readers see, and `rows_staged` is what the newest
-    attempts have staged. A sink that shows rows at once may show some again, and they are counted again.
+    attempts have staged. A sink that shows rows at once may show some again, and they are counted again. Metrics of the
+    coordinator are those that the user's code counts on the JobMaster's side.
     """
 
     vertex_id: JobVertexId
@@ -195,6 +196,7 @@ class JobVertexDetails(Value):
     files_waiting: int = 0
     rows_published: int = 0
     rows_staged: int = 0
+    coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     @property
     def subtasks(self) -> dict[ExecutionState, int]:

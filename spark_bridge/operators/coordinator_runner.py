@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from flykka.messages.tasks.operator_event import (
     SubtaskReady,
 )
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import OperatorId
 from flykka.runtime.errors import serialized
 from flykka.spark_bridge.errors import OperatorCoordinatorError
 from flykka.spark_bridge.functions.event_values import event_from_bytes, event_to_bytes
@@ -59,6 +61,7 @@ def coordinator_runner(
         raise UnboundOperatorError(f"operator {operator.ref.uid!r} has no coordinator in this application")
     return CoordinatorRunner(
         function,
+        operator_id=operator.operator_id,
         uid=operator.ref.uid,
         described=registry.describe(operator.ref.uid),
         name=operator.name,
@@ -109,6 +112,7 @@ class CoordinatorRunner:
         self,
         function: CoordinatedFunction,
         *,
+        operator_id: OperatorId,
         uid: str,
         described: str,
         name: str,
@@ -117,6 +121,7 @@ class CoordinatorRunner:
     ) -> None:
         """`described` is the operator as errors name it."""
         self._function = function
+        self._operator_id = operator_id
         self._described = described
         self._context = _Context(uid, name, parallelism, woken)
         # Held during calls: who closes the coordinator waits for them.
@@ -231,7 +236,11 @@ class CoordinatorRunner:
     def _measured(self) -> tuple[AccumulatorSnapshot, ...]:
         for sample in self._context.metrics.samples():
             self._totals[sample.name] = _added(self._totals.get(sample.name), sample)
-        return tuple(self._totals.values())
+        name = self._context.operator_name
+        return tuple(
+            replace(total, name=f"{name}.{total.name}", operator_id=self._operator_id, operator_name=name)
+            for total in self._totals.values()
+        )
 
 
 _METHODS: dict[type[Any], str] = {

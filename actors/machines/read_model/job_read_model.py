@@ -40,6 +40,7 @@ from flykka.messages.monitoring.job_details import (
     SubtasksOfVertex,
 )
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
+from flykka.messages.tasks.operator_event import OperatorCoordinatorMetricsReported
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId, vertex_subtask_and_number
@@ -106,6 +107,8 @@ class JobReadModel:
                     self._failure = message.failure or self._failure
             case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 self._on_metrics(attempt, metrics, at_ms, accumulators, message.files_unassigned)
+            case OperatorCoordinatorMetricsReported(vertex_id=vertex_id, metrics=measured):
+                self._vertices[vertex_id].coordinator_metrics = measured
             case CheckpointCompleted(is_retained=True):
                 for vertex in self._vertices.values():
                     vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)

@@ -152,6 +152,7 @@ class VertexReadModel:
         self._vertex = vertex
         self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
         self._files_unassigned = 0
+        self.coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def reset(self) -> None:
         """The job restarts: every subtask waits for its next attempt."""
@@ -253,6 +254,7 @@ class VertexReadModel:
             latency=slowest(way for metrics in now for way in metrics.latencies),
             input_queue_length=sum(metrics.input_queue_length for metrics in running),
             output_queue_length=sum(metrics.output_queue_length for metrics in running),
+            coordinator_metrics=self.coordinator_metrics,
             files_waiting=self._files_unassigned + sum(metrics.files_unread for metrics in running) if running else 0,
         )
 

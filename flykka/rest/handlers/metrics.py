@@ -1,4 +1,4 @@
-"""Metrics: for Prometheus to scrape, and those of jobs by name."""
+"""Metrics: for Prometheus to scrape, those of jobs by name, and those of operator coordinators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from socket import gethostname
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
-from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
 from flykka.metrics.measured import numbers, of_job
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
@@ -14,6 +14,7 @@ from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
 from flykka.rest.job_info import JobInfo
+from flykka.rest.responses.coordinator_metrics import coordinator_metrics
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metric_lists import aggregated, listed
 
@@ -31,6 +32,11 @@ class MetricHandlers:
         yield Endpoint("/metrics", self._metrics, "Metrics of the cluster and its jobs, for Prometheus (scope)")
         yield Endpoint("/jobs/metrics", self._of_jobs, "Metrics over the jobs (get, agg, jobs)")
         yield Endpoint("/jobs/{jobid}/metrics", self._of_job, "Metrics of a job (get)")
+        yield Endpoint(
+            "/jobs/{jobid}/vertices/{vertexid}/jm-operator-metrics",
+            self._of_coordinator,
+            "Metrics of the operator coordinator of a vertex (get)",
+        )
 
     def _of_jobs(self, query: Query) -> list[Json]:
         named = query.arguments.get("jobs")
@@ -47,6 +53,10 @@ class MetricHandlers:
     def _measured(self, job_id: JobId) -> dict[str, float]:
         details, checkpoints = self._gateway.details(job_id), self._gateway.checkpoints(job_id)
         return numbers(of_job(details, checkpoints, self._host, self._now_ms()).values)
+
+    def _of_coordinator(self, query: Query) -> list[Json]:
+        vertex, _ = self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))
+        return coordinator_metrics(vertex, query.arguments.get("get"))
 
     def _metrics(self, query: Query) -> Text:
         jobs = self._gateway.jobs()
