@@ -33,6 +33,7 @@ from flykka.messages.monitoring.job_details import (
     TimeShares,
 )
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType, HistogramCount
+from flykka.messages.tasks.operator_event import OperatorCoordinatorMetricsReported
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import JobVertexId, OperatorId, TaskManagerId, attempt_id
 from flykka.metrics.collection import Scope, fitting_scope
@@ -363,3 +364,26 @@ def test_what_functions_count_is_told_of_a_vertex_and_of_each_of_its_subtasks(se
     assert of_vertex == [{"name": name, "type": "LongCounter", "value": "5"}]
     assert [each["user-accumulators"][0]["value"] for each in of_subtasks] == ["1", "4"]
     assert metrics == [{"id": "1.parse_it.orders.broken", "value": "4"}]
+
+
+def test_what_the_coordinator_of_a_vertex_counts_is_told_by_name(served: Served) -> None:
+    path = f"/jobs/{JOB}/vertices/sink/jm-operator-metrics"
+    (store,) = served.gateway._system.actor_selection(INFO_STORE_PATH).resolve()
+    assert served.http.get(path).json() == []
+    given, rate = (
+        AccumulatorSnapshot(
+            name=f"number rows.{name}", type=kind, count=3, operator_id=OperatorId("o"), operator_name="number rows"
+        )
+        for name, kind in (("given", AccumulatorType.LONG_COUNTER), ("asked", AccumulatorType.METER))
+    )
+    store.tell(
+        OperatorCoordinatorMetricsReported(
+            job_id=JOB, vertex_id=JobVertexId("sink"), operator_id=OperatorId("o"), metrics=(given, rate)
+        )
+    )
+
+    named = served.http.get(path).json()
+    measured = served.http.get(f"{path}?get=number_rows.given,unknown").json()
+
+    assert named == [{"id": "number_rows.given"}, {"id": "number_rows.asked_count"}]
+    assert measured == [{"id": "number_rows.given", "value": "3"}]

@@ -1,0 +1,248 @@
+"""A coordinator is called on one thread, its answers are values, and its errors name its operator."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.operator_event import (
+    CheckpointComplete,
+    CheckpointCoordinator,
+    CheckpointWasAborted,
+    CoordinatorAnswer,
+    CoordinatorCall,
+    EventForSubtask,
+    HandleEventFromOperator,
+    ResetSubtask,
+    ResetToCheckpoint,
+    RunActions,
+    StartCoordinator,
+    SubtaskFailed,
+    SubtaskReady,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.errors import OperatorCoordinatorError
+from flykka.spark_bridge.functions.event_values import event_from_bytes, event_to_bytes
+from flykka.spark_bridge.functions.operator_coordinator import (
+    CoordinatedFunction,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    SubtaskGateway,
+)
+from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
+
+
+class Noting(OperatorCoordinator):
+    """Notes its calls, and does with events what they say."""
+
+    def __init__(self, context: OperatorCoordinatorContext) -> None:
+        self.context = context
+        self.calls: list[Any] = []
+        self.gateways: dict[int, SubtaskGateway] = {}
+        self.counter = context.get_metrics_group().counter("events")
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def handle_event_from_operator(self, subtask: int, attempt_number: int, event: Any) -> None:
+        self.calls.append((subtask, attempt_number, event))
+        self.counter.inc()
+        if event == "raise":
+            raise ValueError("no")
+        if event == "fail":
+            self.context.fail_job(ValueError("rather not"))
+        if event == "answer":
+            self.gateways[subtask].send_event({"to": subtask})
+
+    def checkpoint_coordinator(self, checkpoint_id: int) -> Any:
+        return ["state", checkpoint_id]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.calls.append(("complete", checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.calls.append(("aborted", checkpoint_id))
+
+    def reset_to_checkpoint(self, checkpoint_id: int | None, state: Any) -> None:
+        self.calls.append(("reset", checkpoint_id, state))
+
+    def subtask_ready(self, subtask: int, gateway: SubtaskGateway) -> None:
+        self.calls.append(("ready", gateway.get_subtask(), gateway.get_attempt_number()))
+        self.gateways[subtask] = gateway
+
+    def subtask_failed(self, subtask: int, attempt_number: int, reason: str | None) -> None:
+        self.calls.append(("failed", subtask, attempt_number, reason))
+
+    def subtask_reset(self, subtask: int, checkpoint_id: int | None) -> None:
+        self.calls.append(("subtask reset", subtask, checkpoint_id))
+
+
+class Function(CoordinatedFunction):
+    """Brings a coordinator, which a test looks at."""
+
+    def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
+        self.made = Noting(context)
+        return self.made
+
+
+class World:
+    """A runner, and how often it was woken."""
+
+    def __init__(self, function: CoordinatedFunction | None = None) -> None:
+        self.function = Function()
+        self.woken = 0
+        self.runner = CoordinatorRunner(
+            self.function if function is None else function,
+            operator_id=OperatorId("id"),
+            uid="numbers",
+            described="'numbers' (app.py:3)",
+            name="process(Numbers)",
+            parallelism=2,
+            woken=self.wake,
+        )
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def run(self, *calls: CoordinatorCall) -> CoordinatorAnswer:
+        return self.runner.run(calls)
+
+    @property
+    def coordinator(self) -> Noting:
+        return self.function.made
+
+
+def event(value: Any, subtask: int = 0) -> HandleEventFromOperator:
+    return HandleEventFromOperator(subtask=subtask, attempt_number=1, event=event_to_bytes(value, "an event"))
+
+
+READY = SubtaskReady(subtask=0, attempt_number=1)
+
+
+def test_each_call_is_a_method() -> None:
+    world = World()
+    state = event_to_bytes({"next": 4}, "a state")
+    reason = SerializedThrowable(type_name="ValueError", message="no")
+
+    world.run(
+        ResetToCheckpoint(checkpoint_id=3, state=state),
+        StartCoordinator(),
+        READY,
+        SubtaskFailed(subtask=0, attempt_number=1, reason=reason),
+        SubtaskFailed(subtask=1, attempt_number=0),
+        ResetSubtask(subtask=0, checkpoint_id=3),
+        event({"id": 7}),
+        CheckpointComplete(checkpoint_id=4),
+        CheckpointWasAborted(checkpoint_id=5),
+        ResetToCheckpoint(checkpoint_id=None, state=None),
+    )
+    world.runner.close(timeout_seconds=1)
+
+    assert world.coordinator.calls == [
+        ("reset", 3, {"next": 4}),
+        "start",
+        ("ready", 0, 1),
+        ("failed", 0, 1, "ValueError: no"),
+        ("failed", 1, 0, None),
+        ("subtask reset", 0, 3),
+        (0, 1, {"id": 7}),
+        ("complete", 4),
+        ("aborted", 5),
+        ("reset", None, None),
+        "close",
+    ]
+    context = world.coordinator.context
+    assert (context.uid, context.operator_name, context.current_parallelism) == ("numbers", "process(Numbers)", 2)
+
+
+def test_an_answer_has_what_was_sent_the_state_and_the_metrics() -> None:
+    world = World()
+
+    answer = world.run(READY, event("answer"), CheckpointCoordinator(checkpoint_id=2))
+
+    assert answer == CoordinatorAnswer(
+        events=(EventForSubtask(subtask=0, attempt_number=1, event=event_to_bytes({"to": 0}, "an event")),),
+        state=event_to_bytes(["state", 2], "a state"),
+        metrics=(
+            AccumulatorSnapshot(
+                name="process(Numbers).events",
+                type=AccumulatorType.LONG_COUNTER,
+                count=1,
+                operator_id=OperatorId("id"),
+                operator_name="process(Numbers)",
+            ),
+        ),
+    )
+    (counted,) = world.run(event("x"), event("y")).metrics
+    assert counted.count == 3
+
+
+def test_an_error_names_operator_and_method() -> None:
+    text = "the coordinator of operator 'numbers' .app.py:3. failed in handle_event_from_operator: ValueError: no"
+    with pytest.raises(OperatorCoordinatorError, match=text):
+        World().run(StartCoordinator(), event("raise"))
+
+
+def test_a_coordinator_may_want_the_job_to_fail() -> None:
+    failure = World().run(event("fail")).failure
+
+    assert failure is not None
+    assert failure.type_name == "OperatorCoordinatorError"
+    assert "failed in fail_job: ValueError: rather not" in failure.message
+
+
+def test_what_is_no_coordinator_is_refused() -> None:
+    class Nothing(CoordinatedFunction):
+        def get_coordinator(self, context: OperatorCoordinatorContext) -> Any:
+            return None
+
+    with pytest.raises(OperatorCoordinatorError, match=r"failed in get_coordinator: .* not None"):
+        World(Nothing()).run(StartCoordinator())
+
+
+def test_a_thread_of_the_users_sends_events_by_an_action() -> None:
+    world = World()
+    world.run(READY)
+    gateway, context = world.coordinator.gateways[0], world.coordinator.context
+    with pytest.raises(OperatorCoordinatorError, match=r"from outside of its calls: .*run_in_coordinator_thread"):
+        gateway.send_event("now")
+
+    other = threading.Thread(target=lambda: context.run_in_coordinator_thread(lambda: gateway.send_event("later")))
+    other.start()
+    other.join()
+
+    assert world.woken == 1
+    (sent,) = world.run(RunActions()).events
+    assert event_from_bytes(sent.event) == "later"
+    assert world.run(RunActions()).events == ()
+
+
+def test_what_was_to_be_done_before_a_reset_is_not() -> None:
+    world = World()
+    world.run(READY)
+    done: list[str] = []
+    world.coordinator.context.run_in_coordinator_thread(lambda: done.append("done"))
+
+    world.run(ResetToCheckpoint(checkpoint_id=1, state=None), RunActions())
+
+    assert done == []
+
+
+def test_one_that_is_closed_is_called_no_more_and_one_that_does_not_return_is_left() -> None:
+    world = World()
+    world.run(StartCoordinator())
+    with world.runner._lock, pytest.raises(OperatorCoordinatorError, match="has not returned from a call within 0 s"):
+        world.runner.close(timeout_seconds=0)
+
+    world.runner.close(timeout_seconds=1)
+    with pytest.raises(OperatorCoordinatorError, match="is closed"):
+        world.run(event("late"))
+    world.runner.close(timeout_seconds=1)
+    assert world.coordinator.calls == ["start", "close"]
