@@ -29,6 +29,7 @@ from flykka import (
     OperatorCoordinator,
     OperatorCoordinatorContext,
     ProcessFunction,
+    Replayer,
     RestartStrategies,
     StreamExecutionEnvironment,
     SubtaskGateway,
@@ -246,6 +247,23 @@ class ShowLargest(ProcessFunction):
 
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
         yield {"id": row["id"], "largest": ctx.update_global_aggregate("largest id", row["id"], Largest())}
+
+
+def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
+    environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+) -> None:
+    write(tmp_path / "rows", range(FILES // 2))
+    record = tmp_path / "run.trace"
+    env = environment(record=str(record))
+    coordinator = finish(start(env, unkeyed, tmp_path / "rows", tmp_path / "output"), tmp_path / "rows")
+    env.close()
+    made = len(Numbering.made)
+
+    result = Replayer().replay(str(record))
+
+    assert coordinator.next == FILES * ROWS
+    assert result.divergence is None
+    assert len(Numbering.made) == made, "a replay has made a coordinator"
 
 
 def test_subtasks_share_a_global_aggregate(

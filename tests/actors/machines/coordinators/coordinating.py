@@ -97,12 +97,6 @@ class World:
             self.holder.check()
         return others
 
-    def failure(self) -> OperatorCoordinatorFailed:
-        """The failure of the call that is at work."""
-        assert self.at_work is not None, "nothing was called"
-        failed, self.at_work = self.at_work, None
-        return OperatorCoordinatorFailed(operator_id=OPERATOR, call=failed.call, cause=CAUSE)
-
     def answer(
         self, *events: tuple[int, bytes], state: bytes | None = None, number: int = 0
     ) -> list[CoordinatorEffect]:
@@ -116,6 +110,13 @@ class World:
             state = b"state"
         answer = CoordinatorAnswer(events=for_subtasks, state=state)
         return self.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=call.call, answer=answer))
+
+    def fail(self, cause: SerializedThrowable) -> list[CoordinatorEffect]:
+        """The call at work has raised, which is told twice."""
+        assert self.at_work is not None, "nothing was called"
+        call, self.at_work = self.at_work.call, None
+        failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=call, cause=cause)
+        return self.tell(failed, failed)
 
     def run(self) -> World:
         """Both subtasks run, and the coordinator has heard of it."""

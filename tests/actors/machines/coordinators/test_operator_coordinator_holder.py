@@ -238,13 +238,10 @@ def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
 def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> None:
     world = World().run()
     world.tell(sent(b"a"))
-    failed = world.failure()
 
-    assert world.tell(failed) == [FailJob(cause=CAUSE)]
-    assert world.tell(failed) == []
+    assert world.fail(CAUSE) == [FailJob(cause=CAUSE)]
     world.tell(sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
-    failed = world.failure()
-    assert world.tell(failed) == []
+    assert world.fail(CAUSE) == []
     assert world.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
 
 
