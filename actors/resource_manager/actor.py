@@ -297,14 +297,15 @@ class ResourceManager(Actor):
                 self._acknowledge(task_manager)
             case ForgetTaskManager(task_manager=task_manager):
                 self._forget(task_manager)
-            case GiveSlot(task_manager=task_manager, slot_id=slot, job_id=job_id, allocation_id=allocation_id):
+            case GiveSlot(task_manager=task_manager, job_id=job_id):
                 job_master = self._job_masters[job_id]
                 request = AllocateSlot(
-                    slot_id=slot,
+                    slot_id=effect.slot_id,
                     job_id=job_id,
-                    allocation_id=allocation_id,
+                    allocation_id=effect.allocation_id,
                     job_master=job_master.ref,
                     job_leader_session_id=job_master.leader_session_id,
+                    cut=effect.cut,
                 )
                 self._tell_task_manager(task_manager, request)
             case TellTaskManager(task_manager=task_manager, message=message):

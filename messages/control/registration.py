@@ -12,19 +12,27 @@ from flykka.messages.wire.ref import Ref
 
 @value("registration.slot_status")
 class SlotStatus(Value):
-    """A slot as its TaskManager knows it, and its size; free where there is no allocation."""
+    """A slot as its TaskManager knows it, and its size; free where there is no allocation.
+
+    One that `is_dynamic` was cut to the size of a request, and is gone when it is free.
+    """
 
     slot_id: SlotId
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
     resources: ResourceSpec = ResourceSpec()
+    is_dynamic: bool = False
 
 
 @value("registration.slot_report")
 class SlotReport(Value):
-    """All slots of a TaskManager: the truth about them."""
+    """All slots of a TaskManager: the truth about them.
+
+    Where it has declared its resources, they are `total`: slots of other sizes can be cut of what is not used of them.
+    """
 
     slots: tuple[SlotStatus, ...]
+    total: ResourceSpec = ResourceSpec()
 
 
 @message("registration.task_manager")

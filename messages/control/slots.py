@@ -27,13 +27,17 @@ class CancelSlotRequest(Message):
 
 @message("slots.allocate")
 class AllocateSlot(Message):
-    """ResourceManager -> TaskManager: give this slot to the job and offer it to its JobMaster (Flink's requestSlot)."""
+    """ResourceManager -> TaskManager: give this slot to the job and offer it to its JobMaster (Flink's requestSlot).
+
+    With `cut` it is a new one, which is cut to this size of what is not used.
+    """
 
     slot_id: SlotId
     job_id: JobId
     allocation_id: AllocationId
     job_master: Ref
     job_leader_session_id: LeaderSessionId
+    cut: ResourceSpec | None = None
 
 
 @message("slots.allocate_confirmed")

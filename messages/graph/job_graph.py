@@ -167,10 +167,14 @@ class Operator(Value):
 
 @value("job_graph.resource_spec")
 class ResourceSpec(Value):
-    """The resources that operators need of a slot, in thousandths of a core and in MiB of heap; 0 is not said."""
+    """The resources that operators need of a slot, in thousandths of a core and in MiB; 0 is not said.
+
+    `managed_mib` is the part of the managed memory, which keeps state; `heap_mib` is memory beside it.
+    """
 
     cpu_millis: int = 0
     heap_mib: int = 0
+    managed_mib: int = 0
 
 
 @value("job_graph.edge")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from flykka.actors.machines.slots.dynamic_slots import ChosenSlot
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId
 
@@ -60,14 +61,18 @@ class PendingSlotRequests:
         """It does not wait."""
         self._by_size.get(request.resources, {}).pop(request.allocation_id, None)
 
-    def next(self, choose: Callable[[ResourceSpec], SlotId | None]) -> tuple[PendingSlotRequest, SlotId] | None:
+    def sizes(self) -> tuple[tuple[ResourceSpec, int], ...]:
+        """The sizes that are waited for, and how many of each."""
+        return tuple((size, len(requests)) for size, requests in self._by_size.items() if requests)
+
+    def next(self, choose: Callable[[ResourceSpec], ChosenSlot | None]) -> tuple[PendingSlotRequest, ChosenSlot] | None:
         """The first that a slot is chosen for, and the slot."""
-        served: tuple[PendingSlotRequest, SlotId] | None = None
+        served: tuple[PendingSlotRequest, ChosenSlot] | None = None
         for size, requests in self._by_size.items():
             request = next(iter(requests.values()), None)
             if request is None or (served is not None and served[0].order < request.order):
                 continue
-            slot_id = choose(size)
-            if slot_id is not None:
-                served = request, slot_id
+            chosen = choose(size)
+            if chosen is not None:
+                served = request, chosen
         return served

@@ -6,6 +6,8 @@ UNKNOWN and ANY). So where nobody says anything every slot serves everybody.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flykka.messages.graph.job_graph import ResourceSpec
 
 UNSPECIFIED = ResourceSpec()
@@ -14,13 +16,52 @@ UNSPECIFIED = ResourceSpec()
 
 def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
     """True if a slot of the size `slot` has what is required."""
-    return _is_enough(required.cpu_millis, slot.cpu_millis) and _is_enough(required.heap_mib, slot.heap_mib)
+    return all(not there or needed <= there for needed, there in zip(figures(required), figures(slot), strict=True))
 
 
 def merged(one: ResourceSpec, other: ResourceSpec) -> ResourceSpec:
     """The sum of both needs."""
-    return ResourceSpec(cpu_millis=one.cpu_millis + other.cpu_millis, heap_mib=one.heap_mib + other.heap_mib)
+    return total_of((one, other))
 
 
-def _is_enough(required: int, there: int) -> bool:
-    return there == 0 or required <= there
+def total_of(specs: Iterable[ResourceSpec]) -> ResourceSpec:
+    """The sum of all needs."""
+    return of_figures(sum(each) for each in zip(*map(figures, (UNSPECIFIED, *specs)), strict=True))
+
+
+def share_of(total: ResourceSpec, slots: int) -> ResourceSpec:
+    """The size of each of so many slots of equal share."""
+    return of_figures(each // slots for each in figures(total))
+
+
+def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:
+    """The size of the slot that is cut for a request: what it does not say it has as a slot of the default size."""
+    return of_figures(own or other for own, other in zip(figures(required), figures(default), strict=True))
+
+
+def shown(spec: ResourceSpec) -> str:
+    """The resources in words."""
+    words = [
+        f"{spec.cpu_millis / 1000:g} {'core' if spec.cpu_millis == 1000 else 'cores'}" if spec.cpu_millis else "",
+        f"{spec.heap_mib} MiB of memory" if spec.heap_mib else "",
+        f"{spec.managed_mib} MiB of managed memory" if spec.managed_mib else "",
+    ]
+    return ", ".join(filter(None, words)) or "nothing in particular"
+
+
+def figures(spec: ResourceSpec) -> tuple[int, int, int]:
+    """The resources as figures, in an order of their own."""
+    return spec.cpu_millis, spec.heap_mib, spec.managed_mib
+
+
+def of_figures(numbers: Iterable[int]) -> ResourceSpec:
+    """The resources of these figures."""
+    cpu_millis, heap_mib, managed_mib = numbers
+    return ResourceSpec(cpu_millis=cpu_millis, heap_mib=heap_mib, managed_mib=managed_mib)
+
+
+def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
+    """The reason for which a request is refused, where these are the largest slots that there can be."""
+    there = sorted(largest, key=figures, reverse=True)
+    offered = f"the largest that there can be has {' or '.join(map(shown, there))}" if there else "there will be none"
+    return f"no slot is large enough: {shown(required)} is needed, and {offered}"

@@ -15,6 +15,7 @@ from typing import assert_never
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.pending_slot_requests import PendingSlotRequest, PendingSlotRequests
+from flykka.actors.machines.slots.resource_profile import fits, too_large
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
     ForgetTaskManager,
@@ -25,7 +26,7 @@ from flykka.actors.machines.slots.slot_manager_events import (
     TaskManagerGone,
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import SlotState, TaskManagerSlot, TaskManagerSlots
+from flykka.actors.machines.slots.task_manager_slots import SlotState, TaskManagerSlot, TaskManagerSlots, Usage
 from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
@@ -46,7 +47,6 @@ from flykka.messages.control.slots import (
     SlotAvailable,
     SlotRequestFailed,
 )
-from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 REQUEST_TIMEOUT_MS = 300_000
@@ -134,6 +134,10 @@ class SlotManager:
         """The slots of TaskManagers that are on their way."""
         return self._tracker.expected_slots
 
+    def usage(self, task_manager: TaskManagerId) -> Usage:
+        """What a TaskManager has, and what of it is used."""
+        return self._slots.usage(task_manager)
+
     def is_idle(self, task_manager: TaskManagerId) -> bool:
         """True if it is registered and none of its slots is used."""
         return self._tracker.is_idle(task_manager)
@@ -170,7 +174,7 @@ class SlotManager:
             self._tracker.register(task_manager, instance)
             if is_foreign:
                 self._tracker.fulfil_expectations(report)
-            self._slots.register(task_manager)
+            self._slots.register(task_manager, report.total)
         self._adopt(task_manager, report)
         self._note_use(task_manager)
         return [AcceptTaskManager(task_manager=task_manager), *self._serve()]
@@ -199,11 +203,10 @@ class SlotManager:
         return [*effects, *started, *self._fail_hopeless(reason), *self._serve()]
 
     def _fail_allocation(self, slot: TaskManagerSlot, reason: str) -> list[SlotManagerEffect]:
-        assert slot.allocation_id is not None
-        del self._allocated[slot.allocation_id]
+        del self._allocated[slot.holder]
         if slot.job_id is None:
             return []
-        failed = SlotRequestFailed(allocation_id=slot.allocation_id, reason=reason)
+        failed = SlotRequestFailed(allocation_id=slot.holder, reason=reason)
         return [TellJobMaster(job_id=slot.job_id, message=failed)]
 
     def _adopt(self, task_manager: TaskManagerId, report: SlotReport) -> None:
@@ -215,6 +218,8 @@ class SlotManager:
             elif slot.state is SlotState.ALLOCATED:
                 self._release(slot)
             # A PENDING slot that is reported free was so when the report left; its answer is on its way.
+        for slot in self._slots.vanished(task_manager, report):
+            self._release(slot)
 
     def _note_use(self, task_manager: TaskManagerId) -> None:
         self._tracker.note_use(task_manager, self._now, is_unused=self._slots.is_unused(task_manager))
@@ -228,10 +233,8 @@ class SlotManager:
                 effects.append(self._fail_request(request, f"no slot was free within {self._request_timeout_ms} ms"))
             elif request.slot_id is not None and self._now - request.given_at_ms >= ALLOCATE_TIMEOUT_MS:
                 effects += self._try_elsewhere(self._slots[request.slot_id])
-        effects += [
-            TellTaskManager(task_manager=task_manager, message=AskForRelease(idle_period=idle_period))
-            for task_manager, idle_period in self._tracker.idle_for_too_long(self._now)
-        ]
+        for task_manager, idle_period in self._tracker.idle_for_too_long(self._now):
+            effects.append(TellTaskManager(task_manager=task_manager, message=AskForRelease(idle_period=idle_period)))
         return [*effects, *self._serve()]
 
     def _on_release_answer(self, event: ReleaseAnswer) -> list[SlotManagerEffect]:
@@ -262,12 +265,9 @@ class SlotManager:
         """Of the requests that wait, those that no slot will ever be large enough for."""
         if not self._refuses_unfulfillable:
             return []
-        hopeless = [request for request in self._waiting if not self._is_fulfillable(request.resources)]
-        reason = "no slot is large enough, nor will be one of a TaskManager that can be started"
-        return [self._fail_request(request, reason, is_unfulfillable=True) for request in hopeless]
-
-    def _is_fulfillable(self, required: ResourceSpec) -> bool:
-        return self._slots.has_slot_for(required) or self._tracker.could_bring(required)
+        sizes = self._slots.sizes() | self._tracker.sizes_to_come()
+        hopeless = [each for each in self._waiting if not any(fits(each.resources, size) for size in sizes)]
+        return [self._fail_request(each, too_large(each.resources, sizes), is_unfulfillable=True) for each in hopeless]
 
     def _fail_hopeless(self, reason: str) -> list[SlotManagerEffect]:
         """Nobody is to wait for a TaskManager where one after the other fails to start."""
@@ -279,8 +279,8 @@ class SlotManager:
     def _fail_request(
         self, request: PendingSlotRequest, reason: str, *, is_unfulfillable: bool = False
     ) -> TellJobMaster:
-        self._drop_request(request.allocation_id)
         allocation_id = request.allocation_id
+        self._drop_request(allocation_id)
         failed = SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
         return TellJobMaster(job_id=request.job_id, message=failed)
 
@@ -322,8 +322,7 @@ class SlotManager:
 
     def _try_elsewhere(self, slot: TaskManagerSlot) -> list[SlotManagerEffect]:
         """The request that the slot was given to has not got it: it tries the others, and others try this one."""
-        assert slot.allocation_id is not None
-        request = self._requests[slot.allocation_id]
+        request = self._requests[slot.holder]
         self._wait_again(slot)
         effects = self._serve()
         self._release(slot)
@@ -347,29 +346,29 @@ class SlotManager:
         """Give free slots to waiting requests for as long as there are both."""
         effects: list[SlotManagerEffect] = []
         while (served := self._waiting.next(self._slots.choose)) is not None:
-            request, slot_id = served
+            request, chosen = served
             self._waiting.discard(request)
-            slot = self._slots[slot_id]
+            slot = self._slots.taken(chosen)
             self._slots.hold(slot, SlotState.PENDING, request.allocation_id, request.job_id)
             self._note_use(slot.task_manager)
-            request.slot_id, request.given_at_ms = slot_id, self._now
+            request.slot_id, request.given_at_ms = slot.slot_id, self._now
             effects.append(
                 GiveSlot(
                     task_manager=slot.task_manager,
-                    slot_id=slot_id,
+                    slot_id=slot.slot_id,
                     job_id=request.job_id,
                     allocation_id=request.allocation_id,
+                    cut=chosen.cut,
                 )
             )
-        return [*effects, *self._tracker.start_for(len(self._waiting))]
+        return [*effects, *self._tracker.start_for(self._waiting.sizes())]
 
     def _allocate(self, slot: TaskManagerSlot, allocation_id: AllocationId, job_id: JobId | None) -> None:
         """The slot is held by the allocation, whatever was believed before."""
         if slot.state is SlotState.ALLOCATED and slot.allocation_id == allocation_id:
             return
         if slot.state is SlotState.ALLOCATED:
-            assert slot.allocation_id is not None
-            del self._allocated[slot.allocation_id]
+            del self._allocated[slot.holder]
         elif slot.state is SlotState.PENDING and slot.allocation_id != allocation_id:
             self._wait_again(slot)
         request = self._requests.pop(allocation_id, None)
@@ -386,14 +385,12 @@ class SlotManager:
     def _release(self, slot: TaskManagerSlot) -> None:
         """The slot is free."""
         if slot.state is SlotState.ALLOCATED:
-            assert slot.allocation_id is not None
-            del self._allocated[slot.allocation_id]
+            del self._allocated[slot.holder]
         self._slots.release(slot)
         self._note_use(slot.task_manager)
 
     def _wait_again(self, slot: TaskManagerSlot) -> None:
         """The request that this slot was given to waits for another one, before all that came later."""
-        assert slot.allocation_id is not None
-        request = self._requests[slot.allocation_id]
+        request = self._requests[slot.holder]
         request.slot_id = None
         self._waiting.add_first(request)

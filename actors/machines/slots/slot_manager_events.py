@@ -16,6 +16,7 @@ from flykka.messages.control.slots import (
     RequestSlot,
     SlotAvailable,
 )
+from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 # Events
@@ -85,12 +86,16 @@ class ForgetTaskManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveSlot:
-    """Have the TaskManager allocate the slot to the job; the shell adds the JobMaster to offer it to."""
+    """Have the TaskManager allocate the slot to the job; the shell adds the JobMaster to offer it to.
+
+    One that is `cut` is made for it, of this size.
+    """
 
     task_manager: TaskManagerId
     slot_id: SlotId
     job_id: JobId
     allocation_id: AllocationId
+    cut: ResourceSpec | None = None
 
 
 SlotManagerEffect = (

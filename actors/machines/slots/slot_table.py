@@ -5,6 +5,7 @@ that have not ended). A task may arrive before the offer of its slot is acknowle
 taken the slot. A slot lives on without tasks until its JobMaster frees it, and is free only when its last task has
 ended. One offer per JobMaster is under way at a time, so that an answer leaves no doubt about what it refuses; it is
 made again, under the same number, until it is answered. A slot that no JobMaster takes is free again after a while.
+Slots that are cut to a request are there until they are free; all together never take more than the `ResourceBudget`.
 
 Not here: refs, sessions, and how a task is run.
 """
@@ -16,7 +17,8 @@ from enum import Enum
 from typing import assert_never
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.resource_budget import ResourceBudget
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
 from flykka.actors.machines.slots.slot_table_events import (
     AllocationsKnown,
     End,
@@ -74,6 +76,8 @@ class TaskSlotState(Enum):
 @dataclass(slots=True)
 class _TaskSlot:
     slot_id: SlotId
+    size: ResourceSpec
+    is_dynamic: bool = False
     state: TaskSlotState = TaskSlotState.FREE
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
@@ -92,14 +96,20 @@ class _Job:
 
 
 class SlotTable:
-    """All slots of one TaskManager."""
+    """All slots of one TaskManager: some of one size, and those that are cut of its `total` resources."""
 
-    def __init__(self, task_manager: TaskManagerId, slots: int, size: ResourceSpec = UNSPECIFIED) -> None:
+    def __init__(
+        self,
+        task_manager: TaskManagerId,
+        slots: int,
+        size: ResourceSpec = UNSPECIFIED,
+        total: ResourceSpec = UNSPECIFIED,
+    ) -> None:
         self._id = task_manager
-        self._size = size
+        self._budget = ResourceBudget(total)
         self._is_closing = False
         ids = [slot_id(task_manager, index) for index in range(slots)]
-        self._slots = {each: _TaskSlot(each) for each in ids}
+        self._slots = {each: _TaskSlot(each, size) for each in ids}
         self._allocations: dict[AllocationId, _TaskSlot] = {}
         self._tasks: dict[ExecutionAttemptId, _TaskSlot] = {}
         self._jobs: dict[JobId, _Job] = {}
@@ -149,10 +159,12 @@ class SlotTable:
                     slot_id=slot.slot_id,
                     allocation_id=slot.allocation_id,
                     job_id=slot.job_id,
-                    resources=self._size,
+                    resources=slot.size,
+                    is_dynamic=slot.is_dynamic,
                 )
                 for slot in self._slots.values()
-            )
+            ),
+            total=self._budget.total,
         )
 
     @property
@@ -178,6 +190,9 @@ class SlotTable:
             assert all(self._tasks[task] is slot for task in slot.tasks)
             if slot.allocation_id is not None:
                 assert self._allocations[slot.allocation_id] is slot
+            assert not (slot.is_dynamic and slot.state is TaskSlotState.FREE), f"{slot} was cut for nobody"
+        used = total_of(slot.size for slot in self._slots.values() if slot.state is not TaskSlotState.FREE)
+        assert fits(used, self._budget.total), "slots have more than there is"
         assert len(self._tasks) == sum(len(slot.tasks) for slot in self._slots.values())
         assert all(slot.allocation_id == allocation_id for allocation_id, slot in self._allocations.items())
         for job in self._jobs.values():
@@ -185,12 +200,15 @@ class SlotTable:
 
     def _on_allocate_slot(self, event: AllocateSlot) -> list[SlotTableEffect]:
         slot = self._slots.get(event.slot_id)
+        if slot is None and event.cut is not None:
+            slot = _TaskSlot(event.slot_id, event.cut, is_dynamic=True)
         holds = self._allocations.get(event.allocation_id)
         if (
             slot is None
             or self._is_closing
             or slot.state is TaskSlotState.RELEASING
             or holds is not (slot if slot.allocation_id else None)
+            or (holds is None and not self._budget.has_room_for(slot.size))
         ):
             occupied_by = slot.allocation_id if slot is not None else None
             refusal = AllocateSlotRefused(
@@ -201,6 +219,8 @@ class SlotTable:
         timer: list[SlotTableEffect] = []
         if slot.state is TaskSlotState.FREE:
             slot.state, slot.allocation_id, slot.job_id = TaskSlotState.ALLOCATED, event.allocation_id, event.job_id
+            self._slots[slot.slot_id] = slot
+            self._budget.take(slot.size)
             self._allocations[event.allocation_id] = slot
             job.slots[event.allocation_id] = slot
             job.to_offer[event.allocation_id] = None
@@ -219,7 +239,7 @@ class SlotTable:
 
     def _offered(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
         offers = tuple(
-            SlotOffer(allocation_id=each, slot_id=job.slots[each].slot_id, resources=self._size)
+            SlotOffer(allocation_id=each, slot_id=job.slots[each].slot_id, resources=job.slots[each].size)
             for each in job.offered
             if each in job.slots
         )
@@ -347,6 +367,9 @@ class SlotTable:
             job.to_offer.pop(allocation_id, None)
         waited = slot.state is TaskSlotState.ALLOCATED
         slot.state, slot.allocation_id, slot.job_id = TaskSlotState.FREE, None, None
+        self._budget.give_back(slot.size)
+        if slot.is_dynamic:
+            del self._slots[slot.slot_id]
         timer = [CancelTimer(key=_slot_timer(allocation_id))] if waited else []
         return [*timer, TellResourceManager(message=SlotAvailable(slot_id=slot.slot_id, allocation_id=allocation_id))]
 

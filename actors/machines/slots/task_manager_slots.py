@@ -1,4 +1,7 @@
-"""The slots of all TaskManagers as the ResourceManager knows them, and which of them are free."""
+"""The slots of all TaskManagers as the ResourceManager knows them, and which of them are free.
+
+A request of a declared size gets a slot that is cut to it, where a TaskManager cuts slots (`dynamic_slots`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from flykka.actors.machines.slots.dynamic_slots import ChosenSlot, DynamicSlots
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
-from flykka.messages.control.registration import SlotStatus
+from flykka.messages.control.registration import SlotReport, SlotStatus
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
@@ -22,14 +27,34 @@ class SlotState(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class TaskManagerSlot:
-    """A slot (Flink's TaskManagerSlot). `job_id` is None where a refusal named an allocation without a request."""
+    """A slot (Flink's TaskManagerSlot). `job_id` is None where a refusal named an allocation without a request.
+
+    One that `is_dynamic` is there only as long as somebody has it.
+    """
 
     slot_id: SlotId
     task_manager: TaskManagerId
     size: ResourceSpec
+    is_dynamic: bool = False
     state: SlotState = SlotState.FREE
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
+
+    @property
+    def holder(self) -> AllocationId:
+        """The allocation that has the slot, which is not free."""
+        assert self.allocation_id is not None, f"{self.slot_id} is free"
+        return self.allocation_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The slots of a TaskManager, how many can be had, its declared resources, and what no slot has of them."""
+
+    slots: int
+    free: int
+    total: ResourceSpec
+    remaining: ResourceSpec
 
 
 class TaskManagerSlots:
@@ -37,8 +62,9 @@ class TaskManagerSlots:
 
     def __init__(self) -> None:
         self._by_id: dict[SlotId, TaskManagerSlot] = {}
-        self._of: dict[TaskManagerId, list[TaskManagerSlot]] = {}
+        self._of: dict[TaskManagerId, dict[SlotId, TaskManagerSlot]] = {}
         self._free = LeastUtilized()
+        self._dynamic = DynamicSlots()
 
     def __iter__(self) -> Iterator[TaskManagerSlot]:
         return iter(self._by_id.values())
@@ -55,57 +81,117 @@ class TaskManagerSlots:
         """The TaskManagers whose slots are known."""
         return tuple(self._of)
 
-    def choose(self, required: ResourceSpec) -> SlotId | None:
-        """The free slot that should be used next."""
-        return self._free.next(required)
+    def choose(self, required: ResourceSpec) -> ChosenSlot | None:
+        """The slot that should be used next: one to be cut, or a free one."""
+        cut = self._dynamic.choose(required)
+        if cut is not None:
+            return cut
+        free = self._free.next(required)
+        return None if free is None else ChosenSlot(task_manager=self._by_id[free].task_manager, slot_id=free)
 
-    def has_slot_for(self, required: ResourceSpec) -> bool:
-        """True if any slot, free or not, is large enough."""
-        return self._free.has_slot_for(required)
+    def taken(self, chosen: ChosenSlot) -> TaskManagerSlot:
+        """The slot that was chosen, which is about to be held."""
+        if chosen.cut is None:
+            return self._by_id[chosen.slot_id]
+        cut = SlotStatus(slot_id=chosen.slot_id, resources=chosen.cut, is_dynamic=True)
+        return self.add(chosen.task_manager, cut)
+
+    def sizes(self) -> set[ResourceSpec]:
+        """The largest slots that there can be, one of each size."""
+        declared = self._dynamic.totals()
+        return {*declared.values(), *(slot.size for slot in self if slot.task_manager not in declared)}
+
+    def usage(self, task_manager: TaskManagerId) -> Usage:
+        """What a TaskManager has, and what of it is used."""
+        slots = self._of[task_manager].values()
+        total, remaining = self._dynamic.resources(task_manager)
+        return Usage(slots=len(slots), free=sum(map(self.is_free, slots)), total=total, remaining=remaining)
+
+    def is_free(self, slot: TaskManagerSlot) -> bool:
+        """True if the slot is free, and not blocked by slots that were cut."""
+        return slot.state is SlotState.FREE and not self._dynamic.is_blocked(slot.task_manager, slot.slot_id)
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
         """True if all slots of the TaskManager are free."""
-        return self._free.is_unused(task_manager)
+        return self._free.is_unused(task_manager) and self._dynamic.is_unused(task_manager)
 
-    def register(self, task_manager: TaskManagerId) -> None:
-        """A TaskManager, without slots as yet."""
-        self._of[task_manager] = []
+    def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
+        """A TaskManager with these resources, without slots as yet."""
+        self._of[task_manager] = {}
         self._free.register(task_manager)
+        self._dynamic.register(task_manager, total)
 
     def add(self, task_manager: TaskManagerId, status: SlotStatus) -> TaskManagerSlot:
-        """Add a free slot."""
-        slot = TaskManagerSlot(slot_id=status.slot_id, task_manager=task_manager, size=status.resources)
-        self._by_id[slot.slot_id] = slot
-        self._of[task_manager].append(slot)
-        self._free.add_slot(task_manager, slot.slot_id, slot.size)
+        """Add a slot, which is free, or about to be held where it is dynamic."""
+        slot = TaskManagerSlot(
+            slot_id=status.slot_id, task_manager=task_manager, size=status.resources, is_dynamic=status.is_dynamic
+        )
+        self._by_id[slot.slot_id] = self._of[task_manager][slot.slot_id] = slot
+        self._dynamic.note(task_manager, slot.slot_id, slot.size, is_dynamic=slot.is_dynamic)
+        if not slot.is_dynamic:
+            self._free.add_slot(task_manager, slot.slot_id, slot.size)
+            self._block(task_manager)
         return slot
+
+    def vanished(self, task_manager: TaskManagerId, report: SlotReport) -> list[TaskManagerSlot]:
+        """The dynamic slots that a TaskManager had and does not report any more."""
+        reported = {status.slot_id for status in report.slots}
+        cut = (slot for slot in self._of[task_manager].values() if slot.is_dynamic)
+        return [slot for slot in cut if slot.state is SlotState.ALLOCATED and slot.slot_id not in reported]
 
     def remove(self, task_manager: TaskManagerId) -> list[TaskManagerSlot]:
         """A TaskManager is there no more; the slots that it had, if it was known."""
         if task_manager not in self._of:
             return []
         self._free.forget(task_manager)
-        slots = self._of.pop(task_manager)
+        self._dynamic.forget(task_manager)
+        slots = list(self._of.pop(task_manager).values())
         for slot in slots:
             del self._by_id[slot.slot_id]
         return slots
 
     def hold(self, slot: TaskManagerSlot, state: SlotState, allocation_id: AllocationId, job_id: JobId | None) -> None:
         """The slot is PENDING for an allocation, or ALLOCATED to it."""
-        if slot.state is SlotState.FREE:
-            self._free.occupy(slot.task_manager, slot.slot_id)
+        was_free = slot.state is SlotState.FREE
         slot.state, slot.allocation_id, slot.job_id = state, allocation_id, job_id
+        if not was_free:
+            return
+        was_blocked = self._dynamic.take(slot.task_manager, slot.slot_id, slot.size, is_dynamic=slot.is_dynamic)
+        if not slot.is_dynamic and not was_blocked:
+            self._free.occupy(slot.task_manager, slot.slot_id)
+        self._block(slot.task_manager)
 
     def release(self, slot: TaskManagerSlot) -> None:
-        """The slot is free."""
+        """The slot is free, or gone where it is dynamic."""
         slot.state, slot.allocation_id, slot.job_id = SlotState.FREE, None, None
-        self._free.release(slot.task_manager, slot.slot_id)
+        self._dynamic.give_back(slot.task_manager, slot.size, is_dynamic=slot.is_dynamic)
+        if slot.is_dynamic:
+            del self._by_id[slot.slot_id], self._of[slot.task_manager][slot.slot_id]
+        else:
+            self._free.release(slot.task_manager, slot.slot_id)
+        self._block(slot.task_manager)
+
+    def _block(self, task_manager: TaskManagerId) -> None:
+        """Of the free slots, offer as many as there is room for."""
+        while (too_many := self._dynamic.to_block(task_manager)) != 0:
+            if too_many < 0:
+                self._free.release(task_manager, self._dynamic.unblock(task_manager))
+                continue
+            free = self._free.next_on(task_manager, UNSPECIFIED)
+            assert free is not None, f"{task_manager} has fewer free slots than are open"
+            self._free.occupy(task_manager, free)
+            self._dynamic.block(task_manager, free)
 
     def check(self) -> None:
         """Assert the invariants."""
         self._free.check()
+        self._dynamic.check()
         assert sum(map(len, self._of.values())) == len(self._by_id)
         for slot in self._by_id.values():
             is_free = slot.state is SlotState.FREE
             assert is_free == (slot.allocation_id is None), f"{slot} is free and held"
-            assert is_free == self._free.is_free(slot.task_manager, slot.slot_id), f"{slot} is offered while it is held"
+            if slot.is_dynamic:
+                assert not is_free, f"{slot} was cut for nobody"
+                continue
+            offered = self._free.is_free(slot.task_manager, slot.slot_id)
+            assert offered == self.is_free(slot), f"{slot} is offered while it is held"

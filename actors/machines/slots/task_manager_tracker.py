@@ -9,11 +9,12 @@ A TaskManager that was given up does not come back; another instance of its name
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for
 from flykka.actors.machines.slots.slot_manager_events import StartTaskManager
+from flykka.actors.machines.slots.slot_packing import task_managers_needed
 from flykka.messages.control.registration import SlotReport
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId
@@ -35,18 +36,25 @@ TASK_MANAGER_TIMEOUT_MS = 30_000
 class WorkerCounts:
     """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that one of them offers.
 
-    What is beyond the configured number is released after `idle_timeout_ms` without use.
+    One that has `total` resources can cut slots of other sizes than `slot_size` of them. What is beyond the configured
+    number is released after `idle_timeout_ms` without use.
     """
 
     configured: int
     maximum: int | None = None
     slots: int = 1
     slot_size: ResourceSpec = UNSPECIFIED
+    total: ResourceSpec = UNSPECIFIED
     idle_timeout_ms: int = TASK_MANAGER_TIMEOUT_MS
 
     def limit(self) -> int:
         """The number that there may be."""
         return self.configured if self.maximum is None else max(self.configured, self.maximum)
+
+    @property
+    def largest_slot(self) -> ResourceSpec:
+        """The largest slot that a TaskManager can have."""
+        return self.slot_size if self.total == UNSPECIFIED else self.total
 
 
 class TaskManagerTracker:
@@ -94,10 +102,10 @@ class TaskManagerTracker:
         """So many have failed to start in a row that the next one will, too."""
         return self._failures >= START_FAILURES_MAX
 
-    def could_bring(self, required: ResourceSpec) -> bool:
-        """True if one that is on its way, or can be started, has slots that are large enough."""
+    def sizes_to_come(self) -> frozenset[ResourceSpec]:
+        """The largest slot of one that is on its way, or can be started; none where there will be no other."""
         can_start = len(self._starting) + len(self._registered) < self._workers.limit()
-        return (can_start or self.expected_slots > 0) and fits(required, self._workers.slot_size)
+        return frozenset({self._workers.largest_slot} if can_start or self.expected_slots > 0 else ())
 
     # Coming
 
@@ -125,11 +133,18 @@ class TaskManagerTracker:
         missing = self._workers.configured - len(self._starting) - len(self._registered)
         return [self._start(delay_ms) for _ in range(missing)]
 
-    def start_for(self, waiting: int) -> list[StartTaskManager]:
-        """The TaskManagers to start for so many waiting requests, within the limit."""
+    def start_for(self, waiting: Collection[tuple[ResourceSpec, int]]) -> list[StartTaskManager]:
+        """The TaskManagers to start for so many waiting requests of each size, within the limit."""
         room = self._workers.limit() - len(self._starting) - len(self._registered)
-        lacking = -(-(waiting - self.expected_slots) // self._workers.slots)
-        return [self._start(self._pause()) for _ in range(min(lacking, room))]
+        return [self._start(self._pause()) for _ in range(min(self._lacking(waiting), room))]
+
+    def _lacking(self, waiting: Collection[tuple[ResourceSpec, int]]) -> int:
+        workers = self._workers
+        if workers.total == UNSPECIFIED:
+            number = sum(number for _, number in waiting)
+            return -(-(number - self.expected_slots) // workers.slots)
+        sizes = [(cut_for(size, workers.slot_size), number) for size, number in waiting]
+        return task_managers_needed(sizes, workers.total) - sum(slots > 0 for slots in self._starting.values())
 
     # Going
 
