@@ -42,11 +42,15 @@ class AllocateSlot(Message):
 
 @message("slots.allocate_confirmed")
 class AllocateSlotConfirmed(Message):
-    """TaskManager -> ResourceManager: the slot is the job's, and is being offered there."""
+    """TaskManager -> ResourceManager: the slot is the job's, and is being offered there; where it was `cut`, its size.
+
+    Who has given up waiting for the answer does not know a slot that was cut.
+    """
 
     slot_id: SlotId
     job_id: JobId
     allocation_id: AllocationId
+    cut: ResourceSpec | None = None
 
 
 @message("slots.allocate_refused")

@@ -36,7 +36,7 @@ class ResourceBudget:
     def slots_left(self, size: ResourceSpec, at_most: int) -> int:
         """The number of slots of this size that can be had of what is left, `at_most` of them."""
         needed = zip(figures(size), figures(self.total), self._taken, strict=True)
-        return min((max(there - taken, 0) // own for own, there, taken in needed if own and there), default=at_most)
+        return min([at_most, *(max(there - taken, 0) // own for own, there, taken in needed if own and there)])
 
     def take(self, size: ResourceSpec) -> None:
         """A slot of this size is there. More than there is may be taken: a slot that is reported is there."""

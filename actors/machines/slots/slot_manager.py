@@ -304,7 +304,7 @@ class SlotManager:
     # Answers of TaskManagers
 
     def _on_confirmed(self, event: AllocateSlotConfirmed) -> list[SlotManagerEffect]:
-        slot = self._slots.get(event.slot_id)
+        slot = self._slots.get(event.slot_id) or self._slots.unknown_cut(event)
         if slot is None:
             return [Ignore(reason=f"{event.slot_id} is not known")]
         self._allocate(slot, event.allocation_id, event.job_id)

@@ -225,7 +225,9 @@ class SlotTable:
             job.slots[event.allocation_id] = slot
             job.to_offer[event.allocation_id] = None
             timer = [_start_slot_timer(event.allocation_id)]
-        confirmed = AllocateSlotConfirmed(slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id)
+        confirmed = AllocateSlotConfirmed(
+            slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id, cut=event.cut
+        )
         return [*timer, TellResourceManager(message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:

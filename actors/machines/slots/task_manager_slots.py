@@ -13,8 +13,9 @@ from flykka.actors.machines.slots.dynamic_slots import ChosenSlot, DynamicSlots
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
 from flykka.messages.control.registration import SlotReport, SlotStatus
+from flykka.messages.control.slots import AllocateSlotConfirmed
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
+from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId, task_manager_of
 
 
 class SlotState(Enum):
@@ -132,6 +133,13 @@ class TaskManagerSlots:
             self._free.add_slot(task_manager, slot.slot_id, slot.size)
             self._block(task_manager)
         return slot
+
+    def unknown_cut(self, confirmed: AllocateSlotConfirmed) -> TaskManagerSlot | None:
+        """A slot that was cut, and that nobody waited for any more, is there; None where it cannot be."""
+        task_manager = task_manager_of(confirmed.slot_id)
+        if confirmed.cut is None or task_manager not in self._of:
+            return None
+        return self.add(task_manager, SlotStatus(slot_id=confirmed.slot_id, resources=confirmed.cut, is_dynamic=True))
 
     def vanished(self, task_manager: TaskManagerId, report: SlotReport) -> list[TaskManagerSlot]:
         """The dynamic slots that a TaskManager had and does not report any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import GiveSlot, ResourceManagerStarted, TaskManagerGone
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
@@ -38,6 +38,13 @@ def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
     )
 
 
+def declared(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
+    """A TaskManager with so many free slots of equal share of its resources."""
+    size = share_of(total, slots)
+    free = tuple(SlotStatus(slot_id=slot_id(task_manager, index), resources=size) for index in range(slots))
+    return registers(task_manager, SlotReport(slots=free, total=total))
+
+
 def registers(task_manager: TaskManagerId, slots: SlotReport, instance: int = 1) -> RegisterTaskManager:
     ref = Ref(path=f"/user/{task_manager}", incarnation=instance)
     return RegisterTaskManager(task_manager_id=task_manager, task_manager=ref, slot_report=slots)
@@ -65,12 +72,15 @@ def fails(allocation: str, reason: str, job: str = "job-1") -> TellJobMaster:
     return TellJobMaster(job_id=JobId(job), message=failed)
 
 
-def gives(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> GiveSlot:
+def gives(
+    task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1", cut: ResourceSpec | None = None
+) -> GiveSlot:
     return GiveSlot(
         task_manager=task_manager,
         slot_id=slot_id(task_manager, index),
         job_id=JobId(job),
         allocation_id=AllocationId(allocation),
+        cut=cut,
     )
 
 

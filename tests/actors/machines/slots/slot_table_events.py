@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
 from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, SLOT_TIMEOUT_MS, SlotTable
 from flykka.actors.machines.slots.slot_table_events import JobConnected, SlotTableEffect, SlotTableEvent, TaskEnded
 from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
@@ -19,6 +20,7 @@ from flykka.messages.control.slots import (
     SlotOffer,
     SlotTimedOut,
 )
+from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.tasks.task import (
     ExecutionState,
     FailTask,
@@ -49,13 +51,14 @@ def slot(index: int) -> SlotId:
     return slot_id(HERE, index)
 
 
-def requested(allocation: str, index: int = 0, job: JobId = JOB) -> AllocateSlot:
+def requested(allocation: str, index: int = 0, job: JobId = JOB, cut: ResourceSpec | None = None) -> AllocateSlot:
     return AllocateSlot(
         slot_id=slot(index),
         job_id=job,
         allocation_id=AllocationId(allocation),
         job_master=Ref(path=f"/user/{job}", incarnation=1),
         job_leader_session_id=LeaderSessionId("session"),
+        cut=cut,
     )
 
 
@@ -138,8 +141,8 @@ def announces(allocation: str, index: int = 0) -> TellResourceManager:
     return TellResourceManager(message=available)
 
 
-def table(slots: int = 2) -> SlotTable:
-    return SlotTable(HERE, slots)
+def table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
+    return SlotTable(HERE, slots, share_of(total, slots), total)
 
 
 def told(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:

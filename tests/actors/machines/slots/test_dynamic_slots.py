@@ -1,0 +1,216 @@
+"""Slots that are cut to a request: out of what a TaskManager has left, and gone when they are free."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.slots.slot_manager import SlotManager
+from flykka.actors.machines.slots.slot_manager_events import AcceptTaskManager, ResourceManagerStarted, StartTaskManager
+from flykka.actors.machines.slots.slot_table_events import JobConnected
+from flykka.actors.machines.slots.task_manager_slots import Usage
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
+from flykka.actors.machines.slots.tell import TellJobMaster
+from flykka.messages.control.heartbeat import Heartbeat
+from flykka.messages.control.registration import SlotReport, SlotStatus, StartUpPeriodElapsed
+from flykka.messages.control.slots import SlotOffer, SlotRequestFailed
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, JobId, slot_id
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.slots import slot_table_events as at_table
+from tests.actors.machines.slots.slot_manager_events import (
+    FIRST,
+    SECOND,
+    confirmed,
+    declared,
+    freed,
+    gives,
+    manager,
+    registered,
+    requested,
+)
+
+TOTAL = ResourceSpec(cpu_millis=2_000, heap_mib=1_000)
+QUARTER = ResourceSpec(cpu_millis=500, heap_mib=250)
+HALF = ResourceSpec(cpu_millis=1_000, heap_mib=500)
+
+
+def with_one(slots: int = 2) -> SlotManager:
+    held = manager()
+    feed(held, declared(FIRST, slots, TOTAL))
+    return held
+
+
+# At the ResourceManager
+
+
+def test_a_request_of_a_declared_size_gets_a_slot_of_that_size() -> None:
+    slots = with_one()
+
+    effects = feed(slots, requested("a", resources=QUARTER))
+
+    assert effects == [gives(FIRST, 2, "a", cut=QUARTER)]
+    assert slots.usage(FIRST) == Usage(
+        slots=3, free=1, total=TOTAL, remaining=ResourceSpec(cpu_millis=1_500, heap_mib=750)
+    )
+
+
+def test_what_is_cut_is_not_there_for_slots_of_the_default_size() -> None:
+    slots = with_one()
+    feed(slots, requested("a", resources=QUARTER), requested("b"))
+
+    effects = feed(slots, requested("c"))
+
+    assert effects == []
+    assert slots.waiting_requests == ("c",)
+
+
+def test_a_slot_of_the_default_size_takes_what_could_be_cut() -> None:
+    slots = with_one()
+    feed(slots, requested("a"), requested("b"))
+
+    effects = feed(slots, requested("c", resources=QUARTER))
+
+    assert effects == []
+    assert slots.waiting_requests == ("c",)
+
+
+def test_a_cut_slot_that_is_free_is_gone_and_what_it_had_is_there_again() -> None:
+    slots = with_one(slots=1)
+    feed(slots, requested("a", resources=QUARTER), confirmed(FIRST, 1, "a"), requested("b"))
+
+    effects = feed(slots, freed(FIRST, 1, "a"))
+
+    assert effects == [gives(FIRST, 0, "b")]
+    assert slots.slot_states.keys() == {slot_id(FIRST, 0)}
+
+
+def test_the_number_of_a_cut_slot_is_not_given_again() -> None:
+    slots = with_one(slots=1)
+    feed(slots, requested("a", resources=QUARTER), confirmed(FIRST, 1, "a"), freed(FIRST, 1, "a"))
+
+    effects = feed(slots, requested("b", resources=QUARTER))
+
+    assert effects == [gives(FIRST, 2, "b", cut=QUARTER)]
+
+
+def test_what_a_request_does_not_say_is_that_of_a_default_slot() -> None:
+    slots = with_one(slots=2)
+
+    effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=100)))
+
+    assert effects == [gives(FIRST, 2, "a", cut=ResourceSpec(cpu_millis=100, heap_mib=500))]
+
+
+def test_a_slot_is_cut_where_most_is_used_so_that_large_ones_find_room() -> None:
+    slots = manager()
+    feed(slots, declared(FIRST, 2, TOTAL), declared(SECOND, 2, TOTAL), requested("a", resources=HALF))
+
+    effects = feed(slots, requested("b", resources=QUARTER), requested("c", resources=TOTAL))
+
+    assert effects == [gives(FIRST, 3, "b", cut=QUARTER), gives(SECOND, 2, "c", cut=TOTAL)]
+
+
+def test_a_task_manager_that_has_declared_nothing_cuts_nothing() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None))
+
+    effects = feed(slots, requested("a", resources=HALF))
+
+    assert effects == [gives(FIRST, 0, "a")]
+
+
+def test_a_cut_slot_that_is_not_reported_any_more_is_gone() -> None:
+    slots = with_one(slots=1)
+    feed(slots, requested("a", resources=HALF), confirmed(FIRST, 1, "a"))
+
+    own = SlotStatus(slot_id=slot_id(FIRST, 0), resources=TOTAL)
+    feed(slots, Heartbeat(task_manager_id=FIRST, slot_report=SlotReport(slots=(own,), total=TOTAL)))
+
+    assert slots.usage(FIRST) == Usage(slots=1, free=1, total=TOTAL, remaining=TOTAL)
+
+
+def test_a_successor_finds_the_slots_that_were_cut() -> None:
+    slots = manager()
+    own = SlotStatus(slot_id=slot_id(FIRST, 0), resources=TOTAL)
+    cut = SlotStatus(
+        slot_id=slot_id(FIRST, 4),
+        allocation_id=AllocationId("a"),
+        job_id=JobId("job-1"),
+        resources=HALF,
+        is_dynamic=True,
+    )
+    report = SlotReport(slots=(own, cut), total=TOTAL)
+
+    feed(slots, declared(FIRST, 1, TOTAL), Heartbeat(task_manager_id=FIRST, slot_report=report))
+
+    assert slots.usage(FIRST) == Usage(slots=2, free=0, total=TOTAL, remaining=HALF)
+    assert feed(slots, requested("b", resources=HALF)) == [gives(FIRST, 5, "b", cut=HALF)]
+
+
+def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> None:
+    slots = with_one()
+    feed(slots, StartUpPeriodElapsed())
+
+    effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=2_500)))
+
+    reason = "no slot is large enough: 2.5 cores is needed, and the largest that there can be has 2 cores, 1000 MiB of"
+    failed = SlotRequestFailed(allocation_id=AllocationId("a"), reason=f"{reason} memory", is_unfulfillable=True)
+    assert effects == [TellJobMaster(job_id=JobId("job-1"), message=failed)]
+
+
+@pytest.mark.parametrize(("sizes", "started"), [([QUARTER] * 4, 1), ([HALF] * 3, 2), ([TOTAL] * 3, 3)])
+def test_as_many_task_managers_are_started_as_have_room_for_what_waits(sizes: list[ResourceSpec], started: int) -> None:
+    workers = WorkerCounts(configured=0, maximum=9, slots=1, slot_size=TOTAL, total=TOTAL)
+    slots = SlotManager(workers)
+    feed(slots, ResourceManagerStarted())
+
+    effects = feed(slots, *(requested(str(number), resources=size) for number, size in enumerate(sizes)))
+
+    assert [type(effect) for effect in effects] == [StartTaskManager] * started
+
+
+def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> None:
+    slots = manager()
+    feed(slots, requested("a", resources=HALF), requested("b"), requested("c", resources=HALF))
+
+    effects = feed(slots, declared(FIRST, 2, TOTAL))
+
+    assert effects == [AcceptTaskManager(task_manager=FIRST), gives(FIRST, 2, "a", cut=HALF), gives(FIRST, 1, "b")]
+
+
+# At the TaskManager
+
+
+def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
+    held = at_table.table(total=TOTAL)
+
+    effects = at_table.told(held, JobConnected(job_id=at_table.JOB), at_table.requested("a", index=2, cut=QUARTER))
+
+    offer = effects[-1].message.offers  # type: ignore[union-attr]
+    assert offer == (SlotOffer(allocation_id=AllocationId("a"), slot_id=at_table.slot(2), resources=QUARTER),)
+    assert [(status.resources, status.is_dynamic) for status in held.report().slots] == [
+        (HALF, False),
+        (HALF, False),
+        (QUARTER, True),
+    ]
+
+
+def test_more_than_there_is_is_refused() -> None:
+    held = at_table.table(total=TOTAL)
+    at_table.told(held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER))
+
+    effects = at_table.told(held, at_table.requested("c", index=1))
+
+    assert effects == [at_table.refuses("c", index=1)]
+
+
+def test_a_cut_slot_that_is_given_back_leaves_its_room() -> None:
+    held = at_table.table(slots=1, total=TOTAL)
+    at_table.told(held, at_table.requested("a", index=1, cut=QUARTER))
+
+    given_back = at_table.told(held, at_table.free("a"))
+    effects = at_table.told(held, at_table.requested("b", index=0))
+
+    assert given_back == [at_table.announces("a", index=1)]
+    assert effects == [at_table.confirms("b", index=0)]
+    assert held.slot_states.keys() == {at_table.slot(0)}

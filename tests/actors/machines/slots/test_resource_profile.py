@@ -1,0 +1,77 @@
+"""What is not said is not needed, and never runs out; what is said is compared figure by figure."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.slots.resource_budget import ResourceBudget
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, fits, share_of, shown, total_of
+from flykka.actors.machines.slots.slot_packing import task_managers_needed
+from flykka.messages.graph.job_graph import ResourceSpec
+
+HALF = ResourceSpec(cpu_millis=500, heap_mib=512, managed_mib=64)
+WHOLE = ResourceSpec(cpu_millis=1_000, heap_mib=1_024, managed_mib=128)
+
+
+@pytest.mark.parametrize(
+    ("required", "slot", "is_enough"),
+    [
+        (UNSPECIFIED, HALF, True),
+        (WHOLE, UNSPECIFIED, True),
+        (WHOLE, WHOLE, True),
+        (WHOLE, HALF, False),
+        (ResourceSpec(managed_mib=65), HALF, False),
+        (ResourceSpec(cpu_millis=2_000), ResourceSpec(heap_mib=1), True),
+    ],
+)
+def test_a_slot_serves_what_it_has_enough_for(required: ResourceSpec, slot: ResourceSpec, is_enough: bool) -> None:
+    assert fits(required, slot) == is_enough
+
+
+def test_slots_of_equal_share_never_have_more_than_there_is() -> None:
+    share = share_of(ResourceSpec(cpu_millis=1_000, heap_mib=100), 3)
+
+    assert share == ResourceSpec(cpu_millis=333, heap_mib=33)
+
+
+def test_a_cut_slot_has_the_default_of_what_its_request_does_not_say() -> None:
+    assert cut_for(ResourceSpec(cpu_millis=250), HALF) == ResourceSpec(cpu_millis=250, heap_mib=512, managed_mib=64)
+
+
+def test_resources_are_told_in_words() -> None:
+    assert shown(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
+    assert shown(UNSPECIFIED) == "nothing in particular"
+
+
+def test_a_budget_gives_what_is_left_and_no_more() -> None:
+    budget = ResourceBudget(WHOLE)
+    budget.take(HALF)
+
+    assert budget.remaining == HALF
+    assert budget.slots_left(HALF, at_most=9) == 1
+    assert budget.has_room_for(HALF)
+    assert not budget.has_room_for(total_of([HALF, ResourceSpec(cpu_millis=1)]))
+
+
+def test_a_resource_that_is_not_declared_never_runs_out() -> None:
+    budget = ResourceBudget(ResourceSpec(heap_mib=100))
+    budget.take(ResourceSpec(cpu_millis=64_000, heap_mib=40))
+
+    assert budget.slots_left(ResourceSpec(cpu_millis=64_000), at_most=7) == 7
+    assert budget.slots_left(ResourceSpec(cpu_millis=64_000, heap_mib=40), at_most=7) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "needed"),
+    [
+        ([], 0),
+        ([(HALF, 2)], 1),
+        ([(HALF, 3)], 2),
+        ([(HALF, 1), (WHOLE, 1), (HALF, 1)], 2),
+        ([(total_of([WHOLE, HALF]), 1)], 0),
+    ],
+)
+def test_slots_are_packed_into_as_few_task_managers_as_there_is_room_in(
+    sizes: list[tuple[ResourceSpec, int]], needed: int
+) -> None:
+    assert task_managers_needed(sizes, WHOLE) == needed
