@@ -7,6 +7,7 @@ FlykkaError
 │   └── SqlError                a SQL text that cannot be read, or cannot run on streams
 ├── ClusterError                the local cluster cannot do what was asked
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
+│   │   └── InsufficientResourcesError  an operator, or all, need more than the TaskManagers have declared
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
 │   ├── UnknownTaskManagerError no TaskManager of this name lives
 │   └── UnknownJobError         no job of this id runs on the cluster
@@ -82,6 +83,10 @@ class ClusterError(FlykkaError):
 
 class InsufficientSlotsError(ClusterError):
     """The job needs more slots than all TaskManagers have together, or than other jobs have left: it would wait."""
+
+
+class InsufficientResourcesError(InsufficientSlotsError):
+    """An operator of the job needs more than a TaskManager has, or all more than there is: the job would never run."""
 
 
 class InsufficientNetworkBuffersError(ClusterError):

@@ -10,7 +10,7 @@ that live; they register with a report of their slots, and JobMasters ask again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
@@ -27,7 +27,6 @@ from flykka.actors.machines.slots.slot_manager_events import (
     TaskManagerGone,
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.actors.resource_manager.registrations import Registrations
@@ -55,7 +54,7 @@ from flykka.messages.control.slots import (
     SlotRequestFailed,
 )
 from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained, TaskManagerInfo
-from flykka.messages.wire.ids import JobId, TaskManagerId, task_manager_of
+from flykka.messages.wire.ids import JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref, is_former
 from flykka.runtime.actor import Actor
@@ -152,19 +151,23 @@ class ResourceManager(Actor):
 
     def explain(self, now: int) -> SlotsExplained:
         """Explain which slots are there, and how many requests wait for one."""
-        by_task_manager: dict[TaskManagerId, list[SlotState]] = {each: [] for each in self._slots.task_managers}
-        states = self._slots.slot_states
-        for slot, state in states.items():
-            by_task_manager.setdefault(task_manager_of(slot), []).append(state)
+        usages = {each: self._slots.usage(each) for each in self._slots.task_managers}
         return SlotsExplained(
             now_ms=now,
             task_managers=self._slots.task_managers,
-            slots=len(states),
-            free=_free(states.values()),
+            slots=sum(usage.slots for usage in usages.values()),
+            free=sum(usage.free for usage in usages.values()),
             pending_requests=len(self._slots.waiting_requests),
             by_task_manager=tuple(
-                TaskManagerInfo(task_manager=task_manager, slots=len(own), free=_free(own))
-                for task_manager, own in by_task_manager.items()
+                TaskManagerInfo(
+                    task_manager=task_manager,
+                    slots=usage.slots,
+                    free=usage.free,
+                    total=usage.total,
+                    remaining=usage.remaining,
+                    network_memory_bytes=usage.network_memory_bytes,
+                )
+                for task_manager, usage in usages.items()
             ),
         )
 
@@ -335,7 +338,3 @@ class ResourceManager(Actor):
         if not was_known:
             # Only an answer is a sign of life: one that registers again and again may hear nothing of what it is told.
             self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=True)
-
-
-def _free(states: Iterable[SlotState]) -> int:
-    return sum(state is SlotState.FREE for state in states)

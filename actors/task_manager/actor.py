@@ -36,7 +36,6 @@ from flykka.messages.control.registration import (
     ReleaseAnswer,
     ReleaseTaskManager,
     ResourceManagerLeaderAddress,
-    SlotReport,
 )
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
@@ -89,6 +88,7 @@ class TaskManager(Actor):
         data_plane: DataPlane,
         *,
         slot_size: ResourceSpec = UNSPECIFIED,
+        total: ResourceSpec = UNSPECIFIED,
         task_cancellation: TaskCancellationSettings | None = None,
         network: NetworkSettings | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class TaskManager(Actor):
         self._address = resource_manager
         self._data_plane = data_plane
         self._task_cancellation = task_cancellation or TaskCancellationSettings()
-        self._table = SlotTable(task_manager_id, slots, slot_size)
+        self._table = SlotTable(task_manager_id, slots, slot_size, total)
         self._network = network
         self._tick_ms: int | None = None
         self._job_masters: dict[JobId, Gateway] = {}
@@ -210,10 +210,16 @@ class TaskManager(Actor):
         self._resource_manager.seek()
 
     def _introduction(self) -> RegisterTaskManager:
-        return self._registration(self._table.report())
+        network_bytes = 0 if self._network is None else self._network.network_memory_bytes or 0
+        return RegisterTaskManager(
+            task_manager_id=self._id,
+            task_manager=self.context.ref,
+            slot_report=self._table.report(),
+            network_memory_bytes=network_bytes,
+        )
 
-    def _registration(self, slot_report: SlotReport | None = None) -> RegisterTaskManager:
-        return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref, slot_report=slot_report)
+    def _registration(self) -> RegisterTaskManager:
+        return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref)
 
     def _on_registered(self, message: AcknowledgeRegistration) -> None:
         if self._resource_manager.acknowledge(message.leader_session_id):

@@ -16,11 +16,15 @@ from flykka.runtime.props import Props
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTaskManagers:
-    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane."""
+    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane.
+
+    With `total` resources they cut slots of other sizes of what is not used.
+    """
 
     slots: int
     data_plane: DataPlane
     slot_size: ResourceSpec = UNSPECIFIED
+    total: ResourceSpec = UNSPECIFIED
     network: NetworkSettings | None = None
     task_cancellation: TaskCancellationSettings | None = None
 
@@ -33,6 +37,7 @@ class ConfiguredTaskManagers:
             resource_manager,
             self.data_plane,
             slot_size=self.slot_size,
+            total=self.total,
             network=self.network,
             task_cancellation=self.task_cancellation,
         )

@@ -40,6 +40,7 @@ from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_ne
 from flykka.errors import ClusterError, ProgramError
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, RestartStrategyConfiguration
 from flykka.runtime.durations import Duration
+from flykka.runtime.memory_size import MemorySize
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
@@ -103,6 +104,9 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         network_memory_bytes: int | None = None,
         buffers_per_channel: int | None = None,
         floating_buffers_per_gate: int | None = None,
+        task_manager_cpu: float | None = None,
+        task_manager_memory: MemorySize | None = None,
+        managed_memory: MemorySize | None = None,
         restart_strategy: RestartStrategyConfiguration | None = None,
         failover_strategy: FailoverStrategyKind | str | None = None,
         high_availability: str | PathLike[str] | ZooKeeperSettings | None = None,
@@ -121,6 +125,9 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
 
         Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
         `network_memory_bytes`; else whatever its tasks need. Every channel has `buffers_per_channel` of its own.
+
+        `task_manager_cpu` and `task_manager_memory` are what each TaskManager has for its slots, equal shares unless
+        operators ask for more or less (`set_resources`); `managed_memory` is the part of it that keeps state.
 
         `restart_strategy` and `failover_strategy` (`region` or `full`) are those of jobs that set none. With
         `high_availability`, a folder of this machine or a place in ZooKeeper, the application may be killed and run
@@ -217,7 +224,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         self._running.let_go()
         self._computed.free_finished()
         self._running.refuse_uids(self.pending_uids)
-        return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults)
+        return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults, self._settings.all_slots)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
         """The graph that `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""

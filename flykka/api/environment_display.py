@@ -12,6 +12,7 @@ from flykka.runtime.durations import format_ms
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.client.environment_jobs import EnvironmentJobs
+    from flykka.cluster.local_cluster import ClusterSettings
     from flykka.spark_bridge.program.prototype import SparkSession
 
 TITLE = "StreamExecutionEnvironment"
@@ -23,6 +24,7 @@ class EnvironmentDisplay(Displayed, ABC):
     checkpointing: CheckpointingSettings
     _closed: bool
     _running: EnvironmentJobs
+    _settings: ClusterSettings
 
     @property
     @abstractmethod
@@ -34,6 +36,11 @@ class EnvironmentDisplay(Displayed, ABC):
     def program(self) -> Program:
         """The transformations defined since the last job."""
 
+    @property
+    def task_manager_budget(self) -> str:
+        """The resources that each TaskManager has declared, in words; nothing where it has declared none."""
+        return str(self._settings.resources)
+
     def _summary(self) -> Summary:
         if self._closed:
             return Summary(title=f"{TITLE}, closed", facts=(("next", "get_execution_environment(...) makes another"),))
@@ -41,6 +48,7 @@ class EnvironmentDisplay(Displayed, ABC):
         facts = (
             ("Spark", f"{self.spark.version} on {self.spark.sparkContext.master}"),
             ("checkpoints", _checkpoints(self.checkpointing)),
+            *([("TaskManager", self.task_manager_budget)] if self.task_manager_budget else []),
             ("jobs", ", ".join(running) or "none is running"),
             *program_facts(self.program),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from flykka.api.alignment_settings import AlignmentSettings
 from flykka.api.configuration.restart_strategies import (
@@ -15,7 +15,7 @@ from flykka.api.configuration.restart_strategies import (
     resolve_restart_strategy,
 )
 from flykka.api.runtime_mode import RuntimeExecutionMode
-from flykka.api.streams.program import at_least_one, not_negative, one_of
+from flykka.api.streams.program import at_least_one, not_negative, one_of, parallelism_or_auto
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.api.submission_settings import SubmissionSettings
 from flykka.client.directories import absolute_directory
@@ -53,13 +53,13 @@ class JobSettings(AlignmentSettings, SubmissionSettings, StartSettings):
             RestartStrategies.fallback_restart()
         )
 
-    def set_parallelism(self, parallelism: int) -> Self:
-        """The parallelism of operators that have none of their own; 1 unless set.
+    def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
+        """The parallelism of operators that have none of their own; 1 unless set. `"auto"` is what the slots give.
 
         Raises:
             ProgramError: it is below 1.
         """
-        self.defaults = replace(self.defaults, parallelism=at_least_one(parallelism, "parallelism"))
+        self.defaults = replace(self.defaults, parallelism=parallelism_or_auto(parallelism, "parallelism"))
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:

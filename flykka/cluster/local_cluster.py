@@ -11,9 +11,9 @@ from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredRes
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.execution_graph_info_store.actor import await_archives_at_shutdown
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.machines.job_graph.network_buffers import task_minima
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots import slot_sharing_groups
+from flykka.actors.machines.slots.resource_profile import share_of
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.actor import TaskManager
@@ -25,10 +25,10 @@ from flykka.client.listening import Attached
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.high_availability.stores import StoreSettings, services_of
+from flykka.cluster.job_checks import check_job
+from flykka.cluster.task_manager_resources import TaskManagerResources
 from flykka.errors import (
     ClusterError,
-    InsufficientNetworkBuffersError,
-    InsufficientSlotsError,
     UnknownJobError,
     UnknownTaskManagerError,
 )
@@ -73,7 +73,8 @@ class ClusterSettings:
 
     `record` is the file in which every turn is written down, or a recorder that was told more than that; without one
     the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
-    each TaskManager may hold of batches on their way, `task_cancellation` how long cancelled tasks may take to end
+    each TaskManager may hold of batches on their way, `resources` what it has for its slots, of which each has an equal
+    share; slots of other sizes are cut of them. `task_cancellation` is how long cancelled tasks may take to end
     where their job does not say. `restart_strategy` and `failover_strategy` are those of jobs that set none; without
     the former it is as Flink has it. `high_availability` is the store that outlives the process; without one what is
     kept is kept in memory. `rest_address` is the URL at which the cluster will be asked, if it is.
@@ -89,6 +90,7 @@ class ClusterSettings:
     record: str | TraceRecorder | None = None
     flight_recorder_turns: int = DEFAULT_TURNS
     network: NetworkSettings = field(default_factory=NetworkSettings)
+    resources: TaskManagerResources = field(default_factory=TaskManagerResources)
     task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
     restart_strategy: RestartStrategyConfiguration | None = None
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
@@ -100,6 +102,11 @@ class ClusterSettings:
         if self.slots_per_task_manager is not None:
             return self
         return replace(self, slots_per_task_manager=-(-needed // self.task_managers))
+
+    @property
+    def all_slots(self) -> int | None:
+        """The slots of all TaskManagers, where their number is known."""
+        return None if self.slots_per_task_manager is None else self.task_managers * self.slots_per_task_manager
 
 
 def slots_needed(job_graph: JobGraph) -> int:
@@ -159,15 +166,15 @@ class LocalCluster:
 
         Raises:
             ClusterError: the cluster has ended, for one of its components ended again and again.
-            InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs.
+            InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs; an
+                `InsufficientResourcesError` where an operator needs more than a TaskManager has declared.
             InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
                 more than all TaskManagers have.
         """
         if self._failed is not None:
             raise ClusterError(f"job {job_graph.name!r} has no cluster to run on: {self._failed.cause.message}")
         job_graph = replace(job_graph, slot_request_timeout_ms=self._settings.slot_request_timeout_ms)
-        self._check_slots(job_graph)
-        self._check_network_buffers(job_graph)
+        check_job(job_graph, self._settings, self._slots)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(
             self._system,
@@ -214,8 +221,7 @@ class LocalCluster:
 
         Raises what `submit` raises, and what the data plane has against it.
         """
-        self._check_slots(job_graph)
-        self._check_network_buffers(job_graph)
+        check_job(job_graph, self._settings, self._slots)
         self._data_plane.check(job_graph)
 
     def job(self, job_id: JobId | str) -> JobClient:
@@ -303,43 +309,6 @@ class LocalCluster:
     def __exit__(self, *raised: object) -> None:
         self.shutdown()
 
-    def _check_slots(self, job_graph: JobGraph) -> None:
-        """Refuse what can never run. Slots that other jobs have become free, and are waited for."""
-        task_managers = max(self._settings.task_managers, self._settings.max_task_managers or 0)
-        needed, there = slot_sharing_groups.slots_needed_at_once(job_graph), task_managers * self._slots
-        if needed <= there:
-            return
-        cluster = f"1 TaskManager with {self._slots}"
-        if task_managers > 1:
-            cluster = f"{task_managers} TaskManagers with {self._slots} each"
-        more = "give the cluster more: task_managers, slots_per_task_manager"
-        widest = max((slot_sharing_groups.parallelism_for(job_graph.vertices, there) or {}).values(), default=0)
-        less = f"lower the job's parallelism to {widest}" if widest else "let more operators share slots"
-        raise InsufficientSlotsError(
-            f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; {less}, or {more}"
-        )
-
-    def _check_network_buffers(self, job_graph: JobGraph) -> None:
-        """Refuse what can never run. What fits or not as tasks happen to be placed is seen at their TaskManager."""
-        network, task_managers = self._settings.network, self._settings.task_managers
-        there = network.network_buffers
-        if there is None:
-            return
-        minima = list(task_minima(job_graph, network.buffers_per_channel))
-        largest = max(minima, key=lambda minimum: minimum.buffers)
-        advice = "lower the job's parallelism, or give the cluster more (network_buffers)"
-        if largest.buffers > there:
-            raise InsufficientNetworkBuffersError(
-                f"job {job_graph.name!r}: {largest.task} needs {largest.buffers} network buffers, and each TaskManager"
-                f" has {there}: {advice}"
-            )
-        needed = sum(minimum.buffers for minimum in minima)
-        if needed > there * task_managers:
-            raise InsufficientNetworkBuffersError(
-                f"job {job_graph.name!r} needs {needed} network buffers, and the cluster has {there * task_managers}:"
-                f" {advice}"
-            )
-
     def _running(self) -> list[JobClient]:
         return [client for client in self._clients if not client.done()]
 
@@ -360,15 +329,23 @@ class LocalCluster:
         self._failed = failed
 
     def _resource_manager_props(self) -> ConfiguredResourceManager:
+        total = self._settings.resources.slots_total
+        size = share_of(total, self._slots)
         task_managers = ConfiguredTaskManagers(
             slots=self._slots,
+            slot_size=size,
+            total=total,
             data_plane=self._data_plane,
             network=self._settings.network,
             task_cancellation=self._settings.task_cancellation,
         )
         return ConfiguredResourceManager(
             workers=WorkerCounts(
-                configured=self._settings.task_managers, maximum=self._settings.max_task_managers, slots=self._slots
+                configured=self._settings.task_managers,
+                maximum=self._settings.max_task_managers,
+                slots=self._slots,
+                slot_size=size,
+                total=total,
             ),
             slot_request_timeout_ms=self._settings.slot_request_timeout_ms,
             task_manager_props=task_managers,

@@ -37,11 +37,15 @@ class SlotReport(Value):
 
 @message("registration.task_manager")
 class RegisterTaskManager(Message):
-    """TaskManager -> ResourceManager, and -> JobMaster: here I am. The slot report goes to the ResourceManager."""
+    """TaskManager -> ResourceManager, and -> JobMaster: here I am. The slot report goes to the ResourceManager.
+
+    So does the memory for batches on their way, where it is bounded.
+    """
 
     task_manager_id: TaskManagerId
     task_manager: Ref
     slot_report: SlotReport | None = None
+    network_memory_bytes: int = 0
 
 
 @message("registration.acknowledge")

@@ -43,6 +43,17 @@ class OperatorKind(StrEnum):
         return self in (OperatorKind.SOURCE, OperatorKind.TIMESTAMPS_AND_WATERMARKS)
 
     @property
+    def keeps_keyed_state(self) -> bool:
+        """True if it keeps state by key, for which it has a part of the managed memory."""
+        return self in (
+            OperatorKind.WINDOW_AGGREGATE,
+            OperatorKind.GROUP_AGGREGATE,
+            OperatorKind.JOIN,
+            OperatorKind.REGULAR_JOIN,
+            OperatorKind.KEYED_PROCESS,
+        )
+
+    @property
     def uses_event_time(self) -> bool:
         """True if watermarks make it emit rows."""
         return self in (
@@ -217,7 +228,8 @@ class JobVertex(Value):
     nothing for `quiet_period_ms` its watermark goes on by the clock until it does (None: it waits). Subtasks of one
     number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
     A source with a `watermark_alignment` does not run ahead of the others of its group. A vertex that
-    `feeds_broadcast_variables`, and nothing else, finishes when it has read all: it waits for no checkpoint.
+    `feeds_broadcast_variables`, and nothing else, finishes when it has read all: it waits for no checkpoint. A task that
+    keeps state may use `managed_memory_fraction` of the managed memory of its slot.
     """
 
     vertex_id: JobVertexId
@@ -239,6 +251,7 @@ class JobVertex(Value):
     quiet_period_ms: int | None = None
     watermark_alignment: WatermarkAlignment | None = None
     feeds_broadcast_variables: bool = False
+    managed_memory_fraction: float = 0.0
 
 
 @value("job_graph.no_restart")

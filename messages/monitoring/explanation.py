@@ -7,6 +7,7 @@ stuck. The asker puts the answers together (`flykka.explanation`), and tells tho
 from __future__ import annotations
 
 from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, TaskManagerId
@@ -216,11 +217,14 @@ class ExplainSlots(Message):
 
 @value("explanation.task_manager_info")
 class TaskManagerInfo(Value):
-    """The slots of one registered TaskManager."""
+    """The slots of one registered TaskManager, the resources that it has declared, and what no slot has of them."""
 
     task_manager: TaskManagerId
     slots: int
     free: int
+    total: ResourceSpec = ResourceSpec()
+    remaining: ResourceSpec = ResourceSpec()
+    network_memory_bytes: int = 0
 
 
 @message("explanation.slots_explained")

@@ -76,7 +76,7 @@ class InputGateDescriptor(Value):
 class TaskDeploymentDescriptor(Value):
     """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
 
-    Which `buffers` the attempt has, its TaskManager says.
+    Which `buffers` the attempt has, its TaskManager says, and how much managed memory where that is declared.
     """
 
     job_id: JobId
@@ -98,6 +98,7 @@ class TaskDeploymentDescriptor(Value):
     job_type: JobType = JobType.STREAMING
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
+    managed_memory_bytes: int | None = None
 
 
 @message("task.submit")

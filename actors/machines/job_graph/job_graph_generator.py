@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from flykka.actors.errors import GraphError
 from flykka.actors.machines.job_graph.broadcast_inputs import feeding_broadcast_variables
 from flykka.actors.machines.job_graph.chaining import Chain, chains
+from flykka.actors.machines.job_graph.managed_memory import with_managed_memory
 from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_id
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.slots.resource_profile import total_of
 from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
@@ -26,7 +28,6 @@ from flykka.messages.graph.job_graph import (
     JobVertex,
     Operator,
     OperatorKind,
-    ResourceSpec,
     RestartStrategyConfiguration,
     ResultPartitionType,
     TaskCancellationSettings,
@@ -65,7 +66,7 @@ def job_graph(
     return JobGraph(
         job_id=job_id,
         name=name,
-        vertices=tuple(_vertex(stream_graph, chain, wiring) for chain in made),
+        vertices=with_managed_memory([_vertex(stream_graph, chain, wiring) for chain in made]),
         # A batch job takes one, at its end.
         checkpointing=replace(checkpointing, interval_ms=None)
         if stream_graph.job_type is JobType.BATCH
@@ -121,10 +122,7 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         on_monotony_violation=head.on_monotony_violation,
         punctuated_watermarks=head.punctuated_watermarks,
         co_location_group=_co_location_group(chain),
-        resources=ResourceSpec(
-            cpu_millis=sum(node.resources.cpu_millis for node in chain.nodes),
-            heap_mib=sum(node.resources.heap_mib for node in chain.nodes),
-        ),
+        resources=total_of(node.resources for node in chain.nodes),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from flykka.messages.graph.job_graph import ResourceSpec
 
+MIB = 1 << 20
 UNSPECIFIED = ResourceSpec()
 """Of a request: nothing in particular. Of a slot: as much as anybody needs."""
 

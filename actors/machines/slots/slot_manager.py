@@ -174,7 +174,7 @@ class SlotManager:
             self._tracker.register(task_manager, instance)
             if is_foreign:
                 self._tracker.fulfil_expectations(report)
-            self._slots.register(task_manager, report.total)
+            self._slots.register(task_manager, report.total, event.network_memory_bytes)
         self._adopt(task_manager, report)
         self._note_use(task_manager)
         return [AcceptTaskManager(task_manager=task_manager), *self._serve()]

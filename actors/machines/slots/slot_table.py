@@ -17,6 +17,7 @@ from enum import Enum
 from typing import assert_never
 
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.actors.machines.slots.resource_budget import ResourceBudget
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
 from flykka.actors.machines.slots.slot_table_events import (
@@ -285,7 +286,7 @@ class SlotTable:
         activated = self._activate(slot)
         slot.tasks[attempt] = None
         self._tasks[attempt] = slot
-        return [*activated, RunTask(descriptor=descriptor)]
+        return [*activated, RunTask(descriptor=with_managed_memory(descriptor, slot.size))]
 
     def _activate(self, slot: _TaskSlot) -> list[SlotTableEffect]:
         """Its JobMaster has taken the slot."""

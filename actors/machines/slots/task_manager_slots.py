@@ -56,6 +56,7 @@ class Usage:
     free: int
     total: ResourceSpec
     remaining: ResourceSpec
+    network_memory_bytes: int = 0
 
 
 class TaskManagerSlots:
@@ -66,6 +67,7 @@ class TaskManagerSlots:
         self._of: dict[TaskManagerId, dict[SlotId, TaskManagerSlot]] = {}
         self._free = LeastUtilized()
         self._dynamic = DynamicSlots()
+        self._network_memory_bytes: dict[TaskManagerId, int] = {}
 
     def __iter__(self) -> Iterator[TaskManagerSlot]:
         return iter(self._by_id.values())
@@ -106,7 +108,13 @@ class TaskManagerSlots:
         """What a TaskManager has, and what of it is used."""
         slots = self._of[task_manager].values()
         total, remaining = self._dynamic.resources(task_manager)
-        return Usage(slots=len(slots), free=sum(map(self.is_free, slots)), total=total, remaining=remaining)
+        return Usage(
+            slots=len(slots),
+            free=sum(map(self.is_free, slots)),
+            total=total,
+            remaining=remaining,
+            network_memory_bytes=self._network_memory_bytes[task_manager],
+        )
 
     def is_free(self, slot: TaskManagerSlot) -> bool:
         """True if the slot is free, and not blocked by slots that were cut."""
@@ -116,8 +124,9 @@ class TaskManagerSlots:
         """True if all slots of the TaskManager are free."""
         return self._free.is_unused(task_manager) and self._dynamic.is_unused(task_manager)
 
-    def register(self, task_manager: TaskManagerId, total: ResourceSpec) -> None:
+    def register(self, task_manager: TaskManagerId, total: ResourceSpec, network_memory_bytes: int = 0) -> None:
         """A TaskManager with these resources, without slots as yet."""
+        self._network_memory_bytes[task_manager] = network_memory_bytes
         self._of[task_manager] = {}
         self._free.register(task_manager)
         self._dynamic.register(task_manager, total)
@@ -153,6 +162,7 @@ class TaskManagerSlots:
             return []
         self._free.forget(task_manager)
         self._dynamic.forget(task_manager)
+        del self._network_memory_bytes[task_manager]
         slots = list(self._of.pop(task_manager).values())
         for slot in slots:
             del self._by_id[slot.slot_id]

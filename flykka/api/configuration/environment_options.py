@@ -11,6 +11,7 @@ from flykka.api.configuration.cluster_options import CLUSTER_OPTIONS
 from flykka.api.configuration.configuration import OPTIONS, apply_to_jobs, incomplete, merged, read_values
 from flykka.api.configuration.function_options import FUNCTION_OPTIONS
 from flykka.api.configuration.option import Values
+from flykka.api.configuration.resource_options import declared_resources
 from flykka.cluster.local_cluster import ClusterSettings
 from flykka.errors import ConfigurationError
 from flykka.runtime.trace.record.recorder import TraceRecorder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 _IN_THE_PROGRAM = "the environment"
+_OF_RESOURCES = ("task_manager_cpu", "task_manager_memory", "managed_memory")
 _OF_NETWORK = tuple(field.name for field in fields(NetworkSettings))
 
 
@@ -79,4 +81,6 @@ class EnvironmentOptions:
         bounds = {name: values[name] for name in ("ring", "max_bytes") if name in values}
         if bounds and isinstance(said["record"], str):
             said["record"] = TraceRecorder(said["record"], **bounds)
-        return ClusterSettings(**said, network=network)
+        cpu, memory, managed = (values.get(name) for name in _OF_RESOURCES)
+        resources, network = declared_resources(cpu, memory, managed, network, said.get("slots_per_task_manager"))
+        return ClusterSettings(**said, network=network, resources=resources)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
@@ -329,7 +329,7 @@ class DataStream(
 class SideOutputDataStream(DataStream):
     """The rows that an operator gives to a side output. They leave in the task of that operator."""
 
-    def set_parallelism(self, parallelism: int) -> Self:
+    def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
         """Raises `ProgramError`: it is that of the operator."""
         raise self._set_elsewhere("parallelism")
 

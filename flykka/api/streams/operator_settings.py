@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
+from flykka.api.configuration.resource_options import resource_spec
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.program import at_least_one
+from flykka.api.streams.auto_parallelism import PARALLELISM_AUTO_MAX
+from flykka.api.streams.program import at_least_one, parallelism_or_auto
 from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.runtime.memory_size import MemorySize
 
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
@@ -43,15 +47,18 @@ class OperatorSettings(ABC):
         self._program.set_uid(self._transformation, uid)
         return self
 
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Run the operator in this many subtasks.
+    def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
+        """Run the operator in this many subtasks; `"auto"` is as many as the slots give (`PARALLELISM_AUTO_MAX`).
+
+        These are the slots that the cluster was made with, shared evenly by the slot sharing groups that take what
+        there is, and never more subtasks than the operator may have.
 
         Raises:
             ProgramError: the number is below 1, or above 1 for an operator that runs in one subtask only.
         """
         operator = self._transformation
-        wanted, limit = at_least_one(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
-        if limit is not None and wanted > limit:
+        wanted, limit = parallelism_or_auto(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
+        if limit is not None and limit < wanted != PARALLELISM_AUTO_MAX:
             raise ProgramError(f"the parallelism of {operator} is {limit} at most, not {wanted}")
         operator.parallelism = wanted
         return self
@@ -76,6 +83,27 @@ class OperatorSettings(ABC):
             ProgramError: the name is empty.
         """
         self._transformation.slot_sharing_group = _named(group, f"slot sharing group of {self._transformation}")
+        return self
+
+    def set_resources(
+        self, cpu: float | None = None, memory: MemorySize | None = None, managed_memory: MemorySize | None = None
+    ) -> Self:
+        """Run each of its subtasks in a slot with so many cores, memory, and managed memory for state, at least.
+
+        Operators that run as one task, or share a slot, need the sum of what each asks for. A slot of that size is cut
+        where the TaskManagers have declared what they have; what nobody asks for it has as a slot of equal share.
+
+        Raises:
+            ProgramError: nothing is said, or one is no number of cores, or no size of memory; or this is a side output,
+                which runs in the tasks of its operator.
+        """
+        what = str(self._transformation)
+        if self._transformation.code.reads_side_output is not None:
+            raise ProgramError(f"the resources of {what} are those of {self._transformation.inputs[0].source}")
+        resources = resource_spec(cpu, memory, managed_memory, what)
+        if resources == ResourceSpec():
+            raise ProgramError(f"the resources of {what} are not said: give cpu, memory or managed_memory")
+        self._transformation.resources = resources
         return self
 
     def set_co_location_group_key(self, key: str) -> Self:

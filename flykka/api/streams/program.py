@@ -7,6 +7,7 @@ from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
+from flykka.api.streams.auto_parallelism import AUTO, PARALLELISM_AUTO_MAX
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.program.prototype import PrototypeError
@@ -181,6 +182,15 @@ def at_least_one(number: int, what: str) -> int:
 def at_least_one_if_any(number: int | None, what: str) -> int | None:
     """`number`, which may be None. Raises `ProgramError`, which names `what`, below 1."""
     return None if number is None else at_least_one(number, what)
+
+
+def parallelism_or_auto(parallelism: int | str, what: str) -> int:
+    """The parallelism: a number, or `"auto"` for what the slots give. Raises `ProgramError`, which names `what`."""
+    if parallelism == AUTO:
+        return PARALLELISM_AUTO_MAX
+    if isinstance(parallelism, str):
+        raise ProgramError(f'the {what} must be a whole number from 1, or "auto", not {parallelism!r}')
+    return at_least_one(parallelism, what)
 
 
 def not_negative(number: int, what: str) -> int:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from flykka.actors.errors import GraphError
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
 from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
+from flykka.api.streams.auto_parallelism import parallelism_of
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, ShipStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flykka.api.streams.transformation import Input, Transformation
     from flykka.spark_bridge.operators.code import OperatorCode
@@ -41,18 +42,21 @@ class Defaults:
         return own or self.max_parallelism
 
 
-def stream_graph(transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults) -> StreamGraph:
-    """The stream graph of a program, inputs before what they feed.
+def stream_graph(
+    transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults, slots: int | None = None
+) -> StreamGraph:
+    """The stream graph of a program, inputs before what they feed, for a cluster of so many slots where it is known.
 
     Raises:
-        ProgramError: the program cannot be built, an operator has no uid and must have one, or a source of a batch job
-            has no end; the text names it.
+        ProgramError: the program cannot be built, an operator has no uid and must have one, a source of a batch job
+            has no end, or an operator takes what the slots give and their number is not known; the text names it.
     """
     if not defaults.auto_generated_uids:
         _check_uids(transformations)
     has_variables = any(read.broadcast_variable for made in transformations for read in made.inputs)
     kind = job_type(defaults.runtime_mode, transformations)
-    generator = _Generator(registry, defaults, kind, has_broadcast_variables=has_variables)
+    parallelism = parallelism_of(transformations, defaults.parallelism, slots)
+    generator = _Generator(registry, defaults, kind, parallelism, has_broadcast_variables=has_variables)
     try:
         for transformation in transformations:
             generator.add(transformation)
@@ -72,7 +76,13 @@ def _check_uids(transformations: Sequence[Transformation]) -> None:
 
 class _Generator:
     def __init__(
-        self, registry: CodeRegistry, defaults: Defaults, kind: JobType, *, has_broadcast_variables: bool
+        self,
+        registry: CodeRegistry,
+        defaults: Defaults,
+        kind: JobType,
+        parallelism: Mapping[Transformation, int],
+        *,
+        has_broadcast_variables: bool,
     ) -> None:
         schedule_mode = defaults.schedule_mode
         # Who reads a broadcast variable begins when that is whole.
@@ -86,6 +96,7 @@ class _Generator:
         )
         self._registry = registry
         self._defaults = defaults
+        self._parallelism = parallelism
 
     def add(self, transformation: Transformation) -> None:
         """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
@@ -93,7 +104,7 @@ class _Generator:
             self._add_side_output(transformation)
             return
         feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
-        parallelism = transformation.parallelism or transformation.parallelism_limit or self._defaults.parallelism
+        parallelism = self._parallelism[transformation]
         self.graph.add_node(
             StreamNode(
                 uid=transformation.uid,
@@ -107,6 +118,7 @@ class _Generator:
                 chaining=transformation.chaining,
                 has_automatic_uid=transformation.has_automatic_uid,
                 uid_hash=transformation.uid_hash,
+                resources=transformation.resources,
                 publishes_per_checkpoint=transformation.publishes_per_checkpoint,
                 event_time=transformation.kind.uses_event_time,
                 watermark_delay_ms=transformation.watermark_delay_ms,

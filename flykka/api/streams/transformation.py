@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
-from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy, WatermarkAlignment
+from flykka.messages.graph.job_graph import (
+    MonotonyViolationHandler,
+    OperatorKind,
+    ResourceSpec,
+    ShipStrategy,
+    WatermarkAlignment,
+)
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
@@ -69,6 +75,7 @@ class Transformation:
     co_location_group_key: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     uid_hash: str | None = None
+    resources: ResourceSpec = field(default_factory=ResourceSpec)
     call_site: CallSite = field(default_factory=call_site)
 
     @property

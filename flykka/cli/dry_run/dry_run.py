@@ -49,7 +49,8 @@ class DryRun(Launch):
         """Make the graphs of the job. Raises `ProgramAbort`."""
         if self.made is None:
             job_graph = environment.get_job_graph(job_name)
-            self.made = program_plan(environment.get_stream_graph(), job_graph), job_graph
+            plan = program_plan(environment.get_stream_graph(), job_graph, environment.task_manager_budget)
+            self.made = plan, job_graph
             self.read_data = jobs_run() > self._jobs_before
         raise ProgramAbort
 

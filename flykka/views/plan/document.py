@@ -6,7 +6,7 @@ from typing import Any
 
 from flykka.actors.machines.job_graph.json_plan import json_plan
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.views.plan.program_plan import PlanGraph, ProgramPlan
+from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramPlan
 
 
 def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
@@ -16,7 +16,8 @@ def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
         "stream_graph": {"nodes": _operators(plan.stream)},
         "execution_graph": {
             "tasks": plan.tasks,
-            "slots": [{"group": slot.group, "number": slot.number, "tasks": slot.tasks} for slot in plan.slots],
+            "slots": [_slot(slot) for slot in plan.slots],
+            **({"task_manager": plan.budget} if plan.budget else {}),
             "edges": [
                 {
                     "source": wiring.source,
@@ -28,6 +29,11 @@ def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
             ],
         },
     }
+
+
+def _slot(slot: PlanSlot) -> dict[str, Any]:
+    asked = {"resources": slot.resources} if slot.resources else {}
+    return {"group": slot.group, "number": slot.number, "tasks": slot.tasks, **asked}
 
 
 def _operators(graph: PlanGraph) -> list[dict[str, Any]]:

@@ -153,7 +153,8 @@ def _execution(plan: ProgramPlan) -> Html:
 
 
 def _slot(slot: PlanSlot) -> Html:
-    title = element("h3", f"{slot.group} ", element("small", str(slot.number)))
+    number = f"{slot.number} · {slot.resources}" if slot.resources else str(slot.number)
+    title = element("h3", f"{slot.group} ", element("small", number))
     return element("div", title, element("ol", *(element("li", task) for task in slot.tasks)), class_="slot")
 
 

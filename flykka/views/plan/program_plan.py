@@ -13,8 +13,16 @@ from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.job_graph.wiring import POINTWISE, channels
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, shown
 from flykka.actors.machines.slots.slot_requests import RequestSlots
-from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
+from flykka.messages.graph.job_graph import (
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    OperatorKind,
+    ResourceSpec,
+    ResultPartitionType,
+)
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.messages.wire.message import Value, value
 from flykka.messages.wire.ref import Ref
@@ -57,11 +65,12 @@ class PlanGraph(Value):
 
 @value("plan.slot")
 class PlanSlot(Value):
-    """A slot and the tasks that share it."""
+    """A slot and the tasks that share it, and in words the resources that these ask for."""
 
     group: str
     number: int
     tasks: tuple[str, ...]
+    resources: str = ""
 
 
 @value("plan.wiring")
@@ -94,11 +103,14 @@ class ProgramPlan(Value):
     slots: tuple[PlanSlot, ...]
     wiring: tuple[Wiring, ...]
     tasks: int
+    budget: str = ""
+    """The resources of each TaskManager in words; nothing where none are declared."""
 
     @property
     def execution_summary(self) -> str:
         """Tell the number of tasks, and of the slots that they need."""
-        return f"{counted(self.tasks, 'task')} in {counted(len(self.slots), 'slot')}"
+        tasks = f"{counted(self.tasks, 'task')} in {counted(len(self.slots), 'slot')}"
+        return f"{tasks}; each TaskManager has {self.budget}" if self.budget else tasks
 
     def sections(self, graphs: Iterable[str]) -> Iterator[tuple[str, str, PlanGraph | None]]:
         """Title, summary and graph of each part to draw; None for the execution graph, which is drawn as slots."""
@@ -110,8 +122,8 @@ class ProgramPlan(Value):
                 yield graph.title, graph.summary, graph
 
 
-def program_plan(stream_graph: StreamGraph, job_graph: JobGraph) -> ProgramPlan:
-    """The plan of a program; the job graph was made of the stream graph."""
+def program_plan(stream_graph: StreamGraph, job_graph: JobGraph, budget: str = "") -> ProgramPlan:
+    """The plan of a program; the job graph was made of the stream graph, `budget` is what a TaskManager has."""
     return ProgramPlan(
         name=job_graph.name,
         stream=_stream(stream_graph, job_graph),
@@ -123,6 +135,7 @@ def program_plan(stream_graph: StreamGraph, job_graph: JobGraph) -> ProgramPlan:
             for edge in vertex.inputs
         ),
         tasks=sum(vertex.parallelism for vertex in job_graph.vertices),
+        budget=budget,
     )
 
 
@@ -145,6 +158,7 @@ def _operator(node: StreamNode, operator_id: OperatorId) -> PlanNode:
         f"slot sharing group {node.slot_sharing_group}" if node.slot_sharing_group is not None else "",
         f"co-location group {node.co_location_group}" if node.co_location_group is not None else "",
         f"chaining {node.chaining.lower()}" if node.chaining != "ALWAYS" else "",
+        _asked(node.resources),
     )
     # An operator that is given a uid later finds its state by the id that it had without one.
     uid = ("no uid", f"id {operator_id}") if node.has_automatic_uid else (f"uid {node.uid}",)
@@ -186,6 +200,8 @@ def _vertex(vertex: JobVertex) -> PlanNode:
     facts = [f"parallelism {vertex.parallelism} (up to {vertex.max_parallelism})", f"group {vertex.slot_sharing_group}"]
     if vertex.co_location_group is not None:
         facts.append(f"co-location group {vertex.co_location_group}")
+    if vertex.resources != UNSPECIFIED:
+        facts.append(_asked(vertex.resources))
     return PlanNode(
         key=vertex.vertex_id,
         kind=vertex.operators[-1].kind if vertex.inputs else vertex.operators[0].kind,
@@ -193,6 +209,10 @@ def _vertex(vertex: JobVertex) -> PlanNode:
         parallelism=vertex.parallelism,
         facts=(*facts, f"id {vertex.vertex_id}"),
     )
+
+
+def _asked(resources: ResourceSpec) -> str:
+    return "" if resources == UNSPECIFIED else shown(resources)
 
 
 def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
@@ -208,7 +228,12 @@ def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
         for subtask in subtasks
     }
     return tuple(
-        PlanSlot(group=group, number=number, tasks=tuple(names[attempt] for attempt in shared.members))
+        PlanSlot(
+            group=group,
+            number=number,
+            tasks=tuple(names[attempt] for attempt in shared.members),
+            resources=_asked(shared.required),
+        )
         for group in sorted({request.slot_sharing_group for request in requests})
         for number, shared in enumerate(allocator.sharing.slots_of(group), 1)
     )

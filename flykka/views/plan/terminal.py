@@ -98,7 +98,7 @@ def _node(node: PlanNode, first: str, rest: str, strategies: tuple[str, ...]) ->
 
 def _execution(plan: ProgramPlan) -> Iterator[RenderableType]:
     shown = plan.slots[:SLOTS_SHOWN]
-    labels = [f"{slot.group} {slot.number}" for slot in shown]
+    labels = [f"{slot.group} {slot.number}{f' ({slot.resources})' if slot.resources else ''}" for slot in shown]
     width = max(map(len, labels), default=0)
     for label, slot in zip(labels, shown, strict=True):
         yield _slot(label.ljust(width), slot)

@@ -1,0 +1,114 @@
+"""Looks whether a cluster can ever run a job: slots, network buffers, and the resources that operators ask for.
+
+Refused is what would wait for ever. What other jobs have becomes free, and is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.job_graph.network_buffers import task_minima
+from flykka.actors.machines.slots import slot_sharing_groups
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, cut_for, fits, share_of, shown, total_of
+from flykka.actors.machines.slots.slot_packing import task_managers_needed
+from flykka.errors import InsufficientNetworkBuffersError, InsufficientResourcesError, InsufficientSlotsError
+from flykka.messages.graph.job_graph import JobGraph, JobType, ResourceSpec
+
+if TYPE_CHECKING:
+    from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+    from flykka.cluster.local_cluster import ClusterSettings
+
+
+def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> None:
+    """Look whether a cluster of these settings, with so many slots per TaskManager, can run the job.
+
+    Raises:
+        InsufficientResourcesError: an operator, or those that share a slot, need more than a TaskManager has; or all
+            tasks need more than all TaskManagers.
+        InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs.
+        InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
+            more than all TaskManagers have.
+    """
+    task_managers = max(settings.task_managers, settings.max_task_managers or 0)
+    if any(vertex.resources != UNSPECIFIED for vertex in job_graph.vertices):
+        _check_resources(job_graph, settings.resources.slots_total, slots, task_managers)
+    else:
+        _check_slots(job_graph, slots, task_managers)
+    _check_network_buffers(job_graph, settings.network, settings.task_managers)
+
+
+def _check_resources(job_graph: JobGraph, total: ResourceSpec, slots: int, task_managers: int) -> None:
+    """Slots of declared sizes are cut where the TaskManagers have declared what they have."""
+    there = f"a TaskManager has {shown(total)}"
+    advice = "ask for less (set_resources), or give the TaskManagers more (task_manager_cpu, task_manager_memory)"
+    for vertex in job_graph.vertices:
+        if not fits(vertex.resources, total):
+            names = ", ".join(repr(operator.name) for operator in vertex.operators)
+            needs = "needs" if len(vertex.operators) == 1 else "run as one task, which needs"
+            raise InsufficientResourcesError(
+                f"job {job_graph.name!r}: {names} {needs} {shown(vertex.resources)}, and {there}: {advice}"
+            )
+    for group, members in slot_sharing_groups.slot_sharing_groups(job_graph.vertices).items():
+        together = total_of(vertex.resources for vertex in members)
+        if not fits(together, total):
+            names = ", ".join(repr(vertex.name) for vertex in members if vertex.resources != UNSPECIFIED)
+            raise InsufficientResourcesError(
+                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need {shown(together)} together,"
+                f" and {there}: give them slots of their own (slot_sharing_group), or {advice}"
+            )
+    if total == UNSPECIFIED:
+        _check_slots(job_graph, slots, task_managers)
+    elif job_graph.job_type is not JobType.BATCH:
+        sizes = tuple(_slot_sizes(job_graph, share_of(total, slots)))
+        needed = task_managers_needed([(size, 1) for size in sizes], total)
+        if needed > task_managers:
+            have = f"each of {task_managers} TaskManagers has {shown(total)}" if task_managers > 1 else there
+            raise InsufficientResourcesError(
+                f"job {job_graph.name!r} needs {len(sizes)} slots with {shown(total_of(sizes))} together, and {have}:"
+                f" lower the job's parallelism, {advice}, or give the cluster more of them (task_managers)"
+            )
+
+
+def _slot_sizes(job_graph: JobGraph, default: ResourceSpec) -> Iterator[ResourceSpec]:
+    """The size of each slot that the job will ask for, where each has as many tasks as can share it."""
+    for members in slot_sharing_groups.slot_sharing_groups(job_graph.vertices).values():
+        for number in range(max(vertex.parallelism for vertex in members)):
+            needed = total_of(vertex.resources for vertex in members if vertex.parallelism > number)
+            yield cut_for(needed, default)
+
+
+def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
+    needed, there = slot_sharing_groups.slots_needed_at_once(job_graph), task_managers * slots
+    if needed <= there:
+        return
+    cluster = f"1 TaskManager with {slots}"
+    if task_managers > 1:
+        cluster = f"{task_managers} TaskManagers with {slots} each"
+    more = "give the cluster more: task_managers, slots_per_task_manager"
+    widest = max((slot_sharing_groups.parallelism_for(job_graph.vertices, there) or {}).values(), default=0)
+    less = f"lower the job's parallelism to {widest}" if widest else "let more operators share slots"
+    raise InsufficientSlotsError(
+        f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; {less}, or {more}"
+    )
+
+
+def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_managers: int) -> None:
+    """What fits or not as tasks happen to be placed is seen at their TaskManager."""
+    there = network.network_buffers
+    if there is None:
+        return
+    minima = list(task_minima(job_graph, network.buffers_per_channel))
+    largest = max(minima, key=lambda minimum: minimum.buffers)
+    advice = "lower the job's parallelism, or give the cluster more (network_buffers)"
+    if largest.buffers > there:
+        raise InsufficientNetworkBuffersError(
+            f"job {job_graph.name!r}: {largest.task} needs {largest.buffers} network buffers, and each TaskManager"
+            f" has {there}: {advice}"
+        )
+    needed = sum(minimum.buffers for minimum in minima)
+    if needed > there * task_managers:
+        raise InsufficientNetworkBuffersError(
+            f"job {job_graph.name!r} needs {needed} network buffers, and the cluster has {there * task_managers}:"
+            f" {advice}"
+        )
