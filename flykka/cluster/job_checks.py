@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from flykka.cluster.local_cluster import ClusterSettings
 
 
+_ADVICE = "ask for less (set_resources), or give the TaskManagers more (task_manager_cpu, task_manager_memory)"
+
+
 def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> None:
     """Look whether a cluster of these settings, with so many slots per TaskManager, can run the job.
 
@@ -31,17 +34,20 @@ def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> Non
             more than all TaskManagers have.
     """
     task_managers = max(settings.task_managers, settings.max_task_managers or 0)
-    if any(vertex.resources != UNSPECIFIED for vertex in job_graph.vertices):
-        _check_resources(job_graph, settings.resources.slots_total, slots, task_managers)
-    else:
+    total = settings.resources.slots_total
+    asks = any(vertex.resources != UNSPECIFIED for vertex in job_graph.vertices)
+    if asks:
+        _check_largest(job_graph, total)
+    if total == UNSPECIFIED or not asks:
         _check_slots(job_graph, slots, task_managers)
+    if total != UNSPECIFIED and job_graph.job_type is not JobType.BATCH:
+        _check_together(job_graph, total, slots, task_managers)
     _check_network_buffers(job_graph, settings.network, settings.task_managers)
 
 
-def _check_resources(job_graph: JobGraph, total: ResourceSpec, slots: int, task_managers: int) -> None:
-    """Slots of declared sizes are cut where the TaskManagers have declared what they have."""
-    there = f"a TaskManager has {shown(total)}"
-    advice = "ask for less (set_resources), or give the TaskManagers more (task_manager_cpu, task_manager_memory)"
+def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
+    """Every task, and all that share a slot, must fit into a TaskManager."""
+    there, advice = f"a TaskManager has {shown(total)}", _ADVICE
     for vertex in job_graph.vertices:
         if not fits(vertex.resources, total):
             names = ", ".join(repr(operator.name) for operator in vertex.operators)
@@ -57,17 +63,18 @@ def _check_resources(job_graph: JobGraph, total: ResourceSpec, slots: int, task_
                 f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need {shown(together)} together,"
                 f" and {there}: give them slots of their own (slot_sharing_group), or {advice}"
             )
-    if total == UNSPECIFIED:
-        _check_slots(job_graph, slots, task_managers)
-    elif job_graph.job_type is not JobType.BATCH:
-        sizes = tuple(_slot_sizes(job_graph, share_of(total, slots)))
-        needed = task_managers_needed([(size, 1) for size in sizes], total)
-        if needed > task_managers:
-            have = f"each of {task_managers} TaskManagers has {shown(total)}" if task_managers > 1 else there
-            raise InsufficientResourcesError(
-                f"job {job_graph.name!r} needs {len(sizes)} slots with {shown(total_of(sizes))} together, and {have}:"
-                f" lower the job's parallelism, {advice}, or give the cluster more of them (task_managers)"
-            )
+
+
+def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_managers: int) -> None:
+    """All slots that the job will ask for must fit into all TaskManagers."""
+    sizes = tuple(_slot_sizes(job_graph, share_of(total, slots)))
+    needed = task_managers_needed([(size, 1) for size in sizes], total)
+    if needed > task_managers:
+        have = f"each of {task_managers} TaskManagers" if task_managers > 1 else "the TaskManager"
+        raise InsufficientResourcesError(
+            f"job {job_graph.name!r} needs {len(sizes)} slots with {shown(total_of(sizes))} together, and {have} has"
+            f" {shown(total)}: lower the job's parallelism, {_ADVICE}, or give the cluster more of them (task_managers)"
+        )
 
 
 def _slot_sizes(job_graph: JobGraph, default: ResourceSpec) -> Iterator[ResourceSpec]:

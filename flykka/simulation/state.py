@@ -78,6 +78,10 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         """A storage that cannot be written may not be able to delete either: what stays, nobody refers to."""
         self._world.storage.files.pop(self._world.path(handle.path), None)
 
+    def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
+        """There is no budget here."""
+        return True
+
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Rows stay as long as somebody has them."""
 

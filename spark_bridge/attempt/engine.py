@@ -84,7 +84,13 @@ class SparkEngine(OperatorChain[Slices]):
         self._report = report
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         label = f"({descriptor.subtask + 1}/{descriptor.vertex.parallelism})#{descriptor.attempt_number}"
-        self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask, label=label)
+        self._scope = AttemptScope(
+            services.session,
+            descriptor.attempt,
+            pool=subtask,
+            label=label,
+            managed_memory_bytes=descriptor.managed_memory_bytes,
+        )
         self._chain = bound_chain(descriptor, services.registry)
         self._links = {link.operator_id: link for link in self._chain.head.walk()}
         accumulators = AccumulatorRegistry()

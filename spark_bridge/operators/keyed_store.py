@@ -92,7 +92,10 @@ class KeyedStore(Generic[Frame]):
     def _begin_with(self, part: StatePart) -> None:
         """Go on with what is still here of a part, and read the rest of it from the checkpoint."""
         for handles, segments in self.backend.local.find(part.own_ids).items():
-            self.backend.hold([each.batch_id for each in segments])
+            batch_ids = [each.batch_id for each in segments]
+            if not self.backend.has_memory_for(batch_ids):
+                continue
+            self.backend.hold(batch_ids)
             place = Written(handles=handles, checkpoint_id=None)
             for segment in segments:
                 self._add_restored(segment, part.bounds, place)

@@ -50,6 +50,9 @@ class StateBackend(Protocol[Frame]):
     def delete(self, handle: Handle) -> None:
         """Delete what was written, as far as that is possible."""
 
+    def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
+        """True if segments that another attempt has left may stay where they are, in memory or not."""
+
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Add a holder to segments, or (None) the state itself."""
 

@@ -67,13 +67,15 @@ class Blocks:
 class Batch:
     """A batch to take in: its rows, the subpartition it goes to if it goes to one, its first holder.
 
-    Nobody takes a batch that has no rows here: files of state are held by what knows how to read them.
+    Nobody takes a batch that has no rows here: files of state are held by what knows how to read them. One that is
+    `on_disk` takes no memory.
     """
 
     ref: BatchRef
     rows: DataFrame | LazyRows | None
     address: Address | None = None
     holder: str = IN_TRANSIT
+    on_disk: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +96,12 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """The rows of one batch, their number, and the blocks that they lie in."""
+    """The rows of one batch, their number, the blocks that they lie in, and about how much memory these take."""
 
     rows: DataFrame | LazyRows | None
     storage: Storage
     count: int
+    memory_bytes: int
 
 
 class BatchStore:
@@ -122,7 +125,8 @@ class BatchStore:
                 freed.append(storage)
                 return
             for each in batches:
-                content = _Content(rows=each.rows, storage=storage, count=each.ref.rows)
+                memory_bytes = 0 if each.on_disk else each.ref.size_bytes
+                content = _Content(rows=each.rows, storage=storage, count=each.ref.rows, memory_bytes=memory_bytes)
                 self._held.put(each.ref.batch_id, content, producer=producer, address=each.address, holder=each.holder)
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
@@ -146,6 +150,11 @@ class BatchStore:
         with self._lock:
             storage = self._held.content(batch_id).storage
         return storage.is_whole()
+
+    def memory_bytes(self, batch_id: BatchId) -> int:
+        """About how much memory a batch takes that the caller holds."""
+        with self._lock:
+            return self._held.content(batch_id).memory_bytes
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
         """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""

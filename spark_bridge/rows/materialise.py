@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -57,11 +58,17 @@ def together(slices: Sequence[DataFrame]) -> DataFrame:
     return frame_of_plan(session, union(plans, False, False))
 
 
-def materialise(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised:
-    """Compute rows into blocks, with the aggregates `numbers` and, under `rows`, their count."""
+def materialise(
+    scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column], *, on_disk: bool = False
+) -> Materialised:
+    """Compute rows into blocks, with the aggregates `numbers` and, under `rows`, their count.
+
+    These lie in memory as long as there is room, or always `on_disk`.
+    """
     observation, observed = counted(rows, numbers)
     scope.check()
-    blocks = Blocks(observed.localCheckpoint(eager=True))
+    level = StorageLevel.DISK_ONLY if on_disk else None
+    blocks = Blocks(observed.localCheckpoint(eager=True, storageLevel=level))
     return Materialised(blocks=blocks, numbers=numbers_of(observation))
 
 

@@ -236,6 +236,10 @@ class FileStateBackend:
         """Delete a folder."""
         self._services.filesystem.delete(handle.path)
 
+    def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
+        """Files take none."""
+        return True
+
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Add a holder to segments, or (None) the state itself."""
         self._store.hold(batch_ids, holder or self._holder)

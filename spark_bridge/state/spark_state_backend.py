@@ -3,11 +3,14 @@
 A segment's rows are a batch that was sent here or made here, held as long as the state needs it. What a snapshot adds
 is one folder, `<checkpoint directory>/<job>/shared/<state id>/`, written once: later checkpoints refer to it as long as
 a segment in it is live. Rows that nothing needs any more are not written.
+
+A segment lies in the executors' memory as long as the attempt's managed memory has room for it, else on their disks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -91,27 +94,44 @@ class SparkStateBackend:
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
         self._kept = 0
+        self._last_bytes = 0
         self._name = name
         # Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
         self._schemas: dict[StateSchema | None, StructType] = {}
 
     def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
-        """Compute rows of state into a batch, by one Spark job; None where there are none."""
-        made = materialise(self._scope, rows, self._layout.times())
+        """Compute rows of state into a batch, by one Spark job; None where there are none.
+
+        What turns out not to have room in memory is written to disk by a second one; that the next segment has none
+        either is assumed beforehand.
+        """
+        times, memory = self._layout.times(), self._scope.managed_memory
+        on_disk = not memory.has_room_for(self._last_bytes)
+        made = materialise(self._scope, rows, times, on_disk=on_disk)
         if not made.rows:
             made.blocks.free()
             return None
         with self._lock:
             self._kept += 1
             batch_id = BatchId(f"{self.attempt}/{self._name or 'state'}.{self._kept}")
-        ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=estimated_bytes(made.frame.schema, made.rows))
-        batch = Batch(ref=ref, rows=made.frame, holder=self._holder)
+        self._last_bytes = estimated_bytes(made.frame.schema, made.rows)
+        if not on_disk and not memory.reserve(batch_id, self._last_bytes):
+            in_memory, on_disk = made, True
+            made = materialise(self._scope, in_memory.frame, times, on_disk=True)
+            in_memory.blocks.free()
+        ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=self._last_bytes)
+        batch = Batch(ref=ref, rows=made.frame, holder=self._holder, on_disk=on_disk)
         self._store.put(made.blocks, [batch], producer=self._descriptor.attempt)
         first, last = (_in_ms(made.numbers.get(name)) for name in ("first_micros", "last_micros"))
         return Segment(batch_id=batch_id, frame=made.frame, rows=made.rows, first_ms=first, last_ms=last)
 
     def adopt(self, ref: BatchRef, state: DataFrame, first_ms: int = 0, last_ms: int = 0) -> Segment[DataFrame]:
-        """A segment of a batch that is there already."""
+        """A segment of a batch that is there already; where memory has no room for it, of a copy on disk."""
+        if not self._scope.managed_memory.reserve(ref.batch_id, ref.size_bytes):
+            self._last_bytes = ref.size_bytes
+            copied = self.keep(state)
+            if copied is not None:
+                return replace(copied, first_ms=first_ms, last_ms=last_ms)
         self._store.hold((ref.batch_id,), self._holder)
         return Segment(batch_id=ref.batch_id, frame=state, rows=ref.rows, first_ms=first_ms, last_ms=last_ms)
 
@@ -169,13 +189,22 @@ class SparkStateBackend:
         """Delete a folder."""
         self._services.filesystem.delete(handle.path)
 
+    def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
+        """True if they fit beside what the attempt has in memory; else they are read from the checkpoint, to disk."""
+        return self._scope.managed_memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
+
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Add a holder to segments, or (None) the state itself."""
         self._store.hold(batch_ids, holder or self._holder)
+        if holder is None:
+            for batch_id in batch_ids:
+                self._scope.managed_memory.reserve(batch_id, self._store.memory_bytes(batch_id))
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""
         self._store.release(batch_ids, holder or self._holder)
+        if holder is None:
+            self._scope.managed_memory.release(batch_ids)
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge at once: windows that fire meanwhile would take segments away."""

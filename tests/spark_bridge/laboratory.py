@@ -296,6 +296,7 @@ class Laboratory:
         reads: Told | None = None,
         key_by: OperatorRef | None = None,
         partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
+        managed_memory_bytes: int | None = None,
     ) -> Told:
         """Begin an attempt of a vertex that is read by `readers` subtasks and itself reads another attempt."""
         attempt = attempt_id(self.job_id, vertex.vertex_id, subtask, number)
@@ -321,6 +322,7 @@ class Laboratory:
             outputs=outputs,
             inputs=() if reads is None else (self._gate(reads, subtask),),
             checkpoint_directory=str(self.folder / "checkpoints"),
+            managed_memory_bytes=managed_memory_bytes,
         )
         told = attempt_told(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
         self.attempts.append(told)

@@ -108,6 +108,9 @@ class NumbersBackend:
     def delete(self, handle: Handle) -> None:
         del self._disk.files[handle.path]
 
+    def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
+        return True
+
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         if holder is not None:
             self.held[holder] = list(batch_ids)

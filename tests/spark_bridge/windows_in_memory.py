@@ -96,6 +96,9 @@ class RowsBackend:
     def delete(self, handle: Handle) -> None:
         del self._files[handle.path]
 
+    def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
+        return True
+
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Rows stay as long as somebody has them."""
 

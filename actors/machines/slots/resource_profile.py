@@ -31,8 +31,8 @@ def total_of(specs: Iterable[ResourceSpec]) -> ResourceSpec:
 
 
 def share_of(total: ResourceSpec, slots: int) -> ResourceSpec:
-    """The size of each of so many slots of equal share."""
-    return of_figures(each // slots for each in figures(total))
+    """The size of each of so many slots of equal share: of what is declared at least 1, for 0 is not said."""
+    return of_figures(max(each // slots, 1) if each else 0 for each in figures(total))
 
 
 def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:

@@ -1,0 +1,67 @@
+"""What a TaskManager has is declared in a few figures, from which the others follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.api.resource_options import declared_resources, resource_spec
+from flykka.cluster.task_manager_resources import TaskManagerResources
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.runtime.memory_size import MemorySize
+
+MIB = 1 << 20
+
+
+def test_without_a_word_nothing_is_declared() -> None:
+    declared = declared_resources(None, None, None, NetworkSettings(), None)
+
+    assert declared == (TaskManagerResources(), NetworkSettings())
+    assert str(declared[0]) == ""
+
+
+def test_memory_is_divided_as_in_flink_where_nobody_says_more() -> None:
+    resources, network = declared_resources(2, "1gb", None, NetworkSettings(), 4)
+
+    assert resources == TaskManagerResources(cpu_millis=2_000, memory_mib=1_024, managed_mib=409, network_mib=102)
+    assert network == NetworkSettings(network_buffers=102, network_memory_bytes=102 * MIB)
+    assert resources.slots_total == ResourceSpec(cpu_millis=2_000, heap_mib=513, managed_mib=409)
+    assert str(resources) == "2 cores, 1024 MiB of memory (409 managed, 102 network, 513 for the rest)"
+
+
+def test_parts_that_are_said_are_what_they_are() -> None:
+    said = NetworkSettings(network_buffers=7, network_memory_bytes=64 * MIB)
+
+    resources, network = declared_resources(None, "512mb", "256mb", said, None)
+
+    assert network == said
+    assert resources.slots_total == ResourceSpec(heap_mib=192, managed_mib=256)
+
+
+def test_managed_memory_can_be_bounded_alone() -> None:
+    resources, network = declared_resources(None, None, "64mb", NetworkSettings(), None)
+
+    assert (resources.slots_total, network) == (ResourceSpec(managed_mib=64), NetworkSettings())
+    assert str(resources) == "64 MiB of managed memory"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "managed", "slots", "refusal"),
+    [
+        (0, None, None, None, "cpu of a TaskManager must be a number of cores from 0.001, not 0"),
+        (True, None, None, None, "not True"),
+        (None, "much", None, None, "memory of a TaskManager 'much' is not of the form '128MB'"),
+        (None, "100mb", "95mb", 2, "of which 95 are managed and 10 are for the network: nothing is left for 2 slots"),
+        (None, "10mb", None, 6, "nothing is left for 6 slots"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    cpu: float, memory: MemorySize, managed: MemorySize, slots: int, refusal: str
+) -> None:
+    with pytest.raises(ProgramError, match=refusal):
+        declared_resources(cpu, memory, managed, NetworkSettings(), slots)
+
+
+def test_sizes_are_rounded_up_to_what_can_be_asked_for() -> None:
+    assert resource_spec(0.25, 1, "1025kb", "x") == ResourceSpec(cpu_millis=250, heap_mib=1, managed_mib=2)
