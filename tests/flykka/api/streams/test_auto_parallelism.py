@@ -1,0 +1,94 @@
+"""What the slots give is shared by those that take it, beside those that know their parallelism."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from flykka.api.job_settings import JobSettings
+from flykka.api.streams.auto_parallelism import PARALLELISM_AUTO_MAX, parallelism_of
+from flykka.api.streams.transformation import Input, Transformation
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import OperatorCode
+
+AUTO = PARALLELISM_AUTO_MAX
+
+
+def operator(
+    name: str,
+    parallelism: int | None = None,
+    *reads: Transformation,
+    group: str | None = None,
+    limit: int | None = None,
+    most: int | None = None,
+) -> Transformation:
+    return Transformation(
+        kind=OperatorKind.STATELESS,
+        position=1,
+        name=name,
+        code=cast(OperatorCode, None),
+        inputs=tuple(Input(source=each) for each in reads),
+        parallelism=parallelism,
+        parallelism_limit=limit,
+        max_parallelism=most,
+        slot_sharing_group=group,
+    )
+
+
+def shared(*operators: Transformation, default: int = 1, slots: int | None = 8) -> dict[str, int]:
+    return {made.name: number for made, number in parallelism_of(operators, default, slots).items()}
+
+
+def test_operators_that_share_slots_have_all_of_them() -> None:
+    source = operator("source", AUTO)
+
+    assert shared(source, operator("map", AUTO, source), operator("sink", 2, source)) == {
+        "source": 8,
+        "map": 8,
+        "sink": 2,
+    }
+
+
+def test_groups_beside_each_other_share_what_the_others_leave() -> None:
+    source = operator("source", AUTO)
+    apart, known = operator("apart", AUTO, source, group="apart"), operator("known", 2, source, group="known")
+
+    # The reader inherits the group of what it reads.
+    assert shared(source, apart, known, operator("reader", AUTO, apart)) == {
+        "source": 3,
+        "apart": 3,
+        "known": 2,
+        "reader": 3,
+    }
+
+
+def test_a_limit_holds() -> None:
+    assert shared(operator("one", AUTO, limit=1), operator("few", AUTO, most=5)) == {"one": 1, "few": 5}
+
+
+def test_it_may_be_the_default_of_the_environment() -> None:
+    default = JobSettings().set_parallelism("auto").defaults.parallelism
+
+    assert shared(operator("source"), operator("sink", 3), operator("one", limit=1), default=default) == {
+        "source": 8,
+        "sink": 3,
+        "one": 1,
+    }
+
+
+def test_at_least_one_subtask_runs_however_few_slots_are_left() -> None:
+    assert shared(operator("known", 8, group="known"), operator("source", AUTO)) == {"known": 8, "source": 1}
+
+
+def test_it_needs_a_number_of_slots() -> None:
+    with pytest.raises(ProgramError, match=r"the parallelism of source is what the slots give, and nobody has said"):
+        shared(operator("source", AUTO), slots=None)
+    assert shared(operator("source", 2), slots=None) == {"source": 2}
+
+
+@pytest.mark.parametrize("wrong", ["all", "4", 0])
+def test_nothing_else_is_a_parallelism(wrong: object) -> None:
+    with pytest.raises(ProgramError, match="the parallelism must be a whole number from 1"):
+        JobSettings().set_parallelism(wrong)  # type: ignore[arg-type]
