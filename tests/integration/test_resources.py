@@ -46,7 +46,8 @@ def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(
     assertDataFrameEqual(
         read, spark.read.parquet(str(sales_files)).groupBy("shop").agg(F.sum("amount").alias("amount"))
     )
-    sent = [turn.message for turn in TraceReader.open(trace) if isinstance(turn.message, AllocateSlot)]
+    said = [getattr(turn.message, "message", turn.message) for turn in TraceReader.open(trace)]
+    sent = [each for each in said if isinstance(each, AllocateSlot)]
     assert [each.cut for each in sent] == [ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=1)] * 2
 
 
