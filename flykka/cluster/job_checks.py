@@ -101,7 +101,7 @@ def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
 
 
 def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_managers: int) -> None:
-    """What fits or not as tasks happen to be placed is seen at their TaskManager."""
+    """Refuse tasks that never fit. Those that do not fit as they happen to be placed, their TaskManager refuses."""
     there = network.network_buffers
     if there is None:
         return

@@ -135,7 +135,7 @@ class SlotManager:
         return self._tracker.expected_slots
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
-        """What a TaskManager has, and what of it is used."""
+        """The slots and the resources of a TaskManager, and the free ones of both."""
         return self._slots.usage(task_manager)
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:

@@ -105,7 +105,7 @@ class TaskManagerSlots:
         return {*declared.values(), *(slot.size for slot in self if slot.task_manager not in declared)}
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
-        """What a TaskManager has, and what of it is used."""
+        """The slots and the resources of a TaskManager, and the free ones of both."""
         slots = self._of[task_manager].values()
         total, remaining = self._dynamic.resources(task_manager)
         return Usage(
