@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from flykka.actors.machines.state.segments import Segment
 from flykka.messages.tasks.batch import BatchRef
@@ -37,10 +37,10 @@ def test_without_a_budget_everything_may_lie_in_memory() -> None:
     assert ManagedMemory().has_room_for(1 << 50)
 
 
-def in_memory_and_on_disk(spark: SparkSession, segment: Segment[object] | None) -> tuple[bool, bool]:
+def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | None) -> tuple[bool, bool]:
     """True for memory, and for disk, where Spark has blocks of the segment there."""
     assert segment is not None
-    rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()  # type: ignore[attr-defined]
+    rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()
     jvm = spark.sparkContext._jsc
     assert jvm is not None
     (info,) = (each for each in jvm.sc().getRDDStorageInfo() if each.id() == rdd_id)
