@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.messages.graph.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
+    from flykka.messages.graph.tolerable_failures import CheckpointFailureReason as CheckpointFailureReason
     from flykka.monitors.monitor import Violation as Violation
     from flykka.monitors.monitors import all_monitors as all_monitors
     from flykka.monitors.recorder import MonitoringRecorder as MonitoringRecorder
@@ -168,6 +169,7 @@ _MODULES = {
     "BroadcastContext": "spark_bridge.functions.broadcast_contexts",
     "BroadcastProcessFunction": "spark_bridge.functions.broadcast_functions",
     "BroadcastStream": "api.streams.connected_streams",
+    "CheckpointFailureReason": "messages.graph.tolerable_failures",
     "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
     "CoFlatMapFunction": "spark_bridge.functions.co_functions",

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, Literal, Self
 
 from flykka.api.alignment_settings import AlignmentSettings
+from flykka.api.checkpoint_failure_settings import CheckpointFailureSettings
 from flykka.api.configuration.restart_strategies import (
     FallbackRestartStrategyConfiguration,
     RestartStrategies,
@@ -15,7 +16,7 @@ from flykka.api.configuration.restart_strategies import (
     resolve_restart_strategy,
 )
 from flykka.api.runtime_mode import RuntimeExecutionMode
-from flykka.api.streams.program import at_least_one, not_negative, one_of, parallelism_or_auto
+from flykka.api.streams.program import at_least_one, one_of, parallelism_or_auto
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.api.submission_settings import SubmissionSettings
 from flykka.client.directories import absolute_directory
@@ -32,11 +33,14 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
+RANDOM = "random"
+"""An initial delay that is drawn for each job."""
+
 _SHORT_MS = 100
 """An interval below this that is given as a number may have been meant in seconds."""
 
 
-class JobSettings(AlignmentSettings, SubmissionSettings, StartSettings):
+class JobSettings(AlignmentSettings, CheckpointFailureSettings, SubmissionSettings, StartSettings):
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:
@@ -191,13 +195,21 @@ class JobSettings(AlignmentSettings, SubmissionSettings, StartSettings):
         max_concurrent: int | None = None,
         tolerable_failures: int | None = None,
         retained: int | None = None,
+        initial_delay: Duration | None = None,
+        max_concurrent_deletions: int | None = None,
     ) -> Self:
         """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
 
         What is not given stays as it was: in the beginning as docs/options.md says, or as a file of options does.
         A number is one of milliseconds; below 100 it warns, as seconds may have been meant.
         A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
-        in a row are tolerated before the job fails, and so many completed ones are kept.
+        in a row are tolerated before the job fails (`set_tolerable_checkpoint_failure_number`), and so many completed
+        ones are kept. Older ones are deleted in the background, no more than `max_concurrent_deletions` at a time; no
+        checkpoint begins while more than `max_concurrent` wait for that.
+
+        The first one comes `initial_delay` after the job begins to run, and after each restart of it; `"random"` draws
+        that for each job, between `min_pause` and `interval`. Unless set it comes early: until it is complete nothing
+        is published.
 
         Raises:
             DurationError: a length of time cannot be read, or is none where there must be one.
@@ -217,10 +229,16 @@ class JobSettings(AlignmentSettings, SubmissionSettings, StartSettings):
             said["min_pause_ms"] = duration_ms(min_pause, "pause between checkpoints")
         if max_concurrent is not None:
             said["max_concurrent"] = at_least_one(max_concurrent, "number of concurrent checkpoints")
-        if tolerable_failures is not None:
-            said["tolerable_failures"] = not_negative(tolerable_failures, "number of tolerable checkpoint failures")
         if retained is not None:
             said["retained"] = at_least_one(retained, "number of retained checkpoints")
+        if initial_delay is not None:
+            is_random = initial_delay == RANDOM
+            said["has_random_initial_delay"] = is_random
+            said["initial_delay_ms"] = None if is_random else duration_ms(initial_delay, "initial delay")
+        if max_concurrent_deletions is not None:
+            said["max_concurrent_deletions"] = at_least_one(max_concurrent_deletions, "number of concurrent deletions")
+        if tolerable_failures is not None:
+            self.set_tolerable_checkpoint_failure_number(tolerable_failures)
         return self._set_checkpointing(**said)
 
     def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:

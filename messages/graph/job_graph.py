@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.graph.tolerable_failures import TolerableFailures
 from flykka.messages.state.handles import StateSchema
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value, value
@@ -338,6 +339,10 @@ class CheckpointingMode(StrEnum):
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
 
 
+MAX_CONCURRENT_DELETIONS = 4
+"""Deletions of what checkpoints need no more, unless set: each takes a thread, and a storage has others to serve."""
+
+
 @value("job_graph.checkpointing")
 class CheckpointingSettings(Value):
     """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
@@ -345,6 +350,9 @@ class CheckpointingSettings(Value):
     Savepoints go to `savepoint_directory` where the trigger names no other. Where checkpoints are `unaligned`
     they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
     known of the job when it has ended is archived in `archive_directory` (None: nowhere).
+
+    The first checkpoint comes after `initial_delay_ms` (None: early), or after a delay that is drawn for the job. No
+    more than `max_concurrent_deletions` of what is needed no more are under way at a time.
     """
 
     directory: str
@@ -360,6 +368,10 @@ class CheckpointingSettings(Value):
     unaligned: bool = False
     aligned_timeout_ms: int = 0
     archive_directory: str | None = None
+    initial_delay_ms: int | None = None
+    has_random_initial_delay: bool = False
+    tolerable_by_reason: tuple[TolerableFailures, ...] = ()
+    max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS
 
 
 @value("job_graph.client_heartbeat")

@@ -47,8 +47,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="machines.checkpoint.failure_manager:CheckpointFailureManager.fail",
-        line="if len(self._failed) <= self._tolerable:",
-        instead="if len(self._failed) < self._tolerable:",
+        line="if len(count.failed) <= count.limit.tolerable:",
+        instead="if len(count.failed) < count.limit.tolerable:",
         history="declined-and-failed",
     ),
     Mutation(

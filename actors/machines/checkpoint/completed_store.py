@@ -1,7 +1,7 @@
 """The completed checkpoints of a job, what of them is on its way into storage, and what is being deleted.
 
 Mirrors Flink's CompletedCheckpointStore with its SharedStateRegistry and CheckpointsCleaner: a checkpoint is written,
-retained, subsumed; what nobody refers to any more is disposed of once.
+retained, subsumed; what nobody refers to any more is disposed of once, when the cleaner has room for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 
+from flykka.actors.machines.checkpoint.checkpoints_cleaner import CheckpointsCleaner
 from flykka.actors.machines.checkpoint.effects import (
     DeleteJob,
     Dispose,
@@ -32,6 +33,7 @@ from flykka.actors.machines.state.handles import (
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import MAX_CONCURRENT_DELETIONS
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.wire.failure import SerializedThrowable
 
@@ -58,7 +60,12 @@ class CompletedCheckpointStore:
     No attempt starts from anything, and nothing is cleaned up, before it is known what the job has had before.
     """
 
-    def __init__(self, retained: int, properties: CheckpointProperties | None = None) -> None:
+    def __init__(
+        self,
+        retained: int,
+        properties: CheckpointProperties | None = None,
+        max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS,
+    ) -> None:
         """`properties` are those of the job's checkpoints: when they are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
@@ -67,7 +74,7 @@ class CompletedCheckpointStore:
         self._checkpoints: list[CompletedCheckpoint] = []
         self.registry = SharedStateRegistry()
         self._writing: dict[int, WriteMetadata] = {}
-        self._disposals = 0
+        self._cleaner = CheckpointsCleaner(max_concurrent_deletions)
         self._restores_waiting: list[_WaitingRestore] = []
         self._is_recovered = False
         self._unreadable: SerializedThrowable | None = None
@@ -105,8 +112,8 @@ class CompletedCheckpointStore:
 
     @property
     def disposals(self) -> int:
-        """The number of deletions under way."""
-        return self._disposals
+        """The number of deletions that have not ended, those that wait included."""
+        return len(self._cleaner)
 
     def check(self) -> None:
         """Raise `AssertionError` where too many are retained, or not what is registered."""
@@ -114,7 +121,7 @@ class CompletedCheckpointStore:
         assert len(ids) <= self._retained
         assert all(older < newer for older, newer in pairwise(ids)), ids
         self.registry.check()
-        assert self._disposals >= 0
+        self._cleaner.check()
         referenced: dict[str, int] = {}
         for checkpoint in self:
             for state_id in _registered(checkpoint):
@@ -202,7 +209,7 @@ class CompletedCheckpointStore:
         self._is_recovered = True
         self._writing.clear()
         self._restores_waiting.clear()
-        self._disposals = 0
+        self._cleaner.abandon()
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
@@ -240,16 +247,14 @@ class CompletedCheckpointStore:
     def dispose(
         self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
     ) -> Iterator[Dispose]:
-        """Delete this, if it is anything."""
+        """Delete this, if it is anything, when it is its turn."""
         ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
         if ids or paths or handles:
-            self._disposals += 1
-            yield Dispose(retained=ids, checkpoints=paths, state=handles)
+            yield from self._cleaner.add(Dispose(retained=ids, checkpoints=paths, state=handles))
 
-    def disposal_ended(self) -> None:
-        """Note that a deletion has run its course."""
-        assert self._disposals > 0, "a deletion ends once"
-        self._disposals -= 1
+    def disposal_ended(self) -> Iterator[Dispose]:
+        """A deletion has run its course."""
+        yield from self._cleaner.ended()
 
     def restore(self, version: int, path: str | None = None, *, allow_non_restored_state: bool = False) -> None:
         """Answer with what to start from, when that is known and nothing is being written: in `resume_waiting`.
@@ -279,10 +284,10 @@ class CompletedCheckpointStore:
         waiting, self._restores_waiting = self._restores_waiting, []
         for restore in waiting:
             yield self._answer(restore)
-        if self._closing is _Closing.WAITING and not self._disposals:
+        if self._closing is _Closing.WAITING and not self._cleaner:
             self._closing = _Closing.CLEANING
             yield from self._clean_up()
-        if self._closing is _Closing.CLEANING and not self._disposals:
+        if self._closing is _Closing.CLEANING and not self._cleaner:
             self._closing = _Closing.CLOSED
             yield ReportStopped(retained=self._kept)
 
@@ -308,7 +313,7 @@ class CompletedCheckpointStore:
         if self._kept:
             yield from self._let_go([checkpoint for checkpoint in checkpoints if checkpoint not in kept], None)
         else:
-            self._disposals += 1
+            self._cleaner.add_last()
             yield DeleteJob(continued=continued)
 
     def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:

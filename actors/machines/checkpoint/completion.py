@@ -22,7 +22,6 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, SavepointCompleted
 from flykka.messages.control.job import CheckpointAborted
-from flykka.messages.wire.failure import SerializedThrowable
 
 Effects = Iterator[CoordinatorEffect]
 
@@ -106,13 +105,14 @@ class CheckpointCompletion:
             job_id=self._job_id, checkpoint_id=pending.checkpoint_id, reason=failure.reason, timestamp_ms=now
         )
         yield from self._discard(pending)
-        fails_job = self._fails_job(pending, failure.reason, by_task=by_task)
+        fatal = self._why_fatal(pending, failure.reason, by_task=by_task)
         if self._trigger.final.begun == pending.checkpoint_id:
             yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
         elif pending.request_id is not None and not self._is_tried_again(pending):
             yield savepoint_failed(self._job_id, pending.request_id, failure)
-        if fails_job:
-            yield CheckpointFailuresExceeded(job_id=self._job_id, cause=_fatal(pending, failure))
+        if fatal is not None:
+            cause = failure.error(f"{fatal} {pending.checkpoint_id}")
+            yield CheckpointFailuresExceeded(job_id=self._job_id, cause=cause)
 
     def discard_unwritten(self, target_location: str | None) -> Effects:
         """The metadata of a checkpoint that was given up before could not be written."""
@@ -148,32 +148,19 @@ class CheckpointCompletion:
         is_wanted = final.stop is not None and final.stop.request_id == pending.request_id
         return is_wanted and final.begun != pending.checkpoint_id
 
-    def _fails_job(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> bool:
+    def _why_fatal(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> str | None:
         properties = pending.properties
         is_aborted_stop = self._trigger.final.begun == pending.checkpoint_id
         if is_aborted_stop and self._trigger.final.stop is not None:
             # The requester of the stop is told. Sources that were drained will read nothing any more.
-            return properties.options.drain and pending.has_reached_tasks
+            is_drained = properties.options.drain and pending.has_reached_tasks
+            return "the job was drained, and its last checkpoint failed," if is_drained else None
         if properties.is_savepoint and not by_task:
             # Nobody is helped by a failover where a savepoint could not be written.
-            return False
-        return self._state.failures.fail(pending.checkpoint_id, reason)
+            return None
+        exceeded = self._state.failures.fail(pending.checkpoint_id, reason)
+        return None if exceeded is None else f"{exceeded}, the last one"
 
 
 def _folder(target_location: str | None) -> tuple[str, ...]:
     return () if target_location is None else (target_location,)
-
-
-def _fatal(pending: PendingCheckpoint, failure: CheckpointFailure) -> SerializedThrowable:
-    cause = failure.cause
-    because = f": {cause.type_name}: {cause.message}" if cause else ""
-    what = (
-        "the job was drained, and its last checkpoint failed,"
-        if pending.properties.options.drain
-        else "more checkpoints failed than are tolerable, the last one"
-    )
-    return SerializedThrowable(
-        type_name="CheckpointError",
-        message=f"{what} {pending.checkpoint_id} with {failure.reason}{because}",
-        stack_trace=cause.stack_trace if cause else "",
-    )

@@ -176,7 +176,7 @@ class CheckpointCoordinatorMachine:
             case StopCheckpointing():
                 yield from self._on_shutdown(event, now)
             case Disposed():
-                self._state.completed.disposal_ended()
+                yield from self._state.completed.disposal_ended()
                 yield from self._trigger.resume(now)
             case _:
                 assert_never(event)

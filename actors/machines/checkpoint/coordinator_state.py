@@ -20,8 +20,10 @@ class CoordinatorState:
         self.settings = settings
         self.tasks = CheckpointPlanCalculator()
         self.pendings = PendingCheckpoints()
-        self.completed = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
-        self.failures = CheckpointFailureManager(settings.tolerable_failures)
+        self.completed = CompletedCheckpointStore(
+            settings.retained, for_checkpoint(settings.retention), settings.max_concurrent_deletions
+        )
+        self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
 
     def retains(self, properties: CheckpointProperties) -> bool:
         """True if the job goes back to such a checkpoint: not to a savepoint that it goes on without."""

@@ -102,6 +102,15 @@ class CheckpointFailure:
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
 
+    def error(self, what: str) -> SerializedThrowable:
+        """The error of a job that fails with it; `what` has failed."""
+        because = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
+        return SerializedThrowable(
+            type_name="CheckpointError",
+            message=f"{what} with {self.reason}{because}",
+            stack_trace=self.cause.stack_trace if self.cause else "",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCompleted:

@@ -1,12 +1,17 @@
 """Decides when failed checkpoints fail the job.
 
 Mirrors Flink's CheckpointFailureManager: what the cluster or the coordinator itself gave up is not counted, one
-checkpoint counts once, a success resets the count, and the job fails when more fail in a row than are tolerable.
+checkpoint counts once, a success resets the count, and the job fails when more fail in a row than are tolerable. Beside
+Flink's one number a cause may have a number of its own: failures of that cause are counted by themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
 
 COUNTED = frozenset(
     {
@@ -20,31 +25,74 @@ COUNTED = frozenset(
 """The reasons that tell of a checkpoint that should have succeeded: those that Flink counts since 1.16."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceededLimit:
+    """More failures in a row than `tolerable`: of one cause that has a number of its own, or (None) of the others."""
+
+    tolerable: int
+    reason: CheckpointFailureReason | None = None
+
+    def __str__(self) -> str:
+        if self.reason is None:
+            return "more checkpoints failed than are tolerable"
+        return f"more checkpoints failed with {self.reason} than are tolerable ({self.tolerable} in a row)"
+
+
+@dataclass(slots=True)
+class _Count:
+    """Checkpoints that have failed since the last success, against their limit."""
+
+    limit: ExceededLimit
+    failed: set[int] = field(default_factory=set)
+
+
 class CheckpointFailureManager:
     """Counts failures in a row."""
 
-    def __init__(self, tolerable: int) -> None:
-        if tolerable < 0:
-            raise ValueError(f"the number of tolerable failures is 0 or more, not {tolerable}")
-        self._tolerable = tolerable
-        self._failed: set[int] = set()
+    def __init__(self, tolerable: int, by_reason: Iterable[TolerableFailures] = ()) -> None:
+        self._others = _Count(_limit(tolerable))
+        self._own = {_declined_with(each.reason): _Count(_limit(each.number, each.reason)) for each in by_reason}
         self._last_succeeded: int | None = None
+        self._never_begun = 0
 
-    def fail(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> bool:
-        """Take note of a failure; whether it is one too many. The count is then reset.
+    def fail(self, checkpoint_id: int | None, reason: CheckpointDeclineReason) -> ExceededLimit | None:
+        """Take note of a failure; the limit that it exceeds, if it does. The counts are then reset.
 
-        One that fails after a newer one has succeeded says nothing about how things are now.
+        One that fails after a newer one has succeeded says nothing about how things are now. One that could not begin
+        has no id.
         """
-        is_overtaken = self._last_succeeded is not None and checkpoint_id <= self._last_succeeded
-        if reason in COUNTED and not is_overtaken:
-            self._failed.add(checkpoint_id)
-        if len(self._failed) <= self._tolerable:
-            return False
-        self._failed.clear()
-        return True
+        if checkpoint_id is None:
+            self._never_begun -= 1
+        elif self._last_succeeded is not None and checkpoint_id <= self._last_succeeded:
+            return None
+        count = self._own.get(reason)
+        if count is None and reason not in COUNTED:
+            return None
+        count = count or self._others
+        count.failed.add(self._never_begun if checkpoint_id is None else checkpoint_id)
+        if len(count.failed) <= count.limit.tolerable:
+            return None
+        self._reset()
+        return count.limit
 
     def succeed(self, checkpoint_id: int) -> None:
         """A checkpoint has completed."""
         if self._last_succeeded is None or checkpoint_id > self._last_succeeded:
             self._last_succeeded = checkpoint_id
-            self._failed.clear()
+            self._reset()
+
+    def _reset(self) -> None:
+        for count in (self._others, *self._own.values()):
+            count.failed.clear()
+
+
+def _limit(tolerable: int, reason: CheckpointFailureReason | None = None) -> ExceededLimit:
+    if tolerable < 0:
+        raise ValueError(f"the number of tolerable failures is 0 or more, not {tolerable}")
+    return ExceededLimit(tolerable=tolerable, reason=reason)
+
+
+def _declined_with(reason: CheckpointFailureReason) -> CheckpointDeclineReason:
+    if reason is CheckpointFailureReason.CHECKPOINT_EXPIRED:
+        return CheckpointDeclineReason.EXPIRED
+    return CheckpointDeclineReason(reason.value)

@@ -1,8 +1,9 @@
 """The clockwork that asks for a checkpoint once per interval while the job runs.
 
-The first checkpoint comes early: until it is complete nothing is published, and a failure starts the job over. Flink
-draws that delay between the shortest pause and the interval (CheckpointCoordinator.getRandomInitDelay), so that jobs do
-not all write at once; here it is decided without chance.
+The first checkpoint comes early unless the job says otherwise: until it is complete nothing is published, and a failure
+starts the job over. Flink draws that delay between the shortest pause and the interval
+(CheckpointCoordinator.getRandomInitDelay), so that jobs do not all write at once. A job may have that too: the draw is
+a function of its id, so that jobs differ, and a replay does not.
 
 The rate is fixed: a late tick does not move those that follow. Where a request comes before the end of
 a pause, the clockwork goes on from that end.
@@ -11,8 +12,11 @@ a pause, the clockwork goes on from that end.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 
 from flykka.actors.machines.checkpoint.effects import CancelTimer, StartTimer, TimerKind
+from flykka.messages.graph.job_graph import CheckpointingSettings
+from flykka.messages.wire.ids import JobId
 
 FIRST_DELAY_MS = 1_000
 """The least delay of the first checkpoint: the first batches are under way by then. Never past the interval."""
@@ -21,12 +25,13 @@ FIRST_DELAY_MS = 1_000
 class PeriodicTrigger:
     """The scheduler of periodic checkpoints: on or off, and when it is due."""
 
-    def __init__(self, interval_ms: int | None, min_pause_ms: int = 0) -> None:
+    def __init__(self, settings: CheckpointingSettings, job_id: JobId) -> None:
+        interval_ms, min_pause_ms = settings.interval_ms, settings.min_pause_ms
         if interval_ms is not None and interval_ms < 1:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
         # It makes no sense to ask more often than there may be a checkpoint.
         self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
-        self._first_delay_ms = max(FIRST_DELAY_MS, min_pause_ms)
+        self._first_delay_ms = 0 if self._interval_ms is None else _first_delay(settings, self._interval_ms, job_id)
         self._due: int | None = None
         self.is_on = False
 
@@ -36,10 +41,10 @@ class PeriodicTrigger:
         return self._due is not None
 
     def start(self, now: int) -> Iterator[StartTimer]:
-        """Switch on: due after the first delay, or after one interval where that is shorter."""
+        """Switch on: due after the first delay."""
         self.is_on = True
         if self._interval_ms is not None:
-            yield self._arm(now, min(self._first_delay_ms, self._interval_ms))
+            yield self._arm(now, self._first_delay_ms)
 
     def stop(self) -> Iterator[CancelTimer]:
         """Switch off."""
@@ -63,3 +68,12 @@ class PeriodicTrigger:
     def _arm(self, now: int, delay_ms: int) -> StartTimer:
         self._due = now + delay_ms
         return StartTimer(kind=TimerKind.PERIODIC, delay_ms=delay_ms)
+
+
+def _first_delay(settings: CheckpointingSettings, interval_ms: int, job_id: JobId) -> int:
+    if settings.has_random_initial_delay:
+        drawn = int.from_bytes(blake2b(job_id.encode(), digest_size=8).digest())
+        return settings.min_pause_ms + drawn % (interval_ms - settings.min_pause_ms + 1)
+    if settings.initial_delay_ms is not None:
+        return settings.initial_delay_ms
+    return min(max(FIRST_DELAY_MS, settings.min_pause_ms), interval_ms)

@@ -30,7 +30,12 @@ from flykka.actors.machines.checkpoint.request_decider import (
 )
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.checkpoint_coordination import SavepointFailed, StopCheckpointFailed, StopCheckpointRequest
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
+    SavepointFailed,
+    StopCheckpointFailed,
+    StopCheckpointRequest,
+)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 
@@ -43,7 +48,7 @@ class CheckpointTrigger:
 
     def __init__(self, state: CoordinatorState) -> None:
         self.final = FinalCheckpoint()
-        self.periodic = PeriodicTrigger(state.settings.interval_ms, state.settings.min_pause_ms)
+        self.periodic = PeriodicTrigger(state.settings, state.job.job_id)
         self._periodic_properties = for_checkpoint(state.settings.retention)
         self._state = state
         settings = state.settings
@@ -146,8 +151,21 @@ class CheckpointTrigger:
         else:
             in_a_row = f", {self._failed_draws} times in a row" if self._failed_draws > 1 else ""
             failed = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
-            yield from self._decline(request, CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, failed)
+            failure = CheckpointFailure(reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=failed)
+            yield from self._decline(request, failure.reason, failed)
+            yield from self._count(request, failure)
         yield from self.resume(now)
+
+    def _count(
+        self, request: CheckpointTriggerRequest, failure: CheckpointFailure
+    ) -> Iterator[CheckpointFailuresExceeded]:
+        if request.properties.is_savepoint or request.properties.is_final:
+            # The requester is told, or it is tried again.
+            return
+        exceeded = self._state.failures.fail(None, failure.reason)
+        if exceeded is not None:
+            error = failure.error(f"{exceeded}, the last one before it had an id,")
+            yield CheckpointFailuresExceeded(job_id=self._state.job.job_id, cause=error)
 
     def _drawn(self) -> CheckpointTriggerRequest:
         assert self._drawing is not None, "an id comes only when it was asked for"

@@ -23,11 +23,11 @@ def run(case: Case) -> None:
     for step in case["steps"]:
         match step:
             case ["fail", str(why), int(checkpoint_id)]:
-                failures += manager.fail(checkpoint_id, reason(why))
+                failures += manager.fail(checkpoint_id, reason(why)) is not None
             case ["success", int(checkpoint_id)]:
                 manager.succeed(checkpoint_id)
             case ["fail_each_known_reason_once", int(checkpoint_id)]:
-                failures += sum(manager.fail(checkpoint_id, known) for known in CheckpointDeclineReason)
+                failures += sum(manager.fail(checkpoint_id, known) is not None for known in CheckpointDeclineReason)
             case _:
                 raise UnknownWordError(step)
 

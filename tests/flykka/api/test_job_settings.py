@@ -19,6 +19,7 @@ from flykka.messages.graph.job_graph import (
     ExternalizedCheckpointRetention,
     NoRestartStrategyConfiguration,
 )
+from flykka.messages.graph.tolerable_failures import UNLIMITED_TOLERABLE_FAILURES, CheckpointFailureReason
 
 
 def test_settings_can_be_chained() -> None:
@@ -99,6 +100,10 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         settings.enable_checkpointing("0s")
     with pytest.raises(ProgramError, match="number of retained checkpoints"):
         settings.enable_checkpointing("1s", retained=0)
+    with pytest.raises(DurationError, match="initial delay 'soon'"):
+        settings.enable_checkpointing("1s", initial_delay="soon")
+    with pytest.raises(ProgramError, match="number of concurrent deletions"):
+        settings.enable_checkpointing("1s", max_concurrent_deletions=0)
     with pytest.raises(ProgramError, match="number of tolerable checkpoint failures must be a whole number from 0"):
         settings.enable_checkpointing("1s", tolerable_failures=-1)
 
@@ -114,6 +119,39 @@ def test_an_interval_with_a_unit_and_a_long_one_do_not_warn() -> None:
     # Warnings are errors here.
     assert JobSettings().enable_checkpointing("10ms").checkpointing.interval_ms == 10
     assert JobSettings().enable_checkpointing(100).checkpointing.interval_ms == 100
+
+
+def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
+    settings = JobSettings().set_tolerable_checkpoint_failure_number(3)
+
+    settings.set_tolerable_checkpoint_failure_number(5, "EXPIRED", "CHECKPOINT_ASYNC_EXCEPTION")
+    settings.set_fail_on_checkpointing_errors(False, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
+    settings.set_fail_on_checkpointing_errors(True, "CHECKPOINT_EXPIRED").enable_checkpointing("1s")
+
+    assert settings.checkpointing.tolerable_failures == 3
+    assert {str(each.reason): each.number for each in settings.checkpointing.tolerable_by_reason} == {
+        "CHECKPOINT_ASYNC_EXCEPTION": 5,
+        "CHECKPOINT_EXPIRED": 0,
+        "FINALIZE_CHECKPOINT_FAILURE": UNLIMITED_TOLERABLE_FAILURES,
+    }
+    assert settings.set_fail_on_checkpointing_errors(False).checkpointing.tolerable_failures == 2**31 - 1
+
+
+def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ProgramError, match=r"cause of failure must be one of .*CHECKPOINT_EXPIRED.* not 'SUBSUMED'"):
+        JobSettings().set_tolerable_checkpoint_failure_number(1, "SUBSUMED")
+
+
+@pytest.mark.parametrize(
+    ("said", "delay_ms", "is_random"),
+    [(None, None, False), ("0s", 0, False), ("3s", 3_000, False), ("random", None, True)],
+)
+def test_the_delay_of_the_first_checkpoint_is_said_or_drawn(
+    said: str | None, delay_ms: int | None, is_random: bool
+) -> None:
+    settings = JobSettings().enable_checkpointing("10s", initial_delay=said).checkpointing
+
+    assert (settings.initial_delay_ms, settings.has_random_initial_delay) == (delay_ms, is_random)
 
 
 def test_a_job_may_tolerate_no_failed_checkpoint() -> None:

@@ -52,6 +52,7 @@ class Coordinating(RuleBasedStateMachine):
             min_pause_ms=20,
             retained=2,
             tolerable_failures=2,
+            max_concurrent_deletions=1,
         )
         self.acknowledged: dict[int, set[str]] = {}
         self.writing: list[int] = []

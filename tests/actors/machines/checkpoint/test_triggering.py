@@ -6,8 +6,11 @@ import pytest
 
 from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.effects import TimerKind
+from flykka.actors.machines.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue, StartCheckpointScheduler
+from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobId
 from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     SOURCE,
@@ -35,6 +38,40 @@ def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the
     assert early == []
     assert [began.timestamp_ms for began in world.machine.pending.values()] == [first]
     assert due == second
+
+
+@pytest.mark.parametrize("delay_ms", [0, 700, 40_000])
+def test_the_first_checkpoint_waits_as_long_as_the_job_says(delay_ms: int) -> None:
+    world = two_tasks(interval_ms=10_000, initial_delay_ms=delay_ms)
+
+    world.handle(StartCheckpointScheduler(job_id=JOB))
+
+    assert world.timers == {(TimerKind.PERIODIC, None): delay_ms}
+
+
+def test_a_random_delay_is_drawn_for_each_job_between_the_pause_and_the_interval_and_always_alike() -> None:
+    settings = CheckpointingSettings(
+        directory="", interval_ms=10_000, min_pause_ms=4_000, has_random_initial_delay=True
+    )
+
+    def delay(job: str) -> int:
+        [started] = PeriodicTrigger(settings, JobId(job)).start(0)
+        return started.delay_ms
+
+    delays = [delay(f"job {number}") for number in range(1_000)]
+
+    assert min(delays) in range(4_000, 4_100)
+    assert max(delays) in range(9_900, 10_001)
+    assert len(set(delays)) > 800
+    assert delays == [delay(f"job {number}") for number in range(1_000)]
+
+
+def test_a_pause_above_the_interval_leaves_nothing_to_draw() -> None:
+    world = two_tasks(interval_ms=1_000, min_pause_ms=2_000, has_random_initial_delay=True)
+
+    world.handle(StartCheckpointScheduler(job_id=JOB))
+
+    assert world.timers == {(TimerKind.PERIODIC, None): 2_000}
 
 
 def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:

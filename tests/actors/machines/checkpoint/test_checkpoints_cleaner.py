@@ -1,0 +1,103 @@
+"""What is needed no more is deleted a few at a time, and holds new checkpoints back where too much of it waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint.checkpoints_cleaner import CheckpointsCleaner
+from flykka.actors.machines.checkpoint.effects import Dispose
+from flykka.messages.control.checkpoint_coordination import Disposed, StopCheckpointing
+from flykka.messages.control.job import JobStatus
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, shared, two_tasks
+
+
+def checkpoint(number: int) -> Dispose:
+    return Dispose(retained=(number,), checkpoints=(f"chk-{number}",))
+
+
+def state(name: str) -> Dispose:
+    return Dispose(state=(shared(name),))
+
+
+def slow(**changed: int) -> Coordination:
+    """Checkpoints are written at once, and deleted when the test says so."""
+    return two_tasks(storage_answers=False, **changed)
+
+
+def completes(world: Coordination, checkpoint_id: int) -> None:
+    complete(world, checkpoint_id, exclusive=[f"state {checkpoint_id}"])
+    world.written(checkpoint_id)
+
+
+def deleting(world: Coordination) -> list[tuple[int, ...]]:
+    return [disposal.retained for disposal in world.effects(effects.Dispose)]
+
+
+def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first() -> None:
+    cleaner = CheckpointsCleaner(2)
+
+    begun = [each for number in (1, 2, 3, 4) for each in cleaner.add(checkpoint(number))]
+    next_one = list(cleaner.ended())
+
+    assert begun == [checkpoint(1), checkpoint(2)]
+    assert next_one == [checkpoint(3)]
+    assert len(cleaner) == 3
+
+
+def test_state_of_many_late_tasks_is_deleted_at_once_and_not_past_a_checkpoint() -> None:
+    cleaner = CheckpointsCleaner(1)
+    for disposal in (checkpoint(1), state("a"), state("b"), checkpoint(2), state("c")):
+        list(cleaner.add(disposal))
+
+    begun = [each for _ in range(3) for each in cleaner.ended()]
+
+    assert begun == [Dispose(state=(shared("a"), shared("b"))), checkpoint(2), state("c")]
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one deletion"):
+        CheckpointsCleaner(0)
+
+
+def test_subsumed_checkpoints_wait_for_their_deletion_while_others_complete() -> None:
+    world = slow(max_concurrent_deletions=1)
+
+    for checkpoint_id in (1, 2, 3, 4):
+        completes(world, checkpoint_id)
+    begun = deleting(world)
+    world.handle(Disposed())
+
+    assert begun == [(1,)]
+    assert deleting(world) == [(1,), (2,)]
+    assert world.completed() == [4]
+
+
+def test_no_checkpoint_begins_while_too_many_wait_to_be_deleted() -> None:
+    world = slow(max_concurrent=1, max_concurrent_deletions=1)
+    for checkpoint_id in (1, 2, 3):
+        completes(world, checkpoint_id)
+
+    world.trigger()
+    held = list(world.machine.pending)
+    world.handle(Disposed())
+
+    assert held == []
+    assert list(world.machine.pending) == [4]
+
+
+def test_a_job_that_ends_waits_for_every_deletion_before_its_folder_goes() -> None:
+    world = slow(max_concurrent_deletions=1)
+    for checkpoint_id in (1, 2, 3):
+        completes(world, checkpoint_id)
+
+    world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    world.handle(Disposed())
+    early = world.effects(effects.DeleteJob)
+    world.handle(Disposed())
+    [last] = world.effects(effects.DeleteJob)
+    world.handle(Disposed())
+
+    assert early == []
+    assert last == effects.DeleteJob()
+    assert len(world.effects(effects.ReportStopped)) == 1

@@ -1,0 +1,104 @@
+"""Failed checkpoints are counted by cause, each against its limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
+from flykka.actors.machines.checkpoint.properties import for_savepoint
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason as Declined
+from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, StartCheckpointScheduler
+from flykka.messages.graph.tolerable_failures import (
+    UNLIMITED_TOLERABLE_FAILURES,
+    CheckpointFailureReason,
+    TolerableFailures,
+)
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, task, two_tasks
+
+
+def tolerating(reason: CheckpointFailureReason, number: int) -> tuple[TolerableFailures, ...]:
+    return (TolerableFailures(reason=reason, number=number),)
+
+
+def told(world: Coordination) -> list[str]:
+    return [failed.cause.message for failed in world.effects(CheckpointFailuresExceeded)]
+
+
+def test_a_cause_with_a_number_of_its_own_is_counted_beside_the_others() -> None:
+    manager = CheckpointFailureManager(1, tolerating(CheckpointFailureReason.CHECKPOINT_EXPIRED, 2))
+
+    alternating = [Declined.EXPIRED, Declined.CHECKPOINT_DECLINED, Declined.EXPIRED, Declined.EXPIRED]
+    exceeded = [manager.fail(number, reason) for number, reason in enumerate(alternating, start=1)]
+
+    assert [limit and (limit.reason, limit.tolerable) for limit in exceeded] == [
+        None,
+        None,
+        None,
+        (CheckpointFailureReason.CHECKPOINT_EXPIRED, 2),
+    ]
+
+
+def test_a_success_ends_the_row_of_every_cause() -> None:
+    manager = CheckpointFailureManager(0, tolerating(CheckpointFailureReason.CHECKPOINT_EXPIRED, 1))
+    manager.fail(1, Declined.EXPIRED)
+    manager.succeed(2)
+
+    assert manager.fail(3, Declined.EXPIRED) is None
+    assert manager.fail(4, Declined.EXPIRED) is not None
+
+
+@pytest.mark.parametrize("reason", [each for each in CheckpointFailureReason if "TRIGGER" not in each])
+def test_a_cause_without_limit_never_fails_the_job_and_the_others_do(reason: CheckpointFailureReason) -> None:
+    manager = CheckpointFailureManager(0, tolerating(reason, UNLIMITED_TOLERABLE_FAILURES))
+    declined = Declined.EXPIRED if reason is CheckpointFailureReason.CHECKPOINT_EXPIRED else Declined(reason.value)
+
+    survived = [manager.fail(number, declined) for number in range(1, 100)]
+
+    assert survived == [None] * 99
+    assert manager.fail(100, Declined.IO_EXCEPTION) is not None
+
+
+def test_the_error_names_the_cause_its_limit_and_the_last_failure() -> None:
+    declined = tolerating(CheckpointFailureReason.CHECKPOINT_DECLINED, 1)
+    world = two_tasks(tolerable_failures=0, tolerable_by_reason=declined)
+
+    for checkpoint_id in (1, 2):
+        world.trigger()
+        world.decline("sink", checkpoint_id)
+
+    assert told(world) == [
+        "more checkpoints failed with CHECKPOINT_DECLINED than are tolerable (1 in a row), the last one 2 with"
+        " CHECKPOINT_DECLINED"
+    ]
+
+
+def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
+    unlimited = tolerating(CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE, UNLIMITED_TOLERABLE_FAILURES)
+    world = two_tasks(tolerable_by_reason=unlimited)
+    world.storage_fails = True
+
+    for checkpoint_id in (1, 2, 3):
+        complete(world, checkpoint_id)
+
+    assert told(world) == []
+
+
+def test_checkpoints_that_get_no_id_fail_the_job_where_it_says_so_and_savepoints_do_not() -> None:
+    trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
+    world = Coordination(task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
+    world.counter_fails = True
+
+    for _ in range(3):
+        world.trigger(for_savepoint("there"))
+    survived = told(world)
+    world.handle(StartCheckpointScheduler(job_id=JOB))
+    world.advance(250)
+
+    assert survived == []
+    assert len(world.effects(effects.TriggerDeclined)) == 5
+    assert told(world) == [
+        "more checkpoints failed with TRIGGER_CHECKPOINT_FAILURE than are tolerable (1 in a row), the last one before"
+        " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: no id could be drawn for it, 5 times"
+        " in a row: the store cannot be reached"
+    ]
