@@ -16,6 +16,7 @@ from flykka.messages.graph.job_graph import (
     RestartStrategyConfiguration,
     ScheduleMode,
 )
+from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
 from flykka.messages.wire.ids import JobId
 from flykka.simulation.topology import Topology
 
@@ -40,6 +41,19 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
         mode=CheckpointingMode.AT_LEAST_ONCE if is_at_least_once else CheckpointingMode.EXACTLY_ONCE,
         unaligned=is_unaligned,
         aligned_timeout_ms=chance.choice((0, 20)) if is_unaligned else 0,
+    )
+
+
+def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> CheckpointingSettings:
+    """Draw when the first checkpoint begins, which failed ones are tolerated by cause, and how many deletions run."""
+    reasons = (CheckpointFailureReason.CHECKPOINT_EXPIRED, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
+    tolerable = tuple(TolerableFailures(reason=reason, number=chance.choice((0, 2, 1_000))) for reason in reasons)
+    return replace(
+        checkpointing,
+        initial_delay_ms=chance.choice((None, None, 0, 150)),
+        has_random_initial_delay=chance.random() < 0.25,
+        tolerable_by_reason=tolerable[: chance.choice((0, 0, 1, 2))],
+        max_concurrent_deletions=chance.choice((1, 1, 2, 4)),
     )
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 from flykka.messages.graph.job_graph import CheckpointingMode, FailoverStrategyKind, JobType
 from flykka.simulation.fault_times import COMPLETED, MOMENTS, WRITTEN
-from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
+from flykka.simulation.job import draw_checkpointing, draw_restart_strategy, vary_checkpointing
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.topology import draw_topology, with_functions
@@ -50,15 +50,17 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     topology = with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}"))
     topology = with_joins(topology, Random(f"joins {seed}"))
     topology = with_alignment(topology, Random(f"alignment {seed}"))
+    varying = Random(f"checkpoints {seed}")
     return Scenario(
         seed=seed,
         topology=with_two_inputs(topology, Random(f"two inputs {seed}")),
         task_managers=chance.randint(1, 3),
         stage_ms=stage_ms,
         restart_strategy=draw_restart_strategy(chance),
-        jobs=tuple(_jobs(chance, Random(f"faults {seed}"), settings, is_slow=stage_ms is SLOW_MS))[
-            : 1 if is_batch else MAX_JOBS
-        ],
+        jobs=tuple(
+            replace(plan, checkpointing=vary_checkpointing(varying, plan.checkpointing))
+            for plan in _jobs(chance, Random(f"faults {seed}"), settings, is_slow=stage_ms is SLOW_MS)
+        )[: 1 if is_batch else MAX_JOBS],
         job_type=JobType.BATCH if is_batch else JobType.STREAMING,
         failover_strategy=FailoverStrategyKind.FULL if is_full else FailoverStrategyKind.REGION,
         coalesces_batches=coalesces_batches,

@@ -24,6 +24,19 @@ from flykka.simulation.simulation import run
 DEFAULT_RUNS = 600
 _SEEDS = 4
 """So many orders of turns are tried of each smaller scenario: the one at hand, and some others."""
+_SIMPLE_CHECKPOINTING = (
+    "min_pause_ms",
+    "max_concurrent",
+    "tolerable_failures",
+    "retained",
+    "retention",
+    "timeout_ms",
+    "initial_delay_ms",
+    "has_random_initial_delay",
+    "tolerable_by_reason",
+    "max_concurrent_deletions",
+)
+"""Settings of checkpoints that are each as good as unset."""
 
 Run = Callable[[Scenario], tuple[Violation, ...]]
 
@@ -180,7 +193,7 @@ def _plainer_plans(plan: JobPlan, *, is_last: bool) -> Iterator[JobPlan]:
         yield replace(plan, goes_on=False)
     settings = plan.checkpointing
     plain = CheckpointingSettings(directory=settings.directory, interval_ms=settings.interval_ms)
-    for name in ("min_pause_ms", "max_concurrent", "tolerable_failures", "retained", "retention", "timeout_ms"):
+    for name in _SIMPLE_CHECKPOINTING:
         if getattr(settings, name) != getattr(plain, name):
             yield replace(plan, checkpointing=replace(settings, **{name: getattr(plain, name)}))
     if settings.mode is not CheckpointingMode.EXACTLY_ONCE:
