@@ -30,6 +30,7 @@ from flykka.actors.machines.graph import effects, events
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
@@ -176,6 +177,8 @@ class JobMaster(Actor):
         self._restorer = StateRestorer(
             self._graph, self._sources, allow_non_restored_state=self._allow_non_restored_state
         )
+        if recovers_approximately(self._job_graph):
+            _log.warning("job %s has APPROXIMATE local recovery: each failure loses rows for good", self._job_id)
         self._slots.start()
         self._decide([events.SchedulingRequested()])
 
@@ -330,7 +333,8 @@ class JobMaster(Actor):
                 )
             case effects.DrawRestartDelay(version=version):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
-            case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
+            case effects.StartRestartTimer(delay_ms=delay_ms, version=version, tasks=tasks):
+                self._warn_of_loss(tasks)
                 self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
             case StartTimer(key=key, delay_ms=delay_ms, message=message):
                 self.context.timers.start_once(key, delay_ms, message)
@@ -343,6 +347,16 @@ class JobMaster(Actor):
             case _:
                 assert_never(effect)
         return ()
+
+    def _warn_of_loss(self, restarted: tuple[str, ...]) -> None:
+        is_part = 0 < len(restarted) < sum(vertex.parallelism for vertex in self._job_graph.vertices)
+        if is_part and recovers_approximately(self._job_graph):
+            _log.warning(
+                "job %s LOSES ROWS (approximate local recovery): those on their way to %s, and those that these have"
+                " taken in since the last checkpoint; all other tasks run on",
+                self._job_id,
+                ", ".join(restarted),
+            )
 
     def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
         changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)

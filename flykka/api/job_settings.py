@@ -15,6 +15,7 @@ from flykka.api.configuration.restart_strategies import (
     check_restart_strategy,
     resolve_restart_strategy,
 )
+from flykka.api.local_recovery_settings import LocalRecoverySettings
 from flykka.api.runtime_mode import RuntimeExecutionMode
 from flykka.api.streams.program import at_least_one, one_of, parallelism_or_auto
 from flykka.api.streams.stream_graph_generator import Defaults
@@ -40,7 +41,9 @@ _SHORT_MS = 100
 """An interval below this that is given as a number may have been meant in seconds."""
 
 
-class JobSettings(AlignmentSettings, CheckpointFailureSettings, SubmissionSettings, StartSettings):
+class JobSettings(
+    AlignmentSettings, CheckpointFailureSettings, LocalRecoverySettings, SubmissionSettings, StartSettings
+):
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:

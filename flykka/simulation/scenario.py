@@ -70,4 +70,6 @@ class Scenario:
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     coalesces_batches: bool = False
     local_recovery: bool = True
+    approximate: bool = False
+    """Tasks before one that has failed run on, and rows are lost."""
     restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)

@@ -34,6 +34,7 @@ _TELLING = {
 """The moments that tell most: half of those that are drawn for such a fault."""
 _FAULT_SEEDS = 1_000
 _BATCH_SHARE, _FULL_SHARE, _FAST_SHARE = 0.2, 0.25, 0.75
+_APPROXIMATE_SHARE = 0.2
 _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
@@ -65,6 +66,7 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
         failover_strategy=FailoverStrategyKind.FULL if is_full else FailoverStrategyKind.REGION,
         coalesces_batches=coalesces_batches,
         local_recovery=local_recovery,
+        approximate=not is_batch and not is_full and Random(f"approximate {seed}").random() < _APPROXIMATE_SHARE,
     )
 
 

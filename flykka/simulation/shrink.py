@@ -176,6 +176,8 @@ def _smaller_cluster(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, coalesces_batches=False)
     if scenario.local_recovery:
         yield replace(scenario, local_recovery=False)
+    if scenario.approximate:
+        yield replace(scenario, approximate=False)
     if scenario.stage_ms != QUICK_MS:
         yield replace(scenario, stage_ms=QUICK_MS)
 

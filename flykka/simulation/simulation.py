@@ -146,6 +146,10 @@ class _Simulation:
         parallelism = plan.parallelism
         topology = self._topology.rescaled(lambda n: parallelism[n - 1]) if parallelism else self._topology
         scenario = self._scenario
+        if scenario.approximate:
+            # As the API has it: what is in flight is lost, and not kept.
+            topology = topology.as_approximate()
+            checkpointing = replace(checkpointing, unaligned=False, aligned_timeout_ms=0)
         graph = job_graph(
             job_id,
             topology,
@@ -240,7 +244,8 @@ class _Simulation:
 
     def _check_output(self, job: _Job) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
-        truth = Truth(self._topology, self._world, is_exact=is_exact)
+        is_lossy = self._scenario.approximate and bool(self._faults_happened)
+        truth = Truth(self._topology, self._world, is_exact=is_exact, is_lossy=is_lossy)
         for text in truth.wrong(is_complete=job.status == "FINISHED"):
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
         self._check_counts(job)

@@ -66,6 +66,17 @@ class Topology:
         vertices = tuple(replace(each, parallelism=parallelism(each.parallelism)) for each in self.vertices)
         return replace(self, vertices=vertices)
 
+    def as_approximate(self) -> Topology:
+        """The same job where a task that reads goes on when another one has failed, and rows are lost."""
+        kind = ResultPartitionType.PIPELINED_APPROXIMATE
+        return replace(
+            self,
+            vertices=tuple(
+                replace(vertex, inputs=tuple(replace(edge, result_partition_type=kind) for edge in vertex.inputs))
+                for vertex in self.vertices
+            ),
+        )
+
     def as_batch(self) -> Topology:
         """The same job where all that is exchanged is whole before it is read, and each sink a task beside what is."""
         vertices: list[JobVertex] = []

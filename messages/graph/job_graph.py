@@ -96,9 +96,13 @@ class ShipStrategy(StrEnum):
 
 
 class ResultPartitionType(StrEnum):
-    """The type of an output: read while it is written, or after (Flink's ResultPartitionType)."""
+    """The type of an output: read while it is written, or after (Flink's ResultPartitionType).
+
+    An approximate one goes on when its reader has failed, and gives the next reader what is made from then on.
+    """
 
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
+    PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"
     BLOCKING = "BLOCKING"
 
 

@@ -81,12 +81,16 @@ Buffer = BatchRef | Event
 
 @message("exchange.partition_request")
 class PartitionRequest(Message):
-    """consuming Task -> TaskManager -> producing Task: send me this subpartition; `credit` buffers are ready."""
+    """consuming Task -> TaskManager -> producing Task: send me this subpartition; `credit` buffers are ready.
+
+    One that `reconnects` takes the place of an attempt that has failed, of an approximate partition.
+    """
 
     partition_id: ResultPartitionId
     subpartition: int
     credit: int
     consumer: Ref
+    reconnects: bool = False
 
 
 @message("exchange.buffer_response")

@@ -56,11 +56,15 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """The subpartition that a channel of a gate reads, asked for at the TaskManager that runs its producer."""
+    """The subpartition that a channel of a gate reads, asked for at the TaskManager that runs its producer.
+
+    A channel that `reconnects` reads on where an attempt before has failed, and its producer has not.
+    """
 
     partition_id: ResultPartitionId
     subpartition: int
     task_manager: Ref
+    reconnects: bool = False
 
 
 @value("task.input_gate_descriptor")

@@ -44,6 +44,7 @@ class RequestPartition:
     partition_id: ResultPartitionId
     subpartition: int
     credit: int
+    reconnects: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,7 @@ class InputChannel:
             partition_id=self.descriptor.partition_id,
             subpartition=self.descriptor.subpartition,
             credit=self.credits.exclusive,
+            reconnects=self.descriptor.reconnects,
         )
 
     def on_credit_available(self) -> GiveCredit | ChannelFailed | None:

@@ -3,7 +3,8 @@
 Decides to which subpartition an element goes, what a reader is answered, and whether there is room for more. How a
 batch comes to its subpartition (hash, turn, copy) is decided by the stage that makes it. A pipelined partition is
 released as it is consumed; a blocking one is written here, and read from its TaskManager when the task has finished
-(`kept_partition`). Follows Flink's ResultPartition.
+(`kept_partition`). An approximate one outlives its readers: one that comes anew is told how far event time and data
+are, and begins with the next batch. Follows Flink's ResultPartition.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import BufferResponse, EndOfPartition, ErrorResponse, Event
+from flykka.messages.tasks.exchange import (
+    BufferResponse,
+    EndOfData,
+    EndOfPartition,
+    ErrorResponse,
+    Event,
+    Watermark,
+    WatermarkStatus,
+)
 from flykka.messages.tasks.task import FinishedPartition, ResultPartitionDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
@@ -39,11 +48,13 @@ class ResultPartition:
     __slots__ = (
         "_bytes_per_buffer",
         "_full_channels",
+        "_last_events",
         "_queued_bytes",
         "_size",
         "_turn",
         "_unconsumed",
         "descriptor",
+        "is_approximate",
         "is_blocking",
         "is_finished",
         "is_released",
@@ -60,6 +71,7 @@ class ResultPartition:
     ) -> None:
         self.descriptor = descriptor
         self.is_blocking = descriptor.partition_type is ResultPartitionType.BLOCKING
+        self.is_approximate = descriptor.partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
         self.is_finished = False
         self.is_released = False
         self.queued_batches = 0
@@ -70,7 +82,11 @@ class ResultPartition:
         self._bytes_per_buffer = bytes_per_buffer
         self._turn = 0
         numbers = range(descriptor.subpartitions)
-        self.subpartitions = tuple(Subpartition(descriptor.partition_id, number) for number in numbers)
+        self.subpartitions = tuple(
+            Subpartition(descriptor.partition_id, number, is_reconnectable=self.is_approximate) for number in numbers
+        )
+        # What a reader that comes anew has to know, by kind.
+        self._last_events: dict[type[Event], Event] = {}
         self._unconsumed = dict.fromkeys(numbers)
 
     def finished(self) -> FinishedPartition:
@@ -122,6 +138,8 @@ class ResultPartition:
     def broadcast_event(self, event: Event) -> list[PartitionEffect]:
         """Queue an event in every subpartition, behind all batches added before it."""
         self.is_finished = self.is_finished or isinstance(event, EndOfPartition)
+        if self.is_approximate and isinstance(event, Watermark | WatermarkStatus | EndOfData):
+            self._last_events[type(event)] = event
         return [effect for index in tuple(self._unconsumed) for effect in self._add_event(index, event)]
 
     def emit_in_turn(self, event: Event) -> list[PartitionEffect]:
@@ -158,13 +176,16 @@ class ResultPartition:
         """Nothing follows."""
         return self.broadcast_event(EndOfPartition())
 
-    def request(self, subpartition: int, credit: int, consumer: Ref) -> list[PartitionEffect]:
-        """A reader asks for its subpartition and has room for `credit` batches."""
-        refused = self._refusal(subpartition)
+    def request(
+        self, subpartition: int, credit: int, consumer: Ref, *, reconnects: bool = False
+    ) -> list[PartitionEffect]:
+        """A reader asks for its subpartition and has room for `credit` batches; it `reconnects` in place of another."""
+        refused = self._refusal(subpartition, reconnects=reconnects)
         if refused is not None:
             return [TellPeer(receiver=consumer, message=refused)]
+        lost = self._reconnected(subpartition) if reconnects else ()
         self.subpartitions[subpartition].request(consumer, credit)
-        return self._served(subpartition)
+        return [*(ReleaseBatch(batch=batch) for batch in lost), *self._served(subpartition)]
 
     def add_credit(self, subpartition: int, credit: int) -> list[PartitionEffect]:
         """A reader has room for `credit` more batches."""
@@ -174,7 +195,9 @@ class ResultPartition:
         return self._served(subpartition)
 
     def cancel(self, subpartition: int) -> list[PartitionEffect]:
-        """A reader leaves; what it has not been sent is released."""
+        """A reader leaves; what it has not been sent is released, unless another reader comes for what follows."""
+        if self.is_approximate:
+            return [Ignore(reason=f"another reader of subpartition {subpartition} will come")]
         if not self._is_read(subpartition):
             return [Ignore(reason=f"nobody reads subpartition {subpartition}")]
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]
@@ -229,17 +252,27 @@ class ResultPartition:
         self.queued_batches -= len(gone)
         self._queued_bytes -= sum(batch.size_bytes for batch in gone)
 
+    def _reconnected(self, index: int) -> tuple[BatchRef, ...]:
+        """Another reader comes in the place of one that has failed: the batches that this one may not have read."""
+        holder = self.subpartitions[index]
+        waiting = tuple(buffer for buffer in holder.buffers if isinstance(buffer, BatchRef))
+        lost = holder.reconnect(self._last_events.values())
+        self._account(holder, waiting)
+        return lost
+
     def _is_read(self, index: int) -> bool:
         return index in self._unconsumed and self.subpartitions[index].consumer is not None
 
-    def _refusal(self, index: int) -> ErrorResponse | None:
+    def _refusal(self, index: int, *, reconnects: bool) -> ErrorResponse | None:
         """The reason why a new reader cannot read the subpartition."""
         partition_id = self.descriptor.partition_id
         if not 0 <= index < len(self.subpartitions):
             return unknown_subpartition(self.descriptor, index)
         if self.is_released:
             return partition_not_found(partition_id, index, "the partition is released")
-        if self.subpartitions[index].consumer is not None:
+        if reconnects and self.subpartitions[index].is_consumed:
+            return partition_not_found(partition_id, index, "its reader had everything")
+        if not reconnects and self.subpartitions[index].consumer is not None:
             text = "it has been asked for already, and is given to one reader only"
             return partition_error(partition_id, index, "SubpartitionAlreadyRequestedError", text)
         return None

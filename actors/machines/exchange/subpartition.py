@@ -3,6 +3,9 @@
 The rule: the reader is sent the first element while there is one, and the reader has credit or the element is an event.
 Events cost no credit and do not overtake data, unless they have priority. Elements are numbered from 0. Data that
 begins to wait is announced once. Follows Flink's PipelinedSubpartition and its CreditBasedSequenceNumberingViewReader.
+
+One that can be reconnected takes a second reader when the first has failed: what was on its way to that one is lost,
+and the new one begins with the next batch (Flink's PipelinedApproximateSubpartition).
 """
 
 from __future__ import annotations
@@ -26,15 +29,19 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
+_UNREAD_MOST = 128
+"""So many of the batches that were sent last are let go of when their reader has failed: it cannot hold more."""
+
 
 class Subpartition:
-    """The elements for one consuming subtask that it has not been sent. There is one reader at most, ever."""
+    """The elements for one consuming subtask that it has not been sent. There is one reader at a time."""
 
     __slots__ = (
         "_index",
         "_partition_id",
         "_priority_events",
         "_queue",
+        "_sent",
         "_told_backlog",
         "backlog",
         "consumer",
@@ -44,7 +51,14 @@ class Subpartition:
         "next_sequence_number",
     )
 
-    def __init__(self, partition_id: ResultPartitionId, index: int, buffers: Iterable[Buffer] = ()) -> None:
+    def __init__(
+        self,
+        partition_id: ResultPartitionId,
+        index: int,
+        buffers: Iterable[Buffer] = (),
+        *,
+        is_reconnectable: bool = False,
+    ) -> None:
         self.backlog = 0
         """Batches that wait."""
         self.consumer: Ref | None = None
@@ -58,6 +72,8 @@ class Subpartition:
         self._index = index
         self._queue: deque[Buffer] = deque()
         self._priority_events = 0
+        # Batches of which nobody knows whether the reader has taken them.
+        self._sent: deque[BatchRef] | None = deque(maxlen=_UNREAD_MOST) if is_reconnectable else None
         # The backlog that the reader knows of: every element tells it.
         self._told_backlog = 0
         for buffer in buffers:
@@ -109,6 +125,25 @@ class Subpartition:
         self.consumer = consumer
         self.credit = credit
 
+    def reconnect(self, events: Iterable[Event]) -> tuple[BatchRef, ...]:
+        """The reader has failed, and another one is coming: the batches that were on their way to the first.
+
+        The other one is told `events` instead of all that waits. Barriers among that are of checkpoints that were given
+        up with the reader; one that was not is given up when its time is over.
+        """
+        assert self._sent is not None, f"{self} is given to one reader only"
+        assert not self.is_consumed, f"{self}: its reader had everything"
+        lost = (*self._sent, *self._batches())
+        is_finished = self.is_finished
+        self._sent.clear()
+        self._queue.clear()
+        self.consumer, self.credit, self.next_sequence_number = None, 0, 0
+        self.backlog = self._priority_events = self._told_backlog = 0
+        self._queue.extend(events)
+        if is_finished:
+            self._queue.append(EndOfPartition())
+        return lost
+
     def serve(self) -> list[TellPeer]:
         """Everything that the reader may be sent now, or that data waits where the reader does not know it."""
         if self.consumer is None or self.is_consumed:
@@ -159,6 +194,8 @@ class Subpartition:
         if isinstance(buffer, BatchRef):
             self.backlog -= 1
             self.credit -= 1
+            if self._sent is not None:
+                self._sent.append(buffer)
         self.is_consumed = isinstance(buffer, EndOfPartition)
         self._told_backlog = self.backlog
         sequence_number = self.next_sequence_number

@@ -23,7 +23,11 @@ REPORTS_PER_SECOND = 1_000
 """Of metrics, from all tasks of a job together: those of 10,000 tasks every ten seconds, as in Flink."""
 
 
-def deployment_descriptor(job_graph: JobGraph, vertices: Vertices, vertex: ExecutionVertex) -> TaskDeploymentDescriptor:
+def deployment_descriptor(
+    job_graph: JobGraph,
+    vertices: Vertices,
+    vertex: ExecutionVertex,
+) -> TaskDeploymentDescriptor:
     """The descriptor of the current attempt of a subtask. It and the attempts it reads from have their slots."""
     execution = vertex.execution
     assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
@@ -93,17 +97,20 @@ def _gate(vertices: Vertices, vertex: ExecutionVertex, gate: int, edge: JobEdge)
         gate=gate,
         consumed_partition_type=edge.result_partition_type,
         channels=tuple(
-            _channel(producers[channel.producer], edge, channel.subpartition)
+            _channel(producers[channel.producer], vertex, edge, channel.subpartition)
             for channel in channels(edge.ship_strategy, len(producers), vertex.job_vertex.parallelism, vertex.subtask)
         ),
     )
 
 
-def _channel(producer: ExecutionVertex, edge: JobEdge, subpartition: int) -> InputChannelDescriptor:
+def _channel(
+    producer: ExecutionVertex, reader: ExecutionVertex, edge: JobEdge, subpartition: int
+) -> InputChannelDescriptor:
     execution = producer.execution
     assert execution.slot is not None, f"{execution.attempt} is read from before it has a slot"
     return InputChannelDescriptor(
         partition_id=partition_id(execution.attempt, edge.source_output),
         subpartition=subpartition,
         task_manager=execution.slot.task_manager,
+        reconnects=(reader.job_vertex.vertex_id, reader.subtask) in execution.readers,
     )

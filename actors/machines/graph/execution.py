@@ -63,6 +63,8 @@ class Execution:
         self.waits_for_state = True
         self.has_reached_end_of_data = False
         self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
+        self.readers: set[tuple[JobVertexId, int]] = set()
+        """Subtasks of which an attempt has read this one, where more than one may."""
 
     @property
     def is_terminal(self) -> bool:

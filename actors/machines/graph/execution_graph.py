@@ -35,7 +35,6 @@ from flykka.actors.machines.graph.partition_producers import producer_state
 from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, restart_timer
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.restart.failover_strategy import failover_strategy
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
 from flykka.actors.machines.slots.slot_requests import ReturnSlot, SlotAllocated, SlotAllocationFailed, SlotsLost
@@ -70,10 +69,7 @@ class ExecutionGraph:
         """The number of failures with a restart, the refused last one included (as in Flink 1.9)."""
         self._tasks = TaskScheduling(job_graph, now)
         self._attempts = self._tasks.attempts
-        availability = self._tasks.results.availability
-        self._handler = ExecutionFailureHandler(
-            restart_strategy, failover_strategy(job_graph.failover_strategy, self._tasks.topology, availability)
-        )
+        self._handler = ExecutionFailureHandler(restart_strategy, self._tasks.failover_strategy())
         self._failovers = Failovers()
         self._failed: dict[Subtask, SerializedThrowable] = {}
         self._failing_vertex: JobVertexId | None = None

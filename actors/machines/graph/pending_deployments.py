@@ -1,13 +1,15 @@
 """Attempts on their way to their TaskManagers: groups that are deployed as a whole, when nothing is missing.
 
 A group is what the scheduling strategy wants deployed together. It waits until each of its tasks has its slot and what
-it starts from. A task that was scheduled lazily waits also until it is known where all that it reads can be read: the
-scheduling says when a task is worth a slot, and this when its channels can be wired.
+it starts from. Where tasks are scheduled lazily, or restart without those that they read, it waits also until it is
+known where all that is read can be read: the scheduling says when a task is worth a slot, and this when its channels
+can be wired.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from flykka.actors.machines.graph.execution_topology import Subtask
 
@@ -16,12 +18,13 @@ Unreadable = Callable[[Subtask], Iterator[Subtask]]
 
 
 class _Group:
-    __slots__ = ("members", "missing")
+    __slots__ = ("is_parked", "members", "missing")
 
     def __init__(self, members: tuple[Subtask, ...]) -> None:
         # A dict for its order: what follows from it must not depend on hashes.
         self.members = dict.fromkeys(members)
         self.missing = 0
+        self.is_parked = False
 
 
 class Deployments:
@@ -63,7 +66,7 @@ class Deployments:
             return
         group.missing -= self._needs.pop(task)
         del group.members[task]
-        if group.missing == 0 and group.members and group not in self._ready:
+        if group.missing == 0 and group.members and not group.is_parked and group not in self._ready:
             self._ready.append(group)
 
     def readable(self, producer: Subtask) -> None:
@@ -71,13 +74,15 @@ class Deployments:
         for group, unreadable in self._parked.pop(producer, ()):
             self._park(group, unreadable)
 
-    def take_ready(self, *, is_lazy: bool) -> tuple[Subtask, ...]:
-        """The tasks of all groups that miss nothing, each once; `is_lazy` where they were scheduled lazily."""
+    def take_ready(self, *, looks_at_producers: bool) -> tuple[Subtask, ...]:
+        """The tasks of all groups that miss nothing, each once.
+
+        `looks_at_producers`: what they read may be in other groups, and comes first.
+        """
         ready, self._ready = self._ready, []
-        if is_lazy:
+        if looks_at_producers:
             for group in ready:
-                for task in tuple(group.members):
-                    self._park(group, self._unreadable(task))
+                self._park(group, chain.from_iterable(map(self._unreadable, tuple(group.members))))
             ready, self._ready = self._ready, []
         taken = tuple(task for group in ready for task in group.members)
         for task in taken:
@@ -95,6 +100,7 @@ class Deployments:
         if not group.members:
             return
         producer = next(unreadable, None)
+        group.is_parked = producer is not None
         if producer is None:
             self._ready.append(group)
         else:

@@ -23,7 +23,13 @@ from flykka.actors.machines.graph.result_partitions import ResultPartitions
 from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.graph.unacknowledged_deployments import UnacknowledgedDeployments
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.job_graph.wiring import channels
+from flykka.actors.machines.restart.failover_strategy import (
+    ApproximateLocalRecoveryFailoverStrategy,
+    FailoverStrategy,
+    failover_strategy,
+)
 from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
 from flykka.actors.machines.scheduling.pipelined_region_scheduling import PipelinedRegionSchedulingStrategy
 from flykka.actors.machines.scheduling.scheduling_strategy import (
@@ -58,6 +64,7 @@ class TaskScheduling:
         self.results = ResultPartitions(job_graph.job_id, self.topology, self.vertices)
         self._job_graph = job_graph
         self._strategy = scheduling_strategy(job_graph, self.topology)
+        self._is_approximate = recovers_approximately(job_graph)
         self._is_lazy = job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES
         self._deployments = Deployments(self._unreadable)
         self._unacknowledged = UnacknowledgedDeployments(job_graph.rpc_timeout_ms)
@@ -87,6 +94,15 @@ class TaskScheduling:
     def reset(self, tasks: Collection[Subtask]) -> None:
         """Nobody begins any more with what these tasks have made: they are about to make it again."""
         self._strategy.reset(tasks)
+
+    def failover_strategy(self) -> FailoverStrategy[Subtask]:
+        """The strategy of the job."""
+        strategy = failover_strategy(self._job_graph.failover_strategy, self.topology, self.results.availability)
+        if not self._is_approximate:
+            return strategy
+        return ApproximateLocalRecoveryFailoverStrategy(
+            self.topology, strategy, lambda task: self.execution_of(task).state is ExecutionState.FINISHED
+        )
 
     # Who begins
 
@@ -195,7 +211,8 @@ class TaskScheduling:
 
     def deploy_when_ready(self, now: int) -> list[Effect]:
         """Deploy who waits for nothing any more."""
-        ready = self._deployments.take_ready(is_lazy=self._is_lazy)
+        looks_at_producers = self._is_lazy or self._is_approximate
+        ready = self._deployments.take_ready(looks_at_producers=looks_at_producers)
         if not ready:
             return []
         moved: list[Effect] = []
@@ -205,6 +222,8 @@ class TaskScheduling:
             execution = subtask.execution
             assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
             descriptor = deployment_descriptor(self._job_graph, self.vertices, subtask)
+            if self._is_approximate:
+                self._note_reader(task)
             moved += self.note(execution.deploy(now))
             deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
         timer = self._unacknowledged.submit((self.execution_of(task).attempt for task in ready), now)
@@ -224,6 +243,12 @@ class TaskScheduling:
         timeout_ms = self._unacknowledged.timeout_ms
         executions = [self.attempts[attempt].execution for attempt in unanswered]
         return [effect for each in executions for effect in each.deployment_timed_out(timeout_ms, now)]
+
+    def _note_reader(self, reader: Subtask) -> None:
+        """The attempts that it reads from have had a reader from now on: another one reconnects."""
+        for exchange in self.topology.consumed(reader):
+            for producer in exchange.producers:
+                self.execution_of(producer).readers.add(reader)
 
     def _coordinate_tasks(self) -> list[Effect]:
         """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""

@@ -14,6 +14,7 @@ from flykka.actors.machines.job_graph.chaining import Chain, chains
 from flykka.actors.machines.job_graph.managed_memory import with_managed_memory
 from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_id
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.job_graph.validation import check_approximate
 from flykka.actors.machines.slots.resource_profile import total_of
 from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.messages.graph.job_graph import (
@@ -63,7 +64,7 @@ def job_graph(
         vertex_ids={node.uid: vertex_id(ids[chain.head.uid]) for chain in made for node in chain.nodes},
         output_numbers={edge: number for chain in made for number, edge in enumerate(chain.outputs)},
     )
-    return JobGraph(
+    graph = JobGraph(
         job_id=job_id,
         name=name,
         vertices=with_managed_memory([_vertex(stream_graph, chain, wiring) for chain in made]),
@@ -83,6 +84,9 @@ def job_graph(
         failover_strategy=failover_strategy,
         input_dependency_constraint=input_dependency_constraint,
     )
+    if stream_graph.approximate_local_recovery:
+        check_approximate(graph)
+    return graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +160,8 @@ def _result_partition_type(graph: StreamGraph, edge: StreamEdge) -> ResultPartit
             return ResultPartitionType.BLOCKING
         case _ if graph.job_type is JobType.BATCH:
             return ResultPartitionType.BLOCKING
+        case _ if graph.approximate_local_recovery:
+            return ResultPartitionType.PIPELINED_APPROXIMATE
         case _:
             return ResultPartitionType.PIPELINED_BOUNDED
 

@@ -113,8 +113,10 @@ class StreamGraph:
         coalesces_batches: bool = True,
         schedule_mode: ScheduleMode = ScheduleMode.EAGER,
         job_type: JobType = JobType.STREAMING,
+        approximate_local_recovery: bool = False,
     ) -> None:
         self.job_type = job_type
+        self.approximate_local_recovery = approximate_local_recovery
         self.chaining_enabled = chaining_enabled
         self.coalesces_batches = coalesces_batches
         self.schedule_mode = schedule_mode

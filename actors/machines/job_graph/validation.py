@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable
 from flykka.actors.errors import GraphError
 from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.messages.graph.job_graph import (
+    FailoverStrategyKind,
     JobGraph,
     JobType,
     JobVertex,
@@ -21,8 +22,8 @@ from flykka.messages.graph.job_graph import (
 from flykka.messages.wire.ids import JobVertexId
 
 _EXCHANGED = {
-    JobType.STREAMING: ResultPartitionType.PIPELINED_BOUNDED,
-    JobType.BATCH: ResultPartitionType.BLOCKING,
+    JobType.STREAMING: (ResultPartitionType.PIPELINED_BOUNDED, ResultPartitionType.PIPELINED_APPROXIMATE),
+    JobType.BATCH: (ResultPartitionType.BLOCKING,),
 }
 
 
@@ -33,6 +34,8 @@ def check_job_graph(job_graph: JobGraph) -> None:
     if job_graph.job_type is JobType.BATCH:
         _check_batch(job_graph)
     _check_broadcast_variables(job_graph)
+    if recovers_approximately(job_graph):
+        check_approximate(job_graph)
     operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
     _check_unique("uid", (operator.ref.uid for operator in operators))
@@ -51,6 +54,33 @@ def check_job_graph(job_graph: JobGraph) -> None:
         for output in range(len(vertex.outputs)):
             if (vertex.vertex_id, output) not in read:
                 raise GraphError(f"nobody reads output {output} of the vertex {vertex.name!r}")
+
+
+def recovers_approximately(job_graph: JobGraph) -> bool:
+    """True if a task that has failed restarts with what is behind it alone, and rows are lost with it."""
+    edges = (edge for vertex in job_graph.vertices for edge in vertex.inputs)
+    return any(edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE for edge in edges)
+
+
+def check_approximate(job_graph: JobGraph) -> None:
+    """Raise `GraphError` where a job that is to have approximate local recovery cannot have it."""
+    kinds = {edge.result_partition_type for vertex in job_graph.vertices for edge in vertex.inputs}
+    refusals = {
+        "it is a BATCH job, which loses nothing that is finished": job_graph.job_type is JobType.BATCH,
+        "its checkpoints are unaligned: they keep what is in flight, and this loses it": (
+            job_graph.checkpointing.unaligned
+        ),
+        f"its schedule mode is {job_graph.schedule_mode}, and must be {ScheduleMode.EAGER}": (
+            job_graph.schedule_mode is not ScheduleMode.EAGER
+        ),
+        f"its failover strategy is {job_graph.failover_strategy}, which restarts all tasks": (
+            job_graph.failover_strategy is not FailoverStrategyKind.REGION
+        ),
+        "a part of its exchanges has it, and another has not": len(kinds) > 1,
+    }
+    for why, holds in refusals.items():
+        if holds:
+            raise GraphError(f"the job {job_graph.name!r} cannot have approximate local recovery: {why}")
 
 
 def _check_batch(job_graph: JobGraph) -> None:
@@ -108,11 +138,11 @@ def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
     """Rows are exchanged as the job is meant: while they are made, or after it."""
     fitting = _EXCHANGED[job_type]
     for edge in vertex.inputs:
-        wanted = fitting if edge.broadcast_variable is None else ResultPartitionType.BLOCKING
-        if edge.result_partition_type is not wanted:
+        wanted = fitting if edge.broadcast_variable is None else (ResultPartitionType.BLOCKING,)
+        if edge.result_partition_type not in wanted:
             raise GraphError(
                 f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, and those of a {job_type} job"
-                f" are {wanted}"
+                f" are {' or '.join(wanted)}"
             )
     has_sink = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
     if job_type is JobType.BATCH and has_sink and vertex.outputs:

@@ -3,12 +3,14 @@
 The region of a task that has failed restarts as a whole: nobody can go on with half of what was exchanged. With it
 start the regions that made what it reads, where that is lost, and the regions that read what it makes, for it may not
 make the same again; and with each of these again those that it reads from and that read it.
+
+Where a job accepts that rows are lost, what is before the task goes on: only the task and all behind it restart.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from flykka.actors.machines.scheduling.topology import Exchange, Partition, SchedulingTopology
@@ -93,6 +95,38 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
 
     def _lost_producers(self, exchange: Exchange[T]) -> Iterable[T]:
         return (each.producer for each in exchange.partitions if not self._availability.is_available(each))
+
+
+class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
+    """The tasks that have failed and those behind them, whose inputs reconnect to what runs on before them.
+
+    What Flink's regions come to where all partitions are PIPELINED_APPROXIMATE. One that has finished sends nothing to
+    somebody who comes anew: where such a task is before them, their regions restart.
+    """
+
+    def __init__(
+        self, topology: SchedulingTopology[T], regional: FailoverStrategy[T], has_finished: Callable[[T], bool]
+    ) -> None:
+        self.all_tasks = frozenset(topology.tasks)
+        self._topology = topology
+        self._regional = regional
+        self._has_finished = has_finished
+
+    def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
+        """All that is behind them, themselves included."""
+        found = dict.fromkeys(failed)
+        ahead = deque(found)
+        while ahead:
+            for exchange in self._topology.produced(ahead.popleft()):
+                fresh = [task for task in exchange.consumers if task not in found]
+                found.update(dict.fromkeys(fresh))
+                ahead.extend(fresh)
+        producers = (
+            task for each in found for exchange in self._topology.consumed(each) for task in exchange.producers
+        )
+        if any(task not in found and self._has_finished(task) for task in producers):
+            return self._regional.tasks_to_restart(failed)
+        return frozenset(found)
 
 
 def failover_strategy(

@@ -368,6 +368,7 @@ class TaskInputs:
                     subpartition=effect.subpartition,
                     credit=effect.credit,
                     consumer=self._consumer,
+                    reconnects=effect.reconnects,
                 )
                 return [TellPeer(receiver=effect.task_manager, message=request)]
             case RetryRequest(channel=channel, delay_ms=delay_ms):

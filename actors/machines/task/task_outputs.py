@@ -87,7 +87,7 @@ class TaskOutputs:
         partition = self._by_output[output]
         match event:
             case PartitionRequest(subpartition=subpartition, credit=credit, consumer=consumer):
-                effects = partition.request(subpartition, credit, consumer)
+                effects = partition.request(subpartition, credit, consumer, reconnects=event.reconnects)
             case AddCredit(subpartition=subpartition, credit=credit):
                 effects = partition.add_credit(subpartition, credit)
             case CancelPartitionRequest(subpartition=subpartition):

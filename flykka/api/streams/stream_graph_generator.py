@@ -33,6 +33,7 @@ class Defaults:
     max_parallelism: int | None = None
     chaining_enabled: bool = True
     coalesces_batches: bool = True
+    approximate_local_recovery: bool = False
     auto_generated_uids: bool = True
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
@@ -91,6 +92,7 @@ class _Generator:
         self.graph = StreamGraph(
             chaining_enabled=defaults.chaining_enabled,
             coalesces_batches=defaults.coalesces_batches,
+            approximate_local_recovery=defaults.approximate_local_recovery,
             schedule_mode=schedule_mode,
             job_type=kind,
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsSnapshot
-from flykka.messages.graph.job_graph import JobGraph, JobVertex
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, ResultPartitionType
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.monitoring.job_details import (
     AttemptDetails,
@@ -75,7 +75,7 @@ def job_event(
         "throughput": {"stepMs": rates.step_ms, "values": rates.values[-_RATES_SHOWN:]},
         "vertices": [_vertex(vertex, of_graph[vertex.vertex_id]) for vertex in details.vertices],
         "edges": [
-            {"from": edge.source, "to": vertex.vertex_id, "strategy": edge.ship_strategy.value}
+            {"from": edge.source, "to": vertex.vertex_id, "strategy": _exchanged(edge)}
             for vertex in graph.vertices
             for edge in vertex.inputs
         ],
@@ -83,6 +83,12 @@ def job_event(
         "exceptionCount": details.number_of_exceptions,
         "exceptions": [_outcome(entry) for entry in reversed(details.exceptions[-EXCEPTIONS_SHOWN:])],
     }
+
+
+def _exchanged(edge: JobEdge) -> str:
+    """By which strategy, and whether a failure loses some of it."""
+    is_approximate = edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
+    return f"{'APPROXIMATE ' if is_approximate else ''}{edge.ship_strategy.value}"
 
 
 def _vertex(vertex: JobVertexDetails, of_graph: JobVertex) -> Json:

@@ -190,10 +190,12 @@ def _job(job_graph: JobGraph) -> PlanGraph:
     )
 
 
+_MARKS = {ResultPartitionType.BLOCKING: "blocking ", ResultPartitionType.PIPELINED_APPROXIMATE: "approximate "}
+
+
 def _exchanged(edge: JobEdge) -> str:
-    """By which strategy, and whether it is all there before it is read."""
-    is_blocking = edge.result_partition_type is ResultPartitionType.BLOCKING
-    return f"{'blocking ' if is_blocking else ''}{edge.ship_strategy.lower()}"
+    """By which strategy, whether it is all there before it is read, and whether a failure loses some of it."""
+    return f"{_MARKS.get(edge.result_partition_type, '')}{edge.ship_strategy.lower()}"
 
 
 def _vertex(vertex: JobVertex) -> PlanNode:

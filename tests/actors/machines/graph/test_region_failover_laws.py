@@ -46,13 +46,17 @@ GROWING = ExponentialDelayRestartStrategyConfiguration(
     initial_backoff_ms=1, max_backoff_ms=10, backoff_multiplier=2.0, reset_backoff_threshold_ms=5, jitter_factor=0.5
 )
 BLOCKING = ResultPartitionType.BLOCKING
+APPROXIMATE = ResultPartitionType.PIPELINED_APPROXIMATE
 
 
 @st.composite
 def job_graphs(draw: st.DrawFn) -> JobGraph:
     """Up to four vertices; each reads some of those before it, in whatever way."""
     mode = draw(st.sampled_from(ScheduleMode))
-    kinds = [ResultPartitionType.PIPELINED_BOUNDED] if mode is ScheduleMode.EAGER else list(ResultPartitionType)
+    kinds = [ResultPartitionType.PIPELINED_BOUNDED, BLOCKING]
+    if mode is ScheduleMode.EAGER:
+        # All that is exchanged, or nothing.
+        kinds = [draw(st.sampled_from([ResultPartitionType.PIPELINED_BOUNDED, APPROXIMATE]))]
     names = "abcd"[: draw(st.integers(1, 4))]
     outputs = dict.fromkeys(names, 0)
     made = []

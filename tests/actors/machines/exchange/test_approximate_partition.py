@@ -1,0 +1,163 @@
+"""An approximate partition goes on when its reader has failed: the next one begins with the next batch."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.graph.job_graph import ResultPartitionType
+from flykka.messages.tasks.exchange import (
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    ErrorResponse,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, sent
+
+NEXT = Ref("/user/task-manager-1/consumer", 2)
+BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+
+
+def approximate(subpartitions: int = 1) -> ResultPartition:
+    return ResultPartition(descriptor(subpartitions, partition_type=ResultPartitionType.PIPELINED_APPROXIMATE))
+
+
+def reconnect(output: ResultPartition, credit: int = 9) -> list[PartitionEffect]:
+    effects = output.request(0, credit, NEXT, reconnects=True)
+    output.check()
+    return effects
+
+
+def released(effects: list[PartitionEffect]) -> list[str]:
+    return [effect.batch.batch_id for effect in effects if isinstance(effect, ReleaseBatch)]
+
+
+def told(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
+    """What the second reader is sent, by number."""
+    responses = [
+        effect.message
+        for effect in effects
+        if isinstance(effect, TellPeer) and effect.receiver == NEXT and isinstance(effect.message, BufferResponse)
+    ]
+    return [(response.sequence_number, response.buffer) for response in responses]
+
+
+def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_batch() -> None:
+    output = approximate()
+    output.request(0, 1, CONSUMER)
+    for name in ("sent", "waiting"):
+        output.add_batch(batch(name))
+
+    lost = reconnect(output)
+    following = output.add_batch(batch("next"))
+
+    assert released(lost) == ["sent", "waiting"]
+    assert told(lost) == []
+    assert told(following) == [(0, batch("next"))]
+
+
+def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barrier() -> None:
+    output = approximate()
+    output.request(0, 0, CONSUMER)
+    output.broadcast_event(Watermark(timestamp_ms=1))
+    output.broadcast_event(WatermarkStatus(idle=True))
+    output.add_batch(batch("waiting"))
+    for event in (
+        BARRIER,
+        Watermark(timestamp_ms=7),
+        EndOfData(),
+        LatencyMarker(marked_ms=0, operator_id="", subtask=0),
+    ):
+        output.broadcast_event(event)
+
+    events = told(reconnect(output))
+
+    assert events == [(0, Watermark(timestamp_ms=7)), (1, WatermarkStatus(idle=True)), (2, EndOfData())]
+
+
+def test_credit_of_the_first_reader_is_none_of_the_second() -> None:
+    output = approximate()
+    output.request(0, 5, CONSUMER)
+
+    reconnect(output, credit=1)
+    effects = [effect for name in ("first", "second") for effect in output.add_batch(batch(name))]
+
+    assert told(effects) == [(0, batch("first"))]
+    assert output.queued_batches == 1
+
+
+def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_batches() -> None:
+    output = approximate(subpartitions=2)
+    output.request(0, 0, CONSUMER)
+    for number in range(2):
+        for name in "abcdefghij":
+            output.add_batch(batch(f"{number}{name}", subpartition=number))
+    was_available = output.is_available
+
+    lost = released(reconnect(output))
+
+    assert not was_available
+    assert len(lost) == 10
+    assert all(name.startswith("0") for name in lost)
+    assert output.queued_batches == 10
+
+
+def test_the_end_that_waits_reaches_the_next_reader() -> None:
+    output = approximate()
+    output.request(0, 0, CONSUMER)
+    output.add_batch(batch("waiting"))
+    output.broadcast_event(EndOfData())
+    output.finish()
+
+    events = told(reconnect(output))
+
+    assert events == [(0, EndOfData()), (1, EndOfPartition())]
+    assert output.is_released
+
+
+def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
+    output = approximate(subpartitions=2)
+    output.request(0, 0, CONSUMER)
+    output.finish()
+
+    (refused,) = reconnect(output)
+
+    assert isinstance(refused, TellPeer)
+    assert isinstance(refused.message, ErrorResponse)
+    assert refused.message.partition_not_found
+
+
+def test_a_reader_that_failed_before_it_had_asked_loses_what_was_made_for_it() -> None:
+    output = approximate()
+    output.add_batch(batch("for the first"))
+
+    lost = reconnect(output)
+
+    assert released(lost) == ["for the first"]
+
+
+def test_a_reader_that_leaves_is_awaited_again() -> None:
+    output = approximate()
+    output.request(0, 0, CONSUMER)
+    output.add_batch(batch("waiting"))
+
+    (ignored,) = output.cancel(0)
+
+    assert isinstance(ignored, Ignore)
+    assert released(reconnect(output)) == ["waiting"]
+
+
+def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
+    output = approximate()
+    output.add_batch(batch("early"))
+
+    effects = output.request(0, 2, CONSUMER)
+
+    assert sent(effects) == [batch("early")]
+    assert released(effects) == []

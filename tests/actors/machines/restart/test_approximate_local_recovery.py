@@ -1,0 +1,53 @@
+"""With approximate local recovery a task that has failed restarts with what is behind it, and nothing before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.restart.failover_strategy import (
+    ApproximateLocalRecoveryFailoverStrategy,
+    PartitionAvailability,
+    RestartPipelinedRegionFailoverStrategy,
+)
+from flykka.actors.machines.scheduling.topology import Exchange, SchedulingTopology
+
+TASKS = ("source", "other source", "join", "left sink", "right sink")
+
+
+def exchange(producers: tuple[str, ...], consumers: tuple[str, ...]) -> Exchange[str]:
+    return Exchange(result=producers, producers=producers, consumers=consumers, is_blocking=False)
+
+
+def strategy(*finished: str) -> ApproximateLocalRecoveryFailoverStrategy[str]:
+    topology = SchedulingTopology(
+        TASKS,
+        [
+            exchange(("source",), ("join",)),
+            exchange(("other source",), ("join", "right sink")),
+            exchange(("join",), ("left sink",)),
+        ],
+    )
+    regional = RestartPipelinedRegionFailoverStrategy(topology, PartitionAvailability())
+    return ApproximateLocalRecoveryFailoverStrategy(topology, regional, finished.__contains__)
+
+
+@pytest.mark.parametrize(
+    ("failed", "restarted"),
+    [
+        (["left sink"], {"left sink"}),
+        (["join"], {"join", "left sink"}),
+        (["source"], {"source", "join", "left sink"}),
+        (["left sink", "right sink"], {"left sink", "right sink"}),
+        (["other source"], {"other source", "join", "left sink", "right sink"}),
+    ],
+)
+def test_what_is_before_a_task_that_has_failed_runs_on(failed: list[str], restarted: set[str]) -> None:
+    assert strategy().tasks_to_restart(failed) == restarted
+
+
+def test_a_task_that_has_finished_cannot_send_anything_anew_so_its_region_restarts() -> None:
+    assert strategy("join").tasks_to_restart(["left sink"]) == set(TASKS)
+
+
+def test_a_task_that_has_finished_elsewhere_stays_as_it_is() -> None:
+    assert strategy("right sink").tasks_to_restart(["left sink"]) == {"left sink"}

@@ -1,0 +1,68 @@
+"""Simulated jobs that may lose rows: they lose some where something fails, none elsewhere, and publish none twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.exchange.subpartition import Subpartition
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobType
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.scenario_drawing import draw_scenario
+from flykka.simulation.settings import FaultKind, SimulationSettings
+from flykka.simulation.simulation import run
+
+FAILING = SimulationSettings(faults=frozenset({FaultKind.KILL, FaultKind.STAGE}))
+SMOOTH = SimulationSettings(faults=frozenset())
+LOSES = 84
+"""A seed with a failure by which rows are lost."""
+
+
+def drawn(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
+    """The first job of a seed."""
+    scenario = draw_scenario(seed, settings)
+    return replace(scenario, jobs=scenario.jobs[:1])
+
+
+def test_about_one_stream_in_five_may_lose_rows_and_no_other_job() -> None:
+    drawn_all = [draw_scenario(seed, FAILING) for seed in range(1_000)]
+
+    approximate = [scenario for scenario in drawn_all if scenario.approximate]
+
+    assert 60 < len(approximate) < 200
+    assert {scenario.job_type for scenario in approximate} == {JobType.STREAMING}
+    assert {scenario.failover_strategy for scenario in approximate} == {FailoverStrategyKind.REGION}
+
+
+def test_a_failure_loses_rows_that_a_job_without_it_does_not_lose() -> None:
+    scenario = drawn(LOSES)
+
+    lossy, exact = run(scenario), run(replace(scenario, approximate=False))
+
+    assert scenario.approximate
+    assert lossy.violations == exact.violations == ()
+    assert lossy.jobs == exact.jobs == ("FINISHED",)
+    assert 0 < lossy.rows < exact.rows
+
+
+@pytest.mark.parametrize("seed", [2, 13, LOSES])
+def test_without_a_failure_nothing_is_lost(seed: int) -> None:
+    scenario = drawn(seed, SMOOTH)
+
+    lossy, exact = run(scenario), run(replace(scenario, approximate=False))
+
+    assert scenario.approximate
+    assert lossy.violations == ()
+    assert lossy.rows == exact.rows
+
+
+def test_a_reader_that_is_given_what_another_may_have_read_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
+        """Give the next reader what waits, as if nobody had let go of it, and count on."""
+        subpartition.consumer, subpartition.credit = None, 0
+        return ()
+
+    monkeypatch.setattr(Subpartition, "reconnect", forgetful)
+
+    assert run(drawn(LOSES)).violations != ()
