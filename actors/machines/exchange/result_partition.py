@@ -3,8 +3,8 @@
 Decides to which subpartition an element goes, what a reader is answered, and whether there is room for more. How a
 batch comes to its subpartition (hash, turn, copy) is decided by the stage that makes it. A pipelined partition is
 released as it is consumed; a blocking one is written here, and read from its TaskManager when the task has finished
-(`kept_partition`). An approximate one outlives its readers: one that comes anew is told how far event time and data
-are, and begins with the next batch. Follows Flink's ResultPartition.
+(`kept_partition`). An approximate one outlives its readers: the next one is told how far event time and data are,
+and begins with the next batch. Follows Flink's ResultPartition.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ResultPartition:
         self.subpartitions = tuple(
             Subpartition(descriptor.partition_id, number, is_reconnectable=self.is_approximate) for number in numbers
         )
-        # What a reader that comes anew has to know, by kind.
+        # What the next reader has to know, by kind.
         self._last_events: dict[type[Event], Event] = {}
         self._unconsumed = dict.fromkeys(numbers)
 

@@ -100,8 +100,8 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
 class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
     """The tasks that have failed and those behind them, whose inputs reconnect to what runs on before them.
 
-    What Flink's regions come to where all partitions are PIPELINED_APPROXIMATE. One that has finished sends nothing to
-    somebody who comes anew: where such a task is before them, their regions restart.
+    What Flink's regions come to where all partitions are PIPELINED_APPROXIMATE. One that has finished sends nothing
+    to the next reader: where such a task is before them, their regions restart.
     """
 
     def __init__(

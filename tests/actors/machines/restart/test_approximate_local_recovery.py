@@ -45,7 +45,7 @@ def test_what_is_before_a_task_that_has_failed_runs_on(failed: list[str], restar
     assert strategy().tasks_to_restart(failed) == restarted
 
 
-def test_a_task_that_has_finished_cannot_send_anything_anew_so_its_region_restarts() -> None:
+def test_a_task_that_has_finished_sends_nothing_to_the_next_reader_so_its_region_restarts() -> None:
     assert strategy("join").tasks_to_restart(["left sink"]) == set(TASKS)
 
 
