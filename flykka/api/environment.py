@@ -38,7 +38,8 @@ from flykka.client.start_settings import AUTO
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_needed
 from flykka.errors import ClusterError, ProgramError
-from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, RestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
+from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.runtime.durations import Duration
 from flykka.runtime.memory_size import MemorySize
 from flykka.runtime.trace.record.recorder import TraceRecorder

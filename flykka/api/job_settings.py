@@ -28,10 +28,10 @@ from flykka.messages.graph.job_graph import (
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
     InputDependencyConstraint,
-    RestartStrategyConfiguration,
     ScheduleMode,
     TaskCancellationSettings,
 )
+from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 RANDOM = "random"

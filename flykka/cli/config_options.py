@@ -18,7 +18,10 @@ def add_option(
 ) -> None:
     """Add an option under its name; where it is not given it is None, and `default` says in words what holds then."""
     holds = default or f"what the app says, else {option.default}"
-    names, what = (*_SHORT.get(option.name, ()), option.flag), f"{option.description} (default: {holds})"
+    names, what = (
+        (*_SHORT.get(option.name, ()), option.flag),
+        f"{option.description} (default: {holds})".replace("%", "%%"),
+    )
     if option.read is flag:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, default=None, help=what)
     elif option.read is paths:

@@ -34,12 +34,8 @@ from flykka.errors import (
 )
 from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
 from flykka.messages.control.job import JobFound, RequestJob
-from flykka.messages.graph.job_graph import (
-    FailoverStrategyKind,
-    JobGraph,
-    RestartStrategyConfiguration,
-    TaskCancellationSettings,
-)
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, TaskCancellationSettings
+from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.messages.monitoring.job_details import JobOverview, JobsOverview, RequestJobsOverview
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import ActorDeadError

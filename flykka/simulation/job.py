@@ -10,11 +10,13 @@ from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
-    FixedDelayRestartStrategyConfiguration,
     JobGraph,
     JobType,
-    RestartStrategyConfiguration,
     ScheduleMode,
+)
+from flykka.messages.graph.restart_strategies import (
+    FixedDelayRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
 )
 from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
 from flykka.messages.wire.ids import JobId

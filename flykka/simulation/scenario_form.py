@@ -15,7 +15,7 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.messages.graph import job_graph, tolerable_failures
+from flykka.messages.graph import job_graph, restart_strategies, tolerable_failures
 from flykka.messages.wire.message import Message, class_of
 from flykka.simulation import operators, scenario, topology
 from flykka.simulation.scenario import Scenario
@@ -55,8 +55,8 @@ _CLASSES: dict[str, type[Any]] = {
         job_graph.OperatorKind,
         job_graph.OperatorRef,
         job_graph.ResourceSpec,
-        job_graph.FixedDelayRestartStrategyConfiguration,
-        job_graph.NoRestartStrategyConfiguration,
+        restart_strategies.FixedDelayRestartStrategyConfiguration,
+        restart_strategies.NoRestartStrategyConfiguration,
         job_graph.ResultPartitionType,
         job_graph.ShipStrategy,
         job_graph.WatermarkAlignment,

@@ -17,13 +17,8 @@ from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STO
 from flykka.messages.control.job import CancelJob, ListeningBehaviour, SubmitJob
 from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.control.slots import OfferSlots, RequestSlot, SlotOffer
-from flykka.messages.graph.job_graph import (
-    CheckpointingSettings,
-    JobGraph,
-    JobVertex,
-    Operator,
-    RestartStrategyConfiguration,
-)
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator
+from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import (
     ExecutionState,

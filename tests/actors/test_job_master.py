@@ -22,9 +22,9 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.control.registration import AcknowledgeRegistration, DisconnectJobMaster, RegisterTaskManager
 from flykka.messages.control.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
-from flykka.messages.graph.job_graph import (
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.graph.restart_strategies import (
     FixedDelayRestartStrategyConfiguration,
-    JobGraph,
     NoRestartStrategyConfiguration,
 )
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged

@@ -32,9 +32,7 @@ from flykka.messages.control.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.graph.job_graph import (
-    FixedDelayRestartStrategyConfiguration,
-)
+from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.runtime.testing.seeded import SeededSystem

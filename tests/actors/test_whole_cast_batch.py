@@ -13,7 +13,6 @@ from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FiringMode,
-    FixedDelayRestartStrategyConfiguration,
     JobGraph,
     JobType,
     JobVertex,
@@ -22,6 +21,7 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
+from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import BufferResponse
 from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, SnapshotState

@@ -16,13 +16,11 @@ from flykka.messages.control.job import (
     JobStatus,
     TriggerSavepointSuccess,
 )
-from flykka.messages.graph.job_graph import (
+from flykka.messages.graph.job_graph import FailoverStrategyKind, ScheduleMode, ShipStrategy
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
-    FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
-    ScheduleMode,
-    ShipStrategy,
 )
 from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor

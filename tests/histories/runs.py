@@ -26,13 +26,8 @@ from flykka.messages.control.job import (
     TaskManagerLost,
     TriggerSavepointSuccess,
 )
-from flykka.messages.graph.job_graph import (
-    CheckpointingMode,
-    FixedDelayRestartStrategyConfiguration,
-    JobType,
-    ScheduleMode,
-    ShipStrategy,
-)
+from flykka.messages.graph.job_graph import CheckpointingMode, JobType, ScheduleMode, ShipStrategy
+from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.stage import WriteChannelState
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message

@@ -10,7 +10,7 @@ import pytest
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.messages.control.slots import OfferSlots
-from flykka.messages.graph.job_graph import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.stage import BridgeOpened
 from flykka.messages.tasks.task import AcknowledgeDeployments, SubmitTask
 from flykka.simulation.network import Arrival

@@ -21,7 +21,6 @@ from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FiringMode,
-    FixedDelayRestartStrategyConfiguration,
     InputDependencyConstraint,
     JobEdge,
     JobGraph,
@@ -29,9 +28,12 @@ from flykka.messages.graph.job_graph import (
     JobVertex,
     Operator,
     OperatorKind,
-    RestartStrategyConfiguration,
     ResultPartitionType,
     TaskCancellationSettings,
+)
+from flykka.messages.graph.restart_strategies import (
+    FixedDelayRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from flykka.api.configuration.option import ConfigOption, OptionGroup
-from flykka.api.configuration.readers import choice, path, positive_duration, stated, text, whole_number, words
+from flykka.api.configuration.readers import (
+    choice,
+    cores,
+    memory_size,
+    path,
+    positive_duration,
+    stated,
+    text,
+    whole_number,
+    words,
+)
 from flykka.api.configuration.restart_strategy_text import restart_strategy
 from flykka.messages.graph.job_graph import FailoverStrategyKind
 from flykka.metrics.endpoint import checked_endpoint
@@ -133,6 +143,30 @@ CLUSTER_OPTIONS = (
         default="2",
         group=OptionGroup.CLUSTER,
         field="floating_buffers_per_gate",
+    ),
+    ConfigOption(
+        name="task_manager_cpu",
+        shape="CORES",
+        read=cores,
+        description="how many cores each TaskManager has for its slots",
+        default="not declared",
+        group=OptionGroup.CLUSTER,
+    ),
+    ConfigOption(
+        name="task_manager_memory",
+        shape="SIZE",
+        read=memory_size,
+        description="how much memory each TaskManager has, as in 4gb",
+        default="not declared",
+        group=OptionGroup.CLUSTER,
+    ),
+    ConfigOption(
+        name="managed_memory",
+        shape="SIZE",
+        read=memory_size,
+        description="the part of it that keeps state",
+        default="40 % of the memory",
+        group=OptionGroup.CLUSTER,
     ),
     ConfigOption(
         name="high_availability",

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from flykka.api.configuration.checkpoint_options import CHECKPOINT_OPTIONS
 from flykka.api.configuration.option import ConfigOption, OptionGroup
 from flykka.api.configuration.readers import (
     choice,
     duration,
     flag,
+    parallelism,
     path,
     paths,
     positive_duration,
@@ -19,21 +21,12 @@ from flykka.api.configuration.readers import (
     word,
     words,
 )
-from flykka.messages.graph.job_graph import (
-    CheckpointingMode,
-    ExternalizedCheckpointRetention,
-    InputDependencyConstraint,
-    ScheduleMode,
-)
+from flykka.messages.graph.job_graph import InputDependencyConstraint, ScheduleMode
 
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
 
 Apply = Callable[["JobSettings", Any], object]
-
-
-def _checkpointing(field: str) -> Apply:
-    return lambda settings, value: settings._set_checkpointing(**{field: value})
 
 
 def _defaults(field: str) -> Apply:
@@ -69,9 +62,9 @@ def _allow_non_restored_state(settings: JobSettings, value: bool) -> None:
 _OF_JOBS = (
     ConfigOption(
         name="parallelism",
-        shape="N",
-        read=whole_number(1),
-        description="of every operator that has none of its own",
+        shape="N|auto",
+        read=parallelism,
+        description="of every operator that has none of its own; auto: what the slots give",
         default="1",
         group=OptionGroup.JOBS,
         apply=lambda settings, number: settings.set_parallelism(number),
@@ -139,6 +132,16 @@ _OF_JOBS = (
         default="true",
         group=OptionGroup.JOBS,
         apply=_defaults("auto_generated_uids"),
+    ),
+    ConfigOption(
+        name="approximate_local_recovery",
+        shape="BOOL",
+        read=flag,
+        description="restart a task that has failed with those behind it alone: rows that were in flight to them are"
+        " lost",
+        default="false",
+        group=OptionGroup.JOBS,
+        apply=lambda settings, enabled: settings.enable_approximate_local_recovery(enabled),
     ),
     ConfigOption(
         name="stage_timeout",
@@ -223,131 +226,6 @@ _OF_JOBS = (
     ),
 )
 
-_OF_CHECKPOINTS = (
-    ConfigOption(
-        name="checkpoint_dir",
-        shape="DIR",
-        read=path,
-        description="where checkpoints are kept, a folder or an address such as s3://bucket/dir",
-        default="a temporary folder",
-        group=OptionGroup.CHECKPOINTS,
-        apply=lambda settings, directory: settings.set_checkpoint_dir(directory),
-        is_path=True,
-    ),
-    ConfigOption(
-        name="checkpoint_interval",
-        shape="TIME",
-        read=positive_duration,
-        description="take a checkpoint so often: 10s, 500ms, 5min",
-        default="only at the end",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("interval_ms"),
-    ),
-    ConfigOption(
-        name="checkpoint_timeout",
-        shape="TIME",
-        read=positive_duration,
-        description="a checkpoint that takes longer is given up",
-        default="10min",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("timeout_ms"),
-    ),
-    ConfigOption(
-        name="checkpoint_min_pause",
-        shape="TIME",
-        read=duration,
-        description="the least time between the end of a checkpoint and the begin of the next",
-        default="0",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("min_pause_ms"),
-    ),
-    ConfigOption(
-        name="max_concurrent_checkpoints",
-        shape="N",
-        read=whole_number(1),
-        description="how many may be under way at once",
-        default="1",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("max_concurrent"),
-    ),
-    ConfigOption(
-        name="tolerable_checkpoint_failures",
-        shape="N",
-        read=whole_number(0),
-        description="how many checkpoints may fail one after the other before the job fails",
-        default="0",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("tolerable_failures"),
-    ),
-    ConfigOption(
-        name="retained_checkpoints",
-        shape="N",
-        read=whole_number(1),
-        description="how many of the completed checkpoints are kept while the job runs",
-        default="1",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("retained"),
-    ),
-    ConfigOption(
-        name="checkpointing_mode",
-        shape=words(CheckpointingMode),
-        read=choice(CheckpointingMode),
-        description="what holds for every row after a failure",
-        default="exactly-once",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("mode"),
-    ),
-    ConfigOption(
-        name="unaligned_checkpoints",
-        shape="BOOL",
-        read=flag,
-        description="let barriers overtake the batches that wait",
-        default="false",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("unaligned"),
-    ),
-    ConfigOption(
-        name="aligned_checkpoint_timeout",
-        shape="TIME",
-        read=duration,
-        description="unaligned checkpoints begin aligned for so long",
-        default="0",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("aligned_timeout_ms"),
-    ),
-    ConfigOption(
-        name="retention",
-        shape=words(ExternalizedCheckpointRetention),
-        read=choice(ExternalizedCheckpointRetention),
-        description="which jobs keep their last checkpoint, besides those that are stopped:"
-        " no-externalized-checkpoints: none; delete-on-cancellation: those that fail;"
-        " retain-on-cancellation: those that are cancelled too",
-        default="delete-on-cancellation",
-        group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("retention"),
-    ),
-    ConfigOption(
-        name="savepoint_dir",
-        shape="DIR",
-        read=path,
-        description="where savepoints go, a folder or an address; with it Ctrl-C stops with a savepoint there",
-        default="none: Ctrl-C stops with a checkpoint",
-        group=OptionGroup.CHECKPOINTS,
-        apply=lambda settings, directory: settings.set_default_savepoint_directory(directory),
-        is_path=True,
-    ),
-    ConfigOption(
-        name="archive_dir",
-        shape="DIR",
-        read=path,
-        description="where a job that has ended leaves what `flykka history` shows",
-        default="archives/ in a checkpoint folder that was named",
-        group=OptionGroup.CHECKPOINTS,
-        apply=lambda settings, directory: settings.set_archive_dir(directory),
-        is_path=True,
-    ),
-)
-
 START_OPTIONS = (
     ConfigOption(
         name="from_checkpoint",
@@ -402,4 +280,4 @@ START_OPTIONS = (
 )
 """Options of which one at most says where a job starts; all but `fresh` are for the first job."""
 
-JOB_OPTIONS = (*_OF_JOBS, *_OF_CHECKPOINTS, *START_OPTIONS)
+JOB_OPTIONS = (*_OF_JOBS, *CHECKPOINT_OPTIONS, *START_OPTIONS)

@@ -5,14 +5,21 @@ Each raises `ValueError` with the reason where the value is wrong.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
 from flykka.errors import ProgramError
+from flykka.messages.graph.tolerable_failures import (
+    UNLIMITED_TOLERABLE_FAILURES,
+    CheckpointFailureReason,
+    TolerableFailures,
+)
 from flykka.runtime.durations import duration_ms, positive_duration_ms
 from flykka.runtime.errors import DurationError
+from flykka.runtime.memory_size import positive_size_bytes
 
 _FLAGS = {"true": True, "false": False}
 
@@ -43,6 +50,42 @@ def duration(said: Any) -> int:
         return 0 if said == "0" else duration_ms(said, "the length of time")
     except DurationError as wrong:
         raise ValueError(str(wrong)) from None
+
+
+def duration_or(word: str) -> Callable[[Any], int | str]:
+    """A reader of lengths of time, or of this word."""
+    return lambda said: word if said == word else duration(said)
+
+
+def cores(said: Any) -> float:
+    """A number of cores, which need not be whole."""
+    try:
+        number = math.nan if isinstance(said, bool) else float(said)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not number > 0:
+        raise ValueError(f"{said!r} is not a number of cores above 0")
+    return number
+
+
+def memory_size(said: Any) -> int:
+    """The bytes of a size such as `512mb`."""
+    return positive_size_bytes(said)
+
+
+def parallelism(said: Any) -> int | str:
+    """A whole number from 1, or `auto`."""
+    return "auto" if said == "auto" else whole_number(1)(said)
+
+
+def tolerable_failures(said: Any) -> tuple[TolerableFailures, ...]:
+    """Numbers of failed checkpoints by their causes, or `unlimited`."""
+    read, cause_of = whole_number(0), choice(CheckpointFailureReason)
+    numbers = {
+        cause_of(cause): UNLIMITED_TOLERABLE_FAILURES if number == "unlimited" else read(number)
+        for cause, number in by_name(said).items()
+    }
+    return tuple(TolerableFailures(reason=reason, number=numbers[reason]) for reason in sorted(numbers))
 
 
 def words(kind: type[StrEnum]) -> str:

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
-from flykka.api.configuration.resource_options import resource_spec
 from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.resource_options import resource_spec
 from flykka.api.streams.auto_parallelism import PARALLELISM_AUTO_MAX
 from flykka.api.streams.program import at_least_one, parallelism_or_auto
 from flykka.errors import ProgramError

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flykka.messages.graph.job_graph import (
-    CheckpointingSettings,
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
-    JobGraph,
     NoRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.graph.job_graph import (
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

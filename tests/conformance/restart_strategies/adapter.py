@@ -19,7 +19,7 @@ from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStr
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
 from flykka.api.job_settings import JobSettings
-from flykka.messages.graph.job_graph import (
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,

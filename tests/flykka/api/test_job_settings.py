@@ -12,11 +12,9 @@ from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.job_settings import JobSettings
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.errors import DurationError, ProgramError
-from flykka.messages.graph.job_graph import (
-    CheckpointingMode,
-    CheckpointingSettings,
+from flykka.messages.graph.job_graph import CheckpointingMode, CheckpointingSettings, ExternalizedCheckpointRetention
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
-    ExternalizedCheckpointRetention,
     NoRestartStrategyConfiguration,
 )
 from flykka.messages.graph.tolerable_failures import UNLIMITED_TOLERABLE_FAILURES, CheckpointFailureReason

@@ -10,13 +10,12 @@ from flykka.api.configuration.restart_strategies import RestartStrategies
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.errors import DurationError, ProgramError
-from flykka.messages.graph.job_graph import (
+from flykka.messages.graph.job_graph import MonotonyViolationHandler, WatermarkAlignment
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
-    MonotonyViolationHandler,
     NoRestartStrategyConfiguration,
-    WatermarkAlignment,
 )
 from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 

@@ -10,15 +10,17 @@ from flykka.messages.control.job import CancelJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
-    FixedDelayRestartStrategyConfiguration,
     JobEdge,
     JobGraph,
     JobVertex,
     Operator,
     OperatorKind,
     OperatorRef,
-    RestartStrategyConfiguration,
     ShipStrategy,
+)
+from flykka.messages.graph.restart_strategies import (
+    FixedDelayRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorId, TaskManagerId

@@ -12,9 +12,9 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import ReturnSlot
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
-from flykka.messages.graph.job_graph import (
+from flykka.messages.graph.job_graph import FailoverStrategyKind
+from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
-    FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
 )
 from flykka.messages.tasks.task import CancelTask, ExecutionState
