@@ -18,6 +18,7 @@ FlykkaError
 ├── JobCancellationError        there was nothing to cancel
 ├── JobStoppingError            the job was not stopped
 ├── SavepointError              no savepoint was taken
+├── RescaleError                the job cannot run with such a parallelism
 ├── AccumulatorError        a result has no accumulator of this name, or none that could be merged
 ├── TraceSelectionError         a trace has nothing, or too much, of what was asked for
 ├── FlightRecordError           what the actors did before a failure could not be written down
@@ -133,6 +134,10 @@ class CheckpointError(FlykkaError):
 
 class CheckpointNotFoundError(CheckpointError):
     """There is no checkpoint where one was looked for."""
+
+
+class RescaleError(FlykkaError):
+    """A job cannot run within these bounds of parallelism, or has ended; the text names the vertex."""
 
 
 class AccumulatorError(FlykkaError, LookupError):

@@ -26,6 +26,7 @@ from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.rescaling.requirements import parallelism_of, with_parallelism
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.messages.checkpointing.checkpoint import (
     AbstractCheckpointMessage,
@@ -86,6 +87,7 @@ class CheckpointCoordinator(Actor):
         info_store: Ref | None = None,
     ) -> None:
         self._job_id = job_graph.job_id
+        self._job_graph = job_graph
         self._info_store = info_store
         self._retention = job_graph.checkpointing.retention
         self._hooks = hooks or HooksOfJob()
@@ -184,7 +186,12 @@ class CheckpointCoordinator(Actor):
             )
             for task in message.tasks
         )
-        self._decide(events.TasksChanged(tasks=planned))
+        parallelism = {task.vertex_id: task.parallelism for task in message.tasks}
+        if parallelism == parallelism_of(self._job_graph):
+            self._decide(events.TasksChanged(tasks=planned))
+            return
+        self._job_graph = with_parallelism(self._job_graph, parallelism)
+        self._decide(events.TasksChanged(tasks=planned, operators=operator_metadata(self._job_graph)))
 
     def _decide(self, event: CoordinatorEvent) -> None:
         # An effect may be answered at once; the answer's turn comes when the effects at hand are done.

@@ -32,6 +32,7 @@ from flykka.actors.job_manager.managed_job import (
     submitted,
 )
 from flykka.actors.job_manager.managed_jobs import JobRequest, answer, job_run_by, recover
+from flykka.actors.job_manager.requirements_requests import RequirementsAnswer
 from flykka.actors.job_manager.store import (
     accept_job,
     begin_again,
@@ -134,6 +135,8 @@ class JobManager(Actor):
                 self._on_begun(message)
             case _ if isinstance(message, SnapshotAnswer):
                 self._jobs[message.job_id].answer_snapshot(message)
+            case _ if isinstance(message, RequirementsAnswer):
+                self._jobs[message.job_id].answer_requirements(message)
             case StoppingFailure(job_id=job_id):
                 self._jobs[job_id].answer_stops(message)
             case JobResultLookedFor(job_id=job_id, client=client, end=end):

@@ -40,4 +40,5 @@ def job_master_props(
         allow_non_restored_state=submitted.allow_non_restored_state,
         store=store,
         info_store=job.info_store,
+        resource_requirements=submitted.resource_requirements,
     )

@@ -6,6 +6,12 @@ from dataclasses import replace
 from enum import Enum
 from typing import assert_never
 
+from flykka.actors.job_manager.requirements_requests import (
+    RequirementsAnswer,
+    RequirementsRequest,
+    RequirementsRequests,
+)
+from flykka.actors.job_manager.requirements_requests import refusal as requirements_refusal
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job import (
     CancelJob,
@@ -29,6 +35,7 @@ from flykka.messages.control.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.control.job_control import JobEnded
+from flykka.messages.control.rescaling import JobResourceRequirementsUpdated
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
@@ -85,6 +92,7 @@ class ManagedJob:
         self._clients: dict[Ref, ListeningBehaviour] = {}
         self._stopped_by: list[StopJob] = []
         self._snapshots_asked: list[SnapshotRequest] = []
+        self._requirements = RequirementsRequests()
 
     @property
     def job_id(self) -> JobId:
@@ -201,6 +209,7 @@ class ManagedJob:
         """Tell waiting clients how the job has ended."""
         self.answer_stops(outcome_of_stop(end))
         self.refuse_snapshots(f"it has ended {end.status}")
+        self._requirements.refuse_all(f"it has ended {end.status}")
         self.info_store.tell(result(end))
         for client, behaviour in self._clients.items():
             if behaviour is not ListeningBehaviour.DETACHED:
@@ -261,6 +270,20 @@ class ManagedJob:
             self._snapshots_asked.append(message)
             self.job_master.tell(message)
 
+    def on_requirements_request(self, message: RequirementsRequest) -> None:
+        """Have the requirements told or changed; answered by the JobMaster, or because there is none."""
+        if self.end is None and self.job_master is not None:
+            self._requirements.ask(message, self.job_master)
+        else:
+            why = "it has ended" if self.end is not None else f"it {self.phase.value}"
+            message.client.tell(requirements_refusal(message, why))
+
+    def answer_requirements(self, answer: RequirementsAnswer) -> None:
+        """Hand on what the JobMaster says; what is new is for the next one too."""
+        if isinstance(answer, JobResourceRequirementsUpdated) and answer.is_new:
+            self.submitted = replace(self.submitted, resource_requirements=answer.requirements)
+        self._requirements.answer(answer)
+
     def answer_snapshot(self, answer: SnapshotAnswer) -> None:
         """Hand on what the JobMaster says, unless the client was told already that there will be none."""
         of_savepoint = isinstance(answer, TriggerSavepointSuccess | TriggerSavepointFailure)
@@ -280,6 +303,7 @@ class ManagedJob:
         """Answer requests for a stop or a snapshot whose JobMaster is gone."""
         self.answer_stops(not_stopped(self.job_id, why))
         self.refuse_snapshots(why)
+        self._requirements.refuse_all(why)
 
 
 def submitted(submission: SubmitJob) -> SubmittedJobGraph:

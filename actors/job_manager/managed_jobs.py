@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.job_manager.managed_job import ManagedJob, not_cancelled, not_stopped, not_taken
+from flykka.actors.job_manager.requirements_requests import RequirementsRequest, refusal
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job import (
     CancelJob,
@@ -18,10 +19,11 @@ from flykka.messages.control.job import (
     TriggerSavepoint,
 )
 from flykka.messages.control.job_control import JobEnded
+from flykka.messages.control.rescaling import RequestJobResourceRequirements, UpdateJobResourceRequirements
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.ref import Ref
 
-JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint | RequestCheckpoint
+JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint | RequestCheckpoint | RequirementsRequest
 """Requests to a job that has been submitted."""
 
 
@@ -65,6 +67,8 @@ def answer(jobs: Mapping[JobId, ManagedJob], request: JobRequest) -> None:
             job.stop(request)
         case TriggerSavepoint() | RequestCheckpoint():
             job.take_snapshot(request)
+        case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
+            job.on_requirements_request(request)
         case _:
             assert_never(request)
 
@@ -80,5 +84,7 @@ def _answer_without(request: JobRequest) -> None:
             client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
         case TriggerSavepoint() | RequestCheckpoint():
             client.tell(not_taken(request, f"there is no job {job_id} that runs"))
+        case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
+            client.tell(refusal(request, f"there is no job {job_id} that runs"))
         case _:
             assert_never(request)

@@ -22,17 +22,18 @@ from flykka.actors.job_master.failure_history import FailureHistory, FailureHist
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.job_master.operator_coordinators import CoordinatorMessage
+from flykka.actors.job_master.rescaling_handler import RescalingHandler, RescalingMessage
 from flykka.actors.job_master.resource_cleaner import CleanupMessage, ResourceCleaner
 from flykka.actors.job_master.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.job_master.state_restorer import StateRestorer
 from flykka.actors.machines.graph import effects, events
-from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.job_waits import JobWaits
+from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
+from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.checkpointing.checkpoint import (
@@ -48,6 +49,8 @@ from flykka.messages.control.checkpoint_coordination import (
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
+    SavepointCompleted,
+    SavepointFailed,
 )
 from flykka.messages.control.job import (
     CancelJob,
@@ -69,6 +72,7 @@ from flykka.messages.control.job_control import (
     SplitDiscoveryFailed,
     WatermarkAlignmentDue,
 )
+from flykka.messages.control.rescaling import JobResourceRequirements
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
 from flykka.messages.tasks.source import ReportedWatermark, RequestSplits, SplitsDiscovered
@@ -124,6 +128,7 @@ class JobMaster(Actor):
         labels_failures: bool = False,
         store: LeaderStore,
         info_store: Ref | None = None,
+        resource_requirements: JobResourceRequirements | None = None,
     ) -> None:
         self._job_graph = job_graph
         self._job_id = job_graph.job_id
@@ -137,6 +142,7 @@ class JobMaster(Actor):
         self._labels_failures = labels_failures
         self._store = store
         self._info_store = info_store
+        self._requirements = resource_requirements
 
     def pre_start(self) -> None:
         """Begin a session, bring up the coordinator, and schedule the job."""
@@ -155,7 +161,8 @@ class JobMaster(Actor):
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
-        self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
+        strategy = restart_strategy(self._job_graph.restart_strategy)
+        self._graph = RescalableExecutionGraph(self._job_graph, strategy, context.now())
         self._waits = JobWaits(context.now())
         self._failures = FailureHistory(
             context, self._job_graph, self._data_plane, self._listeners, labels_failures=self._labels_failures
@@ -179,8 +186,11 @@ class JobMaster(Actor):
         )
         if recovers_approximately(self._job_graph):
             _log.warning("job %s has APPROXIMATE local recovery: each failure loses rows for good", self._job_id)
+        self._rescaling = RescalingHandler(
+            context, self._graph, self._slots, self._listeners, self._coordinator, self._store, self._requirements
+        )
         self._slots.start()
-        self._decide([events.SchedulingRequested()])
+        self._decide(self._rescaling.start())
 
     def handle_message(self, message: Message) -> None:
         """Give each family of messages to the part that it concerns."""
@@ -210,8 +220,14 @@ class JobMaster(Actor):
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case JobRestartDue() | JobVerticesFinalized() | CancelJob() | DeploymentTimedOut():
+            case JobRestartDue():
+                self._decide(self._rescaling.restart_due(message))
+            case JobVerticesFinalized() | CancelJob() | DeploymentTimedOut():
                 self._decide([message])
+            case SavepointCompleted() | SavepointFailed() if self._rescaling.took(message):
+                self._decide(self._rescaling.on_checkpoint(message))
+            case _ if isinstance(message, RescalingMessage):
+                self._decide(self._rescaling.on_message(message))
             case ExplainJob(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case RegisterJobClient():
@@ -287,7 +303,7 @@ class JobMaster(Actor):
 
     # What the ExecutionGraph decides
 
-    def _decide(self, happened: Iterable[events.Event]) -> None:
+    def _decide(self, happened: Iterable[events.RescalableEvent]) -> None:
         # What is done about one event may be another one, whose turn comes when all of the first is done.
         waiting = deque(happened)
         while waiting:
@@ -301,9 +317,9 @@ class JobMaster(Actor):
         self._waits.on_effect(effect, now)
         self._failures.on_effect(effect, now)
 
-    def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
+    def _perform(self, effect: effects.Effect) -> Sequence[events.RescalableEvent]:
         match effect:
-            case RequestSlots() | ReturnSlot():
+            case RequestSlots() | ReturnSlot() | ForgetPriorSlots():
                 return self._slots.place(effect)
             case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
@@ -316,12 +332,19 @@ class JobMaster(Actor):
                 if why is not None:
                     _log.info("job %s could not be restarted: %s", self._job_id, why)
                 self._on_job_status(effect.status, effect.cause)
+                return self._rescaling.job_moved(effect.status)
             case effects.ExecutionMoved():
                 self._on_execution_moved(effect)
             case effects.CoordinateTasks(tasks=tasks):
                 self._coordinator.tell(
                     CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
                 )
+                return self._rescaling.tasks_deployed()
+            case effects.GraphRescaled():
+                self._sources.rescale()
+                self._rescaling.graph_rescaled()
+            case effects.RescaleNotBegun(why=why):
+                return self._rescaling.not_begun(why)
             case effects.AskForRestoreState(version=version):
                 self._coordinator.tell(
                     RequestRestoreState(

@@ -156,6 +156,11 @@ class OperatorCoordinatorHandler:
         except DecodeError as unreadable:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
+    def rescale(self) -> None:
+        """The job graph is another one, at another parallelism, and no reader of the former one lives."""
+        self._coordinator.rescale(self._graph.job_graph)
+        self._alignments = WatermarkAlignments(self._graph.job_graph)
+
     def reset_tasks(
         self, tasks: Collection[Subtask], checkpoint_id: int | None, states: Iterable[OperatorCoordinatorState]
     ) -> None:

@@ -26,6 +26,7 @@ from flykka.actors.machines.slots.slot_pool_events import (
     ResourceManagerDisconnected,
 )
 from flykka.actors.machines.slots.slot_requests import (
+    ForgetPriorSlots,
     RequestSlots,
     ReturnSlot,
     SlotAllocated,
@@ -51,6 +52,7 @@ from flykka.messages.control.registration import (
 )
 from flykka.messages.control.slots import FailSlot, OfferSlots, SlotRequestFailed
 from flykka.messages.graph.job_graph import JobGraph, JobType
+from flykka.messages.monitoring.explanation import ExplainSlots
 from flykka.messages.wire.ids import LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref, is_former
@@ -124,7 +126,16 @@ class SlotPoolService:
         for task_manager in self._task_managers:
             self._tell(task_manager, farewell)
 
-    def place(self, request: RequestSlots | ReturnSlot) -> list[SlotAnswer]:
+    @property
+    def number_of_slots(self) -> int:
+        """The number of slots that the job holds, used or free."""
+        return sum(len(self._allocator.pool.report(task_manager)) for task_manager in self._task_managers)
+
+    def ask_for_slots(self) -> None:
+        """Ask the ResourceManager how many slots there are, where there is one; it answers with `SlotsExplained`."""
+        self._resource_manager.tell(ExplainSlots(reply_to=self._context.ref))
+
+    def place(self, request: RequestSlots | ReturnSlot | ForgetPriorSlots) -> list[SlotAnswer]:
         """Ask for room for attempts, which those that find it at once have at once; or release that of an attempt."""
         return self._decide(request)
 

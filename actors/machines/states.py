@@ -20,9 +20,9 @@ E = ExecutionState
 
 JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
     J.CREATED: (J.RUNNING, J.FAILING, J.CANCELLING, J.SUSPENDED),
-    J.RUNNING: (J.FINISHED, J.FAILING, J.CANCELLING, J.SUSPENDED),
+    J.RUNNING: (J.FINISHED, J.FAILING, J.CANCELLING, J.RESTARTING, J.SUSPENDED),
     J.FAILING: (J.RESTARTING, J.FAILED, J.CANCELLING, J.SUSPENDED),
-    J.RESTARTING: (J.CREATED, J.FAILING, J.CANCELED, J.SUSPENDED),
+    J.RESTARTING: (J.CREATED, J.FAILING, J.CANCELLING, J.CANCELED, J.SUSPENDED),
     J.CANCELLING: (J.CANCELED, J.FAILING, J.SUSPENDED),
     J.RECONCILING: (),
     J.FAILED: (),
@@ -30,7 +30,8 @@ JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
     J.FINISHED: (),
     J.SUSPENDED: (),
 }
-"""A global failure overrides a running cancellation. RECONCILING is Flink's takeover; no move leads there."""
+"""A global failure overrides a running cancellation. A job that is rescaled is RESTARTING while its tasks end, and
+CANCELLING where it is cancelled then. RECONCILING is Flink's takeover; no move leads there."""
 
 EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CREATED: (E.SCHEDULED, E.DEPLOYING, E.CANCELED, E.FAILED),

@@ -158,6 +158,7 @@ class ResourceManager(Actor):
             slots=sum(usage.slots for usage in usages.values()),
             free=sum(usage.free for usage in usages.values()),
             pending_requests=len(self._slots.waiting_requests),
+            could_start=self._slots.task_manager_tracker.startable_slots,
             by_task_manager=tuple(
                 TaskManagerInfo(
                     task_manager=task_manager,

@@ -238,6 +238,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
                 restart_strategy=self.resolved_restart_strategy(self._settings.restart_strategy),
                 failover_strategy=self.failover_strategy or self._settings.failover_strategy,
                 input_dependency_constraint=self.input_dependency_constraint,
+                rescaling=self.rescaling,
                 task_cancellation=self.task_cancellation,
                 latency_tracking_interval_ms=self.latency_tracking_interval_ms,
                 stage_timeout_ms=self.stage_timeout_ms,

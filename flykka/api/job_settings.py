@@ -7,6 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Self
 
+from flykka.actors.machines.job_graph.job_graph_generator import RescalingSettings
 from flykka.api.alignment_settings import AlignmentSettings
 from flykka.api.checkpoint_failure_settings import CheckpointFailureSettings
 from flykka.api.configuration.restart_strategies import (
@@ -17,6 +18,7 @@ from flykka.api.configuration.restart_strategies import (
 )
 from flykka.api.local_recovery_settings import LocalRecoverySettings
 from flykka.api.runtime_mode import RuntimeExecutionMode
+from flykka.api.scheduler_settings import SchedulerSettings
 from flykka.api.streams.program import at_least_one, one_of, parallelism_or_auto
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.api.submission_settings import SubmissionSettings
@@ -42,7 +44,12 @@ _SHORT_MS = 100
 
 
 class JobSettings(
-    AlignmentSettings, CheckpointFailureSettings, LocalRecoverySettings, SubmissionSettings, StartSettings
+    AlignmentSettings,
+    CheckpointFailureSettings,
+    LocalRecoverySettings,
+    SchedulerSettings,
+    SubmissionSettings,
+    StartSettings,
 ):
     """Setters that return the environment, as Flink's do."""
 
@@ -56,6 +63,7 @@ class JobSettings(
         self._sql_state_ttl_ms: int | None = None
         self.input_dependency_constraint = InputDependencyConstraint.ANY
         self.failover_strategy: FailoverStrategyKind | None = None
+        self.rescaling = RescalingSettings()
         self._restart_strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration = (
             RestartStrategies.fallback_restart()
         )

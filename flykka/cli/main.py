@@ -50,6 +50,7 @@ _COMMANDS = {
     "cancel": ("flykka.cli.remote.cancel", "end a job there"),
     "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
     "checkpoint": ("flykka.cli.remote.checkpoint", "have a job there take a checkpoint now"),
+    "rescale": ("flykka.cli.remote.rescale", "have a job there go on with another parallelism"),
     "history": ("flykka.cli.history", "show jobs that have ended, from their archives, on a page"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
     "savepoint": ("flykka.cli.savepoint.command", "look into savepoints and checkpoints, and hold them against an app"),

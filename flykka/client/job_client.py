@@ -18,6 +18,7 @@ from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
+from flykka.client.job_rescaling import JobRescaling
 from flykka.client.job_snapshots import JobSnapshots
 from flykka.client.job_view import JobView
 from flykka.client.listening import EVERYTHING, Attached, listening_behaviour
@@ -65,7 +66,7 @@ _NUMBERS = count(1)
 """Of the clients that come back to a job."""
 
 
-class JobClient(StateQueries, JobSnapshots):
+class JobClient(StateQueries, JobSnapshots, JobRescaling):
     """Made by `execute_async`. Every method may be called from any thread.
 
     `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.

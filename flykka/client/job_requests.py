@@ -9,7 +9,14 @@ from typing import TypeVar
 
 from flykka.client.directories import absolute_directory
 from flykka.client.job_manager_gateway import JobManagerGateway
-from flykka.errors import CheckpointError, ClusterError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.errors import (
+    CheckpointError,
+    ClusterError,
+    JobCancellationError,
+    JobStoppingError,
+    RescaleError,
+    SavepointError,
+)
 from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
 from flykka.messages.control.job import (
     CancelJob,
@@ -26,6 +33,16 @@ from flykka.messages.control.job import (
     TriggerSavepoint,
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
+)
+from flykka.messages.control.rescaling import (
+    JobResourceRequirements,
+    JobResourceRequirementsRefused,
+    JobResourceRequirementsUpdated,
+    RequestJobResourceRequirements,
+    RequestRescales,
+    Rescale,
+    RescalesSnapshot,
+    UpdateJobResourceRequirements,
 )
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import (
@@ -138,6 +155,33 @@ class JobRequests:
             raise CheckpointError(f"no checkpoint of {self._named}: {answer.cause.message}")
         assert isinstance(answer, RequestCheckpointSuccess), f"a checkpoint is not answered with {answer}"
         return answer.checkpoint_path
+
+    def update_requirements(self, timeout: float, requirements: JobResourceRequirements) -> None:
+        """As `JobClient.update_resource_requirements`."""
+        job_id = self._job_id
+        self._ask_for_requirements(
+            timeout,
+            lambda me: UpdateJobResourceRequirements(job_id=job_id, client=me, requirements=requirements),
+        )
+
+    def requirements(self, timeout: float) -> JobResourceRequirements:
+        """As `JobClient.resource_requirements`."""
+        job_id = self._job_id
+        return self._ask_for_requirements(timeout, lambda me: RequestJobResourceRequirements(job_id=job_id, client=me))
+
+    def rescales(self) -> tuple[Rescale, ...]:
+        """As `JobClient.rescales`."""
+        return self._info(RescalesSnapshot, lambda me: RequestRescales(job_id=self._job_id, reply_to=me)).rescales
+
+    def _ask_for_requirements(self, timeout: float, make: Callable[[Ref], Message]) -> JobResourceRequirements:
+        try:
+            answer = self._job_manager.ask(make, timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"no answer about the requirements of {self._named} in {timeout} s") from late
+        if isinstance(answer, JobResourceRequirementsRefused):
+            raise RescaleError(f"{self._named} is not rescaled: {answer.cause.message}")
+        assert isinstance(answer, JobResourceRequirementsUpdated), f"requirements are not answered with {answer}"
+        return answer.requirements
 
     def await_archive(self) -> None:
         """Wait until the job, which has ended, is archived where it is to be: for some seconds at most."""

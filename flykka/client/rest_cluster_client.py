@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,11 @@ from flykka.errors import (
     ClusterError,
     JobCancellationError,
     JobStoppingError,
+    RescaleError,
     SavepointError,
     UnknownJobError,
 )
-from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ids import JobId, JobVertexId
 
 _TIMEOUT_S = 35.0
 """Seconds for an answer: the server gives up sooner."""
@@ -47,6 +48,16 @@ class ListedJob:
     status: str
     started_ms: int
     ended_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedVertex:
+    """A vertex of a job, and with how many subtasks it runs and may run."""
+
+    vertex_id: JobVertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
 
 
 class RestClusterClient:
@@ -177,6 +188,35 @@ class RestClusterClient:
         if result is None:
             raise TimeoutError(f"job {job_id} has not ended after {timeout} seconds")
         return result
+
+    def requirements(self, job_id: JobId) -> dict[str, tuple[int, int]]:
+        """Return the least and the greatest parallelism of each vertex, by its id."""
+        found = self._ask("GET", f"/jobs/{job_id}/resource-requirements")
+        bounds = {vertex: each["parallelism"] for vertex, each in found.items()}
+        return {vertex: (each["lowerBound"], each["upperBound"]) for vertex, each in bounds.items()}
+
+    def update_requirements(self, job_id: JobId, requirements: Mapping[str, tuple[int, int]]) -> None:
+        """Have a job run within these bounds of its vertices, by their ids. Raises `RescaleError`."""
+        body = {
+            vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
+            for vertex, (lower, upper) in requirements.items()
+        }
+        try:
+            self._ask("PUT", f"/jobs/{job_id}/resource-requirements", body)
+        except _RefusedError as refused:
+            raise RescaleError(str(refused)) from None
+
+    def vertices(self, job_id: JobId) -> list[ListedVertex]:
+        """The vertices of a job, in topological order."""
+        return [
+            ListedVertex(
+                vertex_id=JobVertexId(vertex["id"]),
+                name=vertex["name"],
+                parallelism=vertex["parallelism"],
+                max_parallelism=vertex["maxParallelism"],
+            )
+            for vertex in self._ask("GET", f"/jobs/{job_id}")["vertices"]
+        ]
 
     def why(self, job_id: JobId, timeout_ms: int) -> str:
         """Tell why a job does not go on, or what it does. Each of its actors has `timeout_ms` for its answer."""

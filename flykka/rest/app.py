@@ -27,6 +27,7 @@ from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.page import PageHandlers, is_page
 from flykka.rest.handlers.processes import JobManagerHandlers, TaskManagerHandlers
 from flykka.rest.handlers.recorder import RecorderHandlers
+from flykka.rest.handlers.rescaling import RescaleHandlers, ResourceRequirementsHandlers
 from flykka.rest.handlers.snapshots import SnapshotHandlers
 from flykka.rest.handlers.subtasks import SubtaskHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
@@ -73,6 +74,7 @@ def rest_app(
         *SubtaskHandlers(gateway, now_ms).endpoints(),
         *FlameGraphHandlers(gateway, process.flame_graphs, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
+        *RescaleHandlers(gateway).endpoints(),
     ]
     if isinstance(gateway, HistoryGateway):
         read_only = f"the jobs in the history of {gateway.history_of!r} have ended: nothing can be done with them here"
@@ -84,6 +86,7 @@ def rest_app(
         endpoints += ApplicationCancelHandlers(gateway, application_id).endpoints()
         endpoints += ClientHeartbeatHandlers(gateway).endpoints()
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
+        endpoints += ResourceRequirementsHandlers(gateway).endpoints()
         endpoints += RecorderHandlers(Recording(recorder)).endpoints()
     page = PageHandlers(gateway, now_ms, last_work)
     endpoints.extend(page.endpoints())

@@ -38,6 +38,15 @@ from flykka.messages.control.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
+from flykka.messages.control.rescaling import (
+    JobResourceRequirements,
+    JobResourceRequirementsRefused,
+    JobResourceRequirementsUpdated,
+    RequestJobResourceRequirements,
+    RequestRescales,
+    RescalesSnapshot,
+    UpdateJobResourceRequirements,
+)
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained
 from flykka.messages.monitoring.job_details import (
@@ -137,6 +146,29 @@ class RestfulGateway:
         if found.checkpoint is None:
             raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
         return found.checkpoint, found.subtasks
+
+    def rescales(self, job_id: JobId) -> RescalesSnapshot:
+        """The last rescales of a job."""
+        return self._of_job(RescalesSnapshot, job_id, lambda me: RequestRescales(job_id=job_id, reply_to=me))
+
+    def requirements(self, job_id: JobId) -> JobResourceRequirements:
+        """The bounds of the parallelism of a job. Raises `RestError` where it has ended."""
+        self.details(job_id)
+        return self._requirements(409, lambda me: RequestJobResourceRequirements(job_id=job_id, client=me))
+
+    def update_requirements(self, job_id: JobId, requirements: JobResourceRequirements) -> None:
+        """Set bounds of the parallelism of a job. Raises `RestError` where they are none, or it has ended."""
+        self.details(job_id)
+        self._requirements(
+            400, lambda me: UpdateJobResourceRequirements(job_id=job_id, client=me, requirements=requirements)
+        )
+
+    def _requirements(self, refused: int, make: Callable[[Ref], Message]) -> JobResourceRequirements:
+        answer = self._ask(Message, make)
+        if isinstance(answer, JobResourceRequirementsRefused):
+            raise RestError(refused, answer.cause.message)
+        assert isinstance(answer, JobResourceRequirementsUpdated), f"requirements are not answered with {answer}"
+        return answer.requirements
 
     def slots(self) -> SlotsExplained:
         """The TaskManagers and their slots."""

@@ -19,6 +19,7 @@ from flykka.messages.checkpointing.statistics import (
     CheckpointStatsSnapshot,
     SubtaskCheckpointStatistics,
 )
+from flykka.messages.control.rescaling import RescalesSnapshot
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import SlotsExplained
 from flykka.messages.monitoring.job_details import (
@@ -110,6 +111,10 @@ class HistoryGateway:
             if known is not None and known.checkpoint_id == checkpoint_id:
                 return known, ()
         raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+
+    def rescales(self, job_id: JobId) -> RescalesSnapshot:
+        """The last rescales of a job; none where its archive is of an older version."""
+        return self._archive(job_id).rescales or RescalesSnapshot(job_id=job_id)
 
     def slots(self) -> SlotsExplained:
         """None: nothing runs here."""

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, SubtaskCheckpointStatistics
+from flykka.messages.control.rescaling import RescalesSnapshot
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import ProcessEnvironment
 from flykka.messages.wire.ids import JobId
@@ -29,6 +30,9 @@ class JobInfo(Gateway, Protocol):
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
         """A checkpoint, and its subtasks as far as they are kept."""
+
+    def rescales(self, job_id: JobId) -> RescalesSnapshot:
+        """The last rescales of a job."""
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
         """Tell why a job does not go on, or what it does; who is asked has so many seconds."""

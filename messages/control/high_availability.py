@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flykka.messages.control.job import ListeningBehaviour
+from flykka.messages.control.rescaling import JobResourceRequirements
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.ids import LeaderSessionId
 from flykka.messages.wire.message import Value, value
@@ -37,7 +38,7 @@ class SubmittedJobGraph(Value):
     """A job that was accepted, with all that a JobMaster of it has to be told.
 
     `driver` is the process that has its code. `starts` counts the JobMasters that it had before: so the numbers of its
-    attempts never repeat.
+    attempts never repeat. `resource_requirements` are those that a client has set while it ran, None where none has.
     """
 
     job_graph: JobGraph
@@ -46,6 +47,7 @@ class SubmittedJobGraph(Value):
     allow_non_restored_state: bool = False
     driver: str = ""
     starts: int = 0
+    resource_requirements: JobResourceRequirements | None = None
 
 
 @value("high_availability.checkpoint_pointer")

@@ -132,6 +132,16 @@ class ScheduleMode(StrEnum):
     LAZY_FROM_SOURCES = "LAZY_FROM_SOURCES"
 
 
+class SchedulerType(StrEnum):
+    """The scheduler of a streaming job (Flink's jobmanager.scheduler).
+
+    DEFAULT waits for as many slots as the job wants; ADAPTIVE has the job run with those that there are.
+    """
+
+    DEFAULT = "DEFAULT"
+    ADAPTIVE = "ADAPTIVE"
+
+
 class FiringMode(StrEnum):
     """The moment at which a vertex emits what event time completes: with the watermark, or once per checkpoint."""
 
@@ -239,6 +249,8 @@ class JobVertex(Value):
     A source with a `watermark_alignment` does not run ahead of the others of its group. A vertex that
     `feeds_broadcast_variables`, and nothing else, finishes when it has read all: it waits for no checkpoint. A task
     that keeps state may use `managed_memory_fraction` of the managed memory of its slot.
+    An operator of the chain cannot run in more than `parallelism_limit` subtasks, whatever the key groups (None: it
+    can).
     """
 
     vertex_id: JobVertexId
@@ -261,6 +273,7 @@ class JobVertex(Value):
     watermark_alignment: WatermarkAlignment | None = None
     feeds_broadcast_variables: bool = False
     managed_memory_fraction: float = 0.0
+    parallelism_limit: int | None = None
 
 
 class FailoverStrategyKind(StrEnum):
@@ -353,7 +366,8 @@ class JobGraph(Value):
     stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever). Where it
     `coalesces_batches`, a task takes batches that wait for it through one stage. An attempt whose deployment its
     TaskManager does not acknowledge fails after `rpc_timeout_ms`. With a `client_heartbeat` the job is cancelled when
-    its client is gone.
+    its client is gone. With the ADAPTIVE scheduler it begins with the slots that there are when it has waited for all
+    for `resource_wait_timeout_ms`, and goes over to more at the earliest `rescale_cooldown_ms` after it was rescaled.
     """
 
     job_id: JobId
@@ -375,3 +389,6 @@ class JobGraph(Value):
     coalesces_batches: bool = False
     rpc_timeout_ms: int = 10_000
     client_heartbeat: ClientHeartbeatSettings | None = None
+    scheduler_type: SchedulerType = SchedulerType.DEFAULT
+    resource_wait_timeout_ms: int = 10_000
+    rescale_cooldown_ms: int = 30_000

@@ -229,7 +229,10 @@ class TaskManagerInfo(Value):
 
 @message("explanation.slots_explained")
 class SlotsExplained(Message):
-    """ResourceManager -> client: the slots of the registered TaskManagers, and how many requests wait for one."""
+    """ResourceManager -> client: the slots of the registered TaskManagers, and how many requests wait for one.
+
+    So many slots more there `could_start` to be: of TaskManagers on their way, or that may be started.
+    """
 
     now_ms: int
     task_managers: tuple[TaskManagerId, ...]
@@ -237,6 +240,7 @@ class SlotsExplained(Message):
     free: int
     pending_requests: int
     by_task_manager: tuple[TaskManagerInfo, ...] = ()
+    could_start: int = 0
 
 
 @message("explanation.explain_leadership")

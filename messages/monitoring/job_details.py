@@ -9,7 +9,8 @@ from flykka.messages.checkpointing.statistics import (
     SubtaskCheckpointStatistics,
 )
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobGraph, JobType
+from flykka.messages.control.rescaling import RequestRescales, RescalesSnapshot
+from flykka.messages.graph.job_graph import JobGraph, JobType, SchedulerType
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
@@ -84,7 +85,12 @@ class RequestCheckpointDetails(Message):
 
 
 JobInfoRequest = (
-    RequestJobDetails | RequestJobGraph | RequestJobVertexDetails | RequestCheckpointStats | RequestCheckpointDetails
+    RequestJobDetails
+    | RequestJobGraph
+    | RequestJobVertexDetails
+    | RequestCheckpointStats
+    | RequestCheckpointDetails
+    | RequestRescales
 )
 """The questions about one job."""
 
@@ -270,6 +276,7 @@ class JobOverview(Value):
     subtask_counts: tuple[SubtaskCount, ...]
     job_type: JobType = JobType.STREAMING
     number_of_restarts: int = 0
+    scheduler_type: SchedulerType = SchedulerType.DEFAULT
 
 
 @message("job_details.overview")
@@ -367,6 +374,7 @@ class ArchivedJob(Value):
     checkpoints: CheckpointStatsSnapshot
     checkpoint_details: tuple[CheckpointDetails, ...]
     environment: ProcessEnvironment = ProcessEnvironment()
+    rescales: RescalesSnapshot | None = None
 
 
 @message("job_details.archive_ended")

@@ -140,6 +140,8 @@ class CheckpointCoordinatorMachine:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 yield from self._on_answer(event, now)
             case events.TasksChanged():
+                if event.operators is not None:
+                    self._state.job = replace(self._state.job, operators=event.operators)
                 yield from self._replace_tasks(event.tasks, CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
             case CoordinatedTaskStateChanged():
                 yield from self._on_task_state(event, now)

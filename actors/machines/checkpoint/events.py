@@ -11,6 +11,7 @@ from flykka.messages.checkpointing.checkpoint import (
     DeclineCheckpoint,
     OperatorCoordinatorsSnapshotted,
 )
+from flykka.messages.checkpointing.metadata import OperatorMetadata
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointIdsNotDrawn,
@@ -40,9 +41,10 @@ from flykka.messages.control.checkpoint_coordination import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksChanged:
-    """The job has these attempts now, and no other."""
+    """The job has these attempts now, and no other. `operators` describe it as it is with them."""
 
     tasks: tuple[PlannedTask, ...]
+    operators: tuple[OperatorMetadata, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

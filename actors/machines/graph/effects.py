@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
+from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
@@ -73,6 +73,18 @@ class CoordinateTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRescaled:
+    """From now on the job graph is another one, at another parallelism, and no attempt of the former one lives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleNotBegun:
+    """The job goes on as it is, for this reason."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deploy:
     """Submit an attempt to the TaskManager that holds its slot."""
 
@@ -129,9 +141,12 @@ Effect = (
     | TellTaskManager
     | TellCheckpointCoordinator
     | CoordinateTasks
+    | GraphRescaled
+    | RescaleNotBegun
     | Deploy
     | RequestSlots
     | ReturnSlot
+    | ForgetPriorSlots
     | AskForRestoreState
     | DrawRestartDelay
     | StartRestartTimer

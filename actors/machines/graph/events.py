@@ -53,6 +53,13 @@ class StoppingChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleRequested:
+    """The job is to run with this parallelism, by vertex: all of its tasks end, and others begin in their place."""
+
+    parallelism: Mapping[JobVertexId, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDelayDrawn:
     """The random number for the delay before the restart of this `version`: from 0 to below 1."""
 
@@ -79,3 +86,6 @@ Event = (
     | CheckpointCompleted
     | JobVerticesFinalized
 )
+
+RescalableEvent = Event | RescaleRequested
+"""Those of a graph whose parallelism may change."""

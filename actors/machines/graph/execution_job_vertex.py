@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex
@@ -26,10 +27,10 @@ class Consumer:
 class ExecutionJobVertex:
     """A vertex: its subtasks in order, and by output number who reads them."""
 
-    def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, first_attempt_number: int = 0) -> None:
+    def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, numbers: VertexAttemptNumberStore) -> None:
         self.job_vertex = job_vertex
         self.subtasks = tuple(
-            ExecutionVertex(job_id, job_vertex, subtask, now, first_attempt_number)
+            ExecutionVertex(job_id, job_vertex, subtask, now, numbers.next((job_vertex.vertex_id, subtask)))
             for subtask in range(job_vertex.parallelism)
         )
         self.consumers: dict[int, Consumer] = {}
@@ -47,11 +48,13 @@ class ExecutionJobVertex:
             subtask.job_vertex = self.job_vertex
 
 
-def execution_job_vertices(job_graph: JobGraph, now: int) -> dict[JobVertexId, ExecutionJobVertex]:
-    """The vertices of a valid job graph, in its order, wired."""
+def execution_job_vertices(
+    job_graph: JobGraph, now: int, numbers: VertexAttemptNumberStore | None = None
+) -> dict[JobVertexId, ExecutionJobVertex]:
+    """The vertices of a valid job graph, in its order, wired; their attempts have these numbers, or the first ones."""
+    numbers = numbers or VertexAttemptNumberStore(job_graph.first_attempt_number)
     vertices = {
-        vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now, job_graph.first_attempt_number)
-        for vertex in job_graph.vertices
+        vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now, numbers) for vertex in job_graph.vertices
     }
     for vertex in job_graph.vertices:
         for edge in vertex.inputs:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
 from flykka.actors.machines.graph.current_attempts import CurrentAttempts
 from flykka.actors.machines.graph.deployment_descriptors import coordinated_task, deployment_descriptor
 from flykka.actors.machines.graph.effects import AskForRestoreState, CoordinateTasks, Deploy, Effect, ExecutionMoved
@@ -57,8 +58,8 @@ class _Restore:
 class TaskScheduling:
     """The subtasks of one job."""
 
-    def __init__(self, job_graph: JobGraph, now: int) -> None:
-        self.vertices = execution_job_vertices(job_graph, now)
+    def __init__(self, job_graph: JobGraph, now: int, numbers: VertexAttemptNumberStore | None = None) -> None:
+        self.vertices = execution_job_vertices(job_graph, now, numbers)
         self.topology = execution_topology(job_graph)
         self.attempts = CurrentAttempts(self.subtasks())
         self.results = ResultPartitions(job_graph.job_id, self.topology, self.vertices)

@@ -14,7 +14,7 @@ from flykka.actors.machines.job_graph.chaining import Chain, chains
 from flykka.actors.machines.job_graph.managed_memory import with_managed_memory
 from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_id
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
-from flykka.actors.machines.job_graph.validation import check_approximate
+from flykka.actors.machines.job_graph.validation import check_approximate, fixed_parallelism
 from flykka.actors.machines.slots.resource_profile import total_of
 from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.messages.graph.job_graph import (
@@ -29,6 +29,7 @@ from flykka.messages.graph.job_graph import (
     Operator,
     OperatorKind,
     ResultPartitionType,
+    SchedulerType,
     TaskCancellationSettings,
 )
 from flykka.messages.graph.restart_strategies import (
@@ -36,6 +37,16 @@ from flykka.messages.graph.restart_strategies import (
     RestartStrategyConfiguration,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescalingSettings:
+    """The scheduler of streaming jobs, and when it adapts."""
+
+    scheduler_type: SchedulerType = SchedulerType.DEFAULT
+    resource_wait_timeout_ms: int = 10_000
+    rescale_cooldown_ms: int = 30_000
+
 
 _PREFIX = {OperatorKind.SOURCE: "Source: ", OperatorKind.SINK: "Sink: "}
 
@@ -54,11 +65,13 @@ def job_graph(
     stage_timeout_ms: int | None = None,
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
     input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY,
+    rescaling: RescalingSettings | None = None,
 ) -> JobGraph:
     """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
     if not stream_graph.nodes:
         raise GraphError(f"the program of job {name!r} has no operator")
     made = chains(stream_graph)
+    rescaling = rescaling or RescalingSettings()
     ids = operator_ids(stream_graph)
     wiring = _Wiring(
         feeding=feeding_broadcast_variables(stream_graph),
@@ -85,9 +98,15 @@ def job_graph(
         coalesces_batches=stream_graph.coalesces_batches,
         failover_strategy=failover_strategy,
         input_dependency_constraint=input_dependency_constraint,
+        # A batch job runs its tasks one behind the other, with what slots there are.
+        scheduler_type=SchedulerType.DEFAULT if stream_graph.job_type is JobType.BATCH else rescaling.scheduler_type,
+        resource_wait_timeout_ms=rescaling.resource_wait_timeout_ms,
+        rescale_cooldown_ms=rescaling.rescale_cooldown_ms,
     )
     if stream_graph.approximate_local_recovery:
         check_approximate(graph)
+    if graph.scheduler_type is SchedulerType.ADAPTIVE and (why := fixed_parallelism(graph)) is not None:
+        raise GraphError(f"the adaptive scheduler is not for this job: {why}")
     return graph
 
 
@@ -128,6 +147,9 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         on_monotony_violation=head.on_monotony_violation,
         punctuated_watermarks=head.punctuated_watermarks,
         co_location_group=_co_location_group(chain),
+        parallelism_limit=min(
+            (node.parallelism_limit for node in chain.nodes if node.parallelism_limit is not None), default=None
+        ),
         resources=total_of(node.resources for node in chain.nodes),
     )
 

@@ -53,7 +53,8 @@ class StreamNode:
 
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
     id that the user gave beside it. `state_schema` is what an operator with state keeps.
-    Of rows that agree in the columns `upsert_keys` the newest holds. One with a coordinator begins a task.
+    Of rows that agree in the columns `upsert_keys` the newest holds. One with a coordinator begins a task. It cannot
+    run in more than `parallelism_limit` subtasks, where there is such a limit.
     """
 
     uid: str
@@ -62,6 +63,7 @@ class StreamNode:
     ref: OperatorRef
     parallelism: int = 1
     max_parallelism: int | None = None
+    parallelism_limit: int | None = None
     slot_sharing_group: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
     publishes_per_checkpoint: bool = False

@@ -62,6 +62,21 @@ def recovers_approximately(job_graph: JobGraph) -> bool:
     return any(edge.result_partition_type is ResultPartitionType.PIPELINED_APPROXIMATE for edge in edges)
 
 
+def fixed_parallelism(job_graph: JobGraph) -> str | None:
+    """Why the parallelism of a running job cannot change; None where it can."""
+    if recovers_approximately(job_graph):
+        return (
+            f"the job {job_graph.name!r} has approximate local recovery: what runs on expects its readers as they were"
+        )
+    for vertex in job_graph.vertices:
+        if any(operator.has_coordinator for operator in vertex.operators):
+            return (
+                f"the vertex {vertex.name!r} has an operator coordinator, which knows its subtasks by their numbers:"
+                " stop the job with a savepoint, and start it from there at another parallelism"
+            )
+    return None
+
+
 def check_approximate(job_graph: JobGraph) -> None:
     """Raise `GraphError` where a job that is to have approximate local recovery cannot have it."""
     kinds = {edge.result_partition_type for vertex in job_graph.vertices for edge in vertex.inputs}

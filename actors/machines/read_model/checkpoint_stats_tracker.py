@@ -42,7 +42,7 @@ class CheckpointStatsTracker:
     def __init__(self, vertices: Mapping[JobVertexId, int], history_size: int = CHECKPOINT_HISTORY) -> None:
         if history_size < 0:
             raise ValueError(f"a history holds 0 checkpoints or more, not {history_size}")
-        self._vertices = vertices
+        self._vertices = dict(vertices)
         self._history_size = history_size
         self.counts = CheckpointStatsCounts()
         self._seen = {figure: _MinMaxAvg() for figure in _FIGURES}
@@ -60,6 +60,10 @@ class CheckpointStatsTracker:
     def in_progress(self) -> tuple[CheckpointStatistics, ...]:
         """The oldest first."""
         return tuple(map(self._present, self._in_progress.values()))
+
+    def rescale(self, vertices: Mapping[JobVertexId, int]) -> None:
+        """These are the parallelisms from now on."""
+        self._vertices.update(vertices)
 
     @property
     def last_completed(self) -> CheckpointStatistics | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import JobFound, JobNotFound, JobStatus
+from flykka.messages.control.rescaling import RequestRescales
 from flykka.messages.monitoring.job_details import (
     ArchivedJob,
     JobInfoRequest,
@@ -76,11 +77,13 @@ class ExecutionGraphInfoStore:
                 return model.checkpoints.snapshot(job_id)
             case RequestCheckpointDetails(job_id=job_id, checkpoint_id=checkpoint_id):
                 return model.checkpoints.details(job_id, checkpoint_id)
+            case RequestRescales(job_id=job_id):
+                return model.rescales.snapshot(job_id)
 
     def _track(self, message: TrackJob, now: int) -> None:
         job_id = message.job_graph.job_id
         known = self.jobs.get(job_id)
-        if known is not None and known.ended_ms is None and known.job_graph.vertices == message.job_graph.vertices:
+        if known is not None and known.ended_ms is None and known.submitted.vertices == message.job_graph.vertices:
             known.on_new_job_master(now)
             return
         # A new job; or one of this id was submitted before, and what is known is of that one.

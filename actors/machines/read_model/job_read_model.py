@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import replace
 
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.actors.machines.read_model.deployments import Deployments
+from flykka.actors.machines.read_model.rescale_history import RescaleHistory
 from flykka.actors.machines.read_model.time_series import Counts, Peaks
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
+from flykka.actors.machines.rescaling.requirements import with_parallelism
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.control.job import (
     CheckpointCompleted,
@@ -23,6 +26,7 @@ from flykka.messages.control.job import (
     MetricsReported,
     TaskManagerLost,
 )
+from flykka.messages.control.rescaling import JobParallelismChanged, RescaleChanged
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryChanged,
@@ -57,7 +61,7 @@ class JobReadModel:
     """
 
     def __init__(self, job_graph: JobGraph) -> None:
-        self.job_graph = job_graph
+        self.submitted = self.job_graph = job_graph
         self.status = JobStatus.CREATED
         self._began_ms: int | None = None
         self.ended_ms: int | None = None
@@ -67,6 +71,7 @@ class JobReadModel:
         self.checkpoints = CheckpointStatsTracker(
             {vertex.vertex_id: vertex.parallelism for vertex in job_graph.vertices}
         )
+        self.rescales = RescaleHistory()
         self._restored: int | None = None
         self._restored_ms: int | None = None
         self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
@@ -118,6 +123,10 @@ class JobReadModel:
                 self._restored = checkpoint
                 if checkpoint is not None:
                     self._restored_ms = restored_ms
+            case RescaleChanged(rescale=rescale):
+                self.rescales.note(rescale)
+            case JobParallelismChanged(vertices=vertices):
+                self._on_rescaled({each.vertex_id: each.parallelism for each in vertices})
             case TaskManagerLost(task_manager=task_manager):
                 self.lost_task_managers[task_manager] = None
             case JobResultSuccess(checkpoint_path=kept, accumulators=final):
@@ -133,6 +142,7 @@ class JobReadModel:
         """Another JobMaster goes on with the job, and another CheckpointCoordinator."""
         self._deployments.end(at_ms)
         self.checkpoints.on_coordinator_lost(at_ms)
+        self.rescales.on_new_job_master(at_ms)
 
     def overview(self, at_ms: int) -> JobOverview:
         """The job at `at_ms` in a list of jobs."""
@@ -148,6 +158,7 @@ class JobReadModel:
             subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in counts.items()),
             job_type=self.job_graph.job_type,
             number_of_restarts=self.number_of_restarts,
+            scheduler_type=self.job_graph.scheduler_type,
         )
 
     def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:
@@ -200,6 +211,7 @@ class JobReadModel:
             vertices=tuple(self.subtasks(vertex_id, at_ms) for vertex_id in self._vertices),
             checkpoints=self.checkpoints.snapshot(self.job_id),
             checkpoint_details=self.checkpoints.with_subtasks(self.job_id),
+            rescales=self.rescales.snapshot(self.job_id),
         )
 
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
@@ -208,8 +220,9 @@ class JobReadModel:
             self._rows_read.start_at(told_ms)
             self._lags.start_at(told_ms)
         self._failure = cause or self._failure
+        is_rescaled = self.status is JobStatus.RUNNING and cause is None and self.rescales.has_one_under_way
         self._enter(status, told_ms)
-        if status is JobStatus.RESTARTING:
+        if status is JobStatus.RESTARTING and not is_rescaled:
             self._restarted(told_ms, self._failure)
         elif status is JobStatus.CREATED:
             for vertex in self._vertices.values():
@@ -217,6 +230,12 @@ class JobReadModel:
             self._deployments.end(told_ms)
         elif status in JOB_TERMINAL:
             self._end(status, told_ms)
+
+    def _on_rescaled(self, parallelism: Mapping[JobVertexId, int]) -> None:
+        self.job_graph = with_parallelism(self.job_graph, parallelism)
+        for vertex_id, subtasks in parallelism.items():
+            self._vertices[vertex_id].rescale(subtasks)
+        self.checkpoints.rescale(parallelism)
 
     def _on_exception(self, entry: RootExceptionHistoryEntry, at_ms: int) -> None:
         known = self._exceptions.get(entry.number)

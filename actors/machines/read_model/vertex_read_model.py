@@ -151,8 +151,19 @@ class VertexReadModel:
     def __init__(self, vertex: JobVertex) -> None:
         self._vertex = vertex
         self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
+        self._gone = _Subtask()
+        """What subtasks had counted that are there no more, in its `before`."""
         self._files_unassigned = 0
         self.coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
+
+    def rescale(self, parallelism: int) -> None:
+        """The vertex has so many subtasks from now on. What those have counted that end counts on."""
+        for subtask in self._subtasks[parallelism:]:
+            self._gone.before = _counted(self._gone.before, _counted(subtask.before, subtask.now))
+            self._gone.rows_read_again += subtask.rows_read_again + subtask.now.rows_in - subtask.rows_in_checkpoint
+        more = range(len(self._subtasks), parallelism)
+        self._subtasks = [*self._subtasks[:parallelism], *(_Subtask() for _ in more)]
+        self._vertex = replace(self._vertex, parallelism=parallelism)
 
     def reset(self) -> None:
         """The job restarts: every subtask waits for its next attempt."""
@@ -224,7 +235,8 @@ class VertexReadModel:
         states = self.states
         # Each subtask is looked at once: there may be thousands, and those who watch the job ask each second.
         now = [subtask.now for subtask in self._subtasks]
-        counted = [*now, *(subtask.before for subtask in self._subtasks if subtask.before is not _NOTHING)]
+        all_time = (*self._subtasks, self._gone)
+        counted = [*now, *(subtask.before for subtask in all_time if subtask.before is not _NOTHING)]
         windows = [window for subtask in self._subtasks if (window := subtask.recent()) is not None]
         least = least_watermark(metrics.watermark_ms for metrics in now)
         ended = event_time_has_ended(least)
@@ -243,7 +255,7 @@ class VertexReadModel:
             rows_out=sum(metrics.rows_out for metrics in counted),
             rows_published=sum(metrics.rows_published for metrics in counted),
             rows_staged=sum(metrics.rows_staged for metrics in now),
-            rows_read_again=sum(subtask.rows_read_again for subtask in self._subtasks),
+            rows_read_again=sum(subtask.rows_read_again for subtask in all_time),
             late_rows=sum(metrics.late_rows for metrics in counted),
             rows_in_per_second=rows_in,
             rows_out_per_second=rows_out,

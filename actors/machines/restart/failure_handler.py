@@ -73,6 +73,10 @@ class ExecutionFailureHandler(Generic[T]):
         """Handle a failure of the job as a whole, which may have begun with a task of `vertex`."""
         return self._decide(self._failover.all_tasks, cause, now, vertex)
 
+    def replace_failover_strategy(self, failover_strategy: FailoverStrategy[T]) -> None:
+        """The job has other tasks now; what it has failed of counts on."""
+        self._failover = failover_strategy
+
     def checkpoint_completed(self) -> None:
         """A checkpoint was completed: no failure before it counts as the same as one behind it."""
         self._repeated.checkpoint_completed()

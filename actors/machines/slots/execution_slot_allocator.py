@@ -38,6 +38,7 @@ from flykka.actors.machines.slots.slot_pool_events import (
 )
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
+    ForgetPriorSlots,
     RequestSlots,
     ReturnSlot,
     SlotAllocated,
@@ -53,7 +54,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, SlotRequestId, TaskManagerId
 from flykka.messages.wire.ref import Ref
 
-AllocatorEvent = RequestSlots | ReturnSlot | SlotPoolEvent
+AllocatorEvent = RequestSlots | ReturnSlot | ForgetPriorSlots | SlotPoolEvent
 """Requests of the ExecutionGraph, and events of the job's slots."""
 AllocatorEffect = SlotAnswer | PoolTold
 
@@ -88,6 +89,9 @@ class ExecutionSlotAllocator:
                 return self._place_all(requests, now)
             case ReturnSlot(attempt=attempt, will_return=will_return):
                 return self._on_returned(attempt, now, will_return=will_return)
+            case ForgetPriorSlots():
+                free = filter(self.pool.is_free, self.sharing.forget_all())
+                return [each for slot in free for each in self._tell_pool(SlotUnkept(allocation_id=slot), now)]
             case TaskManagerLost():
                 return self._on_task_manager_lost(event, now)
             case _:

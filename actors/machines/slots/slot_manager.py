@@ -130,9 +130,9 @@ class SlotManager:
         return tuple(self._requests)
 
     @property
-    def expected_slots(self) -> int:
-        """The slots of TaskManagers that are on their way."""
-        return self._tracker.expected_slots
+    def task_manager_tracker(self) -> TaskManagerTracker:
+        """The TaskManagers that live, and those that are on their way."""
+        return self._tracker
 
     def usage(self, task_manager: TaskManagerId) -> Usage:
         """The slots and the resources of a TaskManager, and the free ones of both."""

@@ -66,6 +66,11 @@ class ReturnSlot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetPriorSlots:
+    """No subtask comes back to the slot it had: the job is about to be another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAllocated:
     """These attempts have room in this slot."""
 

@@ -246,6 +246,17 @@ class SlotSharing:
         for kept in self._kept_in.values():
             kept.pop(allocation_id, None)
 
+    def forget_all(self) -> tuple[AllocationId, ...]:
+        """Nobody comes back to any slot; those that were kept."""
+        kept = tuple(self._kept_for)
+        for allocation_id in kept:
+            places = dict.fromkeys(self._kept_for[allocation_id].values())
+            self.forget(allocation_id)
+            if (holder := self._by_allocation.get(allocation_id)) is not None:
+                for place in places:
+                    self._sort_in(holder, place)
+        return kept
+
     def check(self) -> None:
         """Assert that the indexes agree."""
         slots = list(self._by_request.values())

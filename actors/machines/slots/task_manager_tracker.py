@@ -98,6 +98,12 @@ class TaskManagerTracker:
         return sum(self._starting.values())
 
     @property
+    def startable_slots(self) -> int:
+        """The number of slots that will come, with those on their way or with those that can be started beside them."""
+        room = self._workers.limit() - len(self._starting) - len(self._registered)
+        return self.expected_slots + max(0, room) * self._workers.slots
+
+    @property
     def keeps_failing(self) -> bool:
         """So many have failed to start in a row that the next one will, too."""
         return self._failures >= START_FAILURES_MAX

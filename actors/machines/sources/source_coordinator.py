@@ -117,6 +117,12 @@ class SourceCoordinator:
         source = self._of_vertex.get(vertex_id)
         return 0 if source is None else source.enumerator.files_unassigned + source.files_left
 
+    def rescale(self, job_graph: JobGraph) -> None:
+        """The job has other subtasks from now on, which start from a checkpoint: `SourcesReset` follows."""
+        for vertex in job_graph.vertices:
+            if (source := self._of_vertex.get(vertex.vertex_id)) is not None:
+                source.enumerator.set_parallelism(vertex.parallelism)
+
     def check(self) -> None:
         """Assert the invariants."""
         for source in self._sources.values():

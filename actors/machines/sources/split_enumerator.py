@@ -172,6 +172,11 @@ class SplitEnumerator:
         ]
         self._turns.clear()
 
+    def set_parallelism(self, parallelism: int) -> None:
+        """The vertex has other subtasks from now on: nobody reads until they ask, and `restore` comes before that."""
+        self._readers = [_Reader() for _ in range(parallelism)]
+        self._turns.clear()
+
     def check(self) -> None:
         """Assert the invariants."""
         returned = [split for kept in self._returned.values() for split, _ in kept]

@@ -21,7 +21,7 @@ from flykka.api.configuration.readers import (
     word,
     words,
 )
-from flykka.messages.graph.job_graph import InputDependencyConstraint, ScheduleMode
+from flykka.messages.graph.job_graph import InputDependencyConstraint, ScheduleMode, SchedulerType
 
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
@@ -96,6 +96,33 @@ _OF_JOBS = (
         default="eager",
         group=OptionGroup.JOBS,
         apply=lambda settings, mode: settings.set_schedule_mode(mode),
+    ),
+    ConfigOption(
+        name="scheduler",
+        shape=words(SchedulerType),
+        read=choice(SchedulerType),
+        description="wait until a streaming job has all its slots, or run it with those that there are",
+        default="default",
+        group=OptionGroup.JOBS,
+        apply=lambda settings, scheduler: settings.set_scheduler(scheduler),
+    ),
+    ConfigOption(
+        name="resource_wait_timeout",
+        shape="TIME",
+        read=duration,
+        description="with the adaptive scheduler: wait so long for all slots before a job begins with fewer",
+        default="10s",
+        group=OptionGroup.JOBS,
+        apply=lambda settings, timeout: settings.set_resource_wait_timeout(timeout),
+    ),
+    ConfigOption(
+        name="rescale_cooldown",
+        shape="TIME",
+        read=duration,
+        description="with the adaptive scheduler: go on so long before slots that have come are taken",
+        default="30s",
+        group=OptionGroup.JOBS,
+        apply=lambda settings, pause: settings.set_rescale_cooldown(pause),
     ),
     ConfigOption(
         name="input_dependency_constraint",

@@ -115,6 +115,7 @@ class _Generator:
                 ref=self._bound(transformation, transformation.uid, transformation.code),
                 parallelism=parallelism,
                 max_parallelism=self._defaults.max_parallelism_of(transformation.max_parallelism),
+                parallelism_limit=transformation.parallelism_limit,
                 slot_sharing_group=transformation.slot_sharing_group,
                 co_location_group=transformation.co_location_group_key,
                 chaining=transformation.chaining,

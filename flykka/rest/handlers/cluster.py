@@ -55,7 +55,7 @@ class ClusterHandlers:
             "features": {
                 "web-submit": False,
                 "web-cancel": not is_history,
-                "web-rescale": False,
+                "web-rescale": not is_history,
                 "web-history": is_history,
             },
         }

@@ -41,7 +41,7 @@ def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | 
             "checkpointed_size": _over_history(summary.incremental_bytes, [each.incremental_bytes for each in done]),
             "state_size": _over_history(summary.size_bytes, [each.size_bytes for each in done]),
             "end_to_end_duration": _over_history(summary.duration_ms, [each.duration_ms for each in done]),
-            "alignment_buffered": _over([]),
+            "alignment_buffered": summary_over([]),
             "processed_data": _over_history(summary.processed_bytes, [each.processed_bytes for each in done]),
             "persisted_data": _over_history(summary.persisted_bytes, [each.persisted_bytes for each in done]),
         },
@@ -68,20 +68,20 @@ def subtask_details(
     return {
         **_task(found, subtasks, vertex),
         "summary": {
-            "checkpointed_size": _over([each.incremental_bytes for each in of]),
-            "state_size": _over([each.size_bytes for each in of]),
-            "end_to_end_duration": _over([max(0, each.ack_ms - found.trigger_ms) for each in there.values()]),
+            "checkpointed_size": summary_over([each.incremental_bytes for each in of]),
+            "state_size": summary_over([each.size_bytes for each in of]),
+            "end_to_end_duration": summary_over([max(0, each.ack_ms - found.trigger_ms) for each in there.values()]),
             "checkpoint_duration": {
-                "sync": _over([each.sync_ms for each in of]),
-                "async": _over([each.async_ms for each in of]),
+                "sync": summary_over([each.sync_ms for each in of]),
+                "async": summary_over([each.async_ms for each in of]),
             },
             "alignment": {
-                "buffered": _over([]),
-                "processed": _over([each.bytes_processed_during_alignment for each in of]),
-                "persisted": _over([each.bytes_persisted_during_alignment for each in of]),
-                "duration": _over([each.alignment_ms for each in of]),
+                "buffered": summary_over([]),
+                "processed": summary_over([each.bytes_processed_during_alignment for each in of]),
+                "persisted": summary_over([each.bytes_persisted_during_alignment for each in of]),
+                "duration": summary_over([each.alignment_ms for each in of]),
             },
-            "start_delay": _over([each.start_delay_ms for each in of]),
+            "start_delay": summary_over([each.start_delay_ms for each in of]),
         },
         "subtasks": [_subtask(number, there.get(number), found) for number in range(vertex.parallelism)],
     }
@@ -227,14 +227,15 @@ def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, found: Chec
 def _over_history(all_of_them: StatsSummary, kept: Sequence[int]) -> Json:
     """Of all checkpoints the extremes and the average; percentiles of those that are kept."""
     return {
-        **_over(kept),
+        **summary_over(kept),
         "min": all_of_them.minimum,
         "max": all_of_them.maximum,
         "avg": all_of_them.average,
     }
 
 
-def _over(values: Sequence[int]) -> Json:
+def summary_over(values: Sequence[int]) -> Json:
+    """The extremes, the average and the percentiles of some values (Flink's StatsSummaryDto)."""
     ordered = sorted(values)
     made: Json = {
         "min": ordered[0] if ordered else 0,

@@ -47,7 +47,7 @@ def job_in_list(job: JobOverview) -> Json:
         },
         "pending-operators": 0,
         "jobType": job.job_type.value,
-        "schedulerType": "Default",
+        "schedulerType": job.scheduler_type.value.title(),
     }
 
 
@@ -80,7 +80,7 @@ def job_details(
         "plan": plan(graph),
         "stream-graph": stream_graph(graph),
         "pending-operators": 0,
-        "schedulerType": "Default",
+        "schedulerType": graph.scheduler_type.value.title(),
     }
 
 
@@ -90,9 +90,9 @@ def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[Subtas
     attempts = [] if subtasks is None else [subtask.current for subtask in subtasks]
     return {
         "id": vertex.vertex_id,
-        "slotSharingGroupId": _group_id(of_graph.slot_sharing_group),
+        "slotSharingGroupId": slot_sharing_group_id(of_graph.slot_sharing_group),
         "name": vertex.name,
-        "maxParallelism": of_graph.max_parallelism,
+        "maxParallelism": min(of_graph.max_parallelism, of_graph.parallelism_limit or of_graph.max_parallelism),
         "parallelism": vertex.parallelism,
         "status": vertex.state.value,
         **lifetime(attempts, now_ms),
@@ -115,8 +115,8 @@ def job_config(graph: JobGraph) -> Json:
     }
 
 
-def _group_id(group: str) -> str:
-    """Hexadecimal, as Flink's are."""
+def slot_sharing_group_id(group: str) -> str:
+    """The id of a slot sharing group: hexadecimal, as Flink's are."""
     return group.encode().hex().ljust(32, "0")[:32]
 
 

@@ -162,7 +162,7 @@ class ManagerCase:
                 return len(states) == wanted
             case "expected_slots" | "expected_slots_taken":
                 # Every one that is expected is waited for: a TaskManager is asked for where a request finds no slot.
-                return self._slots.expected_slots == wanted
+                return self._slots.task_manager_tracker.expected_slots == wanted
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":

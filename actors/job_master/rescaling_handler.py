@@ -1,0 +1,235 @@
+"""The part of a JobMaster that rescales its job: it asks for slots and checkpoints, and keeps what clients require.
+
+What clients require is stored before it is acted on, one after the other: the next JobMaster of the job goes on with
+it (as Flink's Dispatcher persists JobResourceRequirements). `AdaptiveScheduler` decides; the ExecutionGraph rescales.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.errors import RescaleNotSupportedError, described
+from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.job_master.job_listeners import JobListeners
+from flykka.actors.job_master.slot_pool_service import SlotPoolService
+from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, SchedulingRequested
+from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.rescaling import events
+from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
+from flykka.actors.machines.rescaling.requirements import check_requirements, parallelism_of, updated
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.checkpoint_coordination import CheckpointRequest, SavepointCompleted, SavepointFailed
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.control.rescaling import (
+    CountSlotsDue,
+    JobParallelismChanged,
+    JobResourceRequirements,
+    JobResourceRequirementsRefused,
+    JobResourceRequirementsStored,
+    JobResourceRequirementsUpdated,
+    RequestJobResourceRequirements,
+    RescaleChanged,
+    ResourceWaitTimedOut,
+    UpdateJobResourceRequirements,
+    VertexParallelismInfo,
+)
+from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+
+RescalingMessage = (
+    UpdateJobResourceRequirements
+    | RequestJobResourceRequirements
+    | JobResourceRequirementsStored
+    | SlotsExplained
+    | CountSlotsDue
+    | ResourceWaitTimedOut
+)
+"""Messages that a JobMaster forwards to this part of it."""
+
+GraphEvent = RescaleRequested | SchedulingRequested | JobRestartDue | GlobalFailureReported
+
+
+class RescalingHandler:
+    """The parallelism of one job; used in the turns of its JobMaster only."""
+
+    def __init__(
+        self,
+        context: ActorContext,
+        graph: RescalableExecutionGraph,
+        slots: SlotPoolService,
+        listeners: JobListeners,
+        checkpoint_coordinator: Ref,
+        store: LeaderStore,
+        requirements: JobResourceRequirements | None,
+    ) -> None:
+        self._context = context
+        self._graph = graph
+        self._job_id = graph.job_graph.job_id
+        # No other JobMaster of the job begins with this number.
+        name = f"{self._job_id}-rescale-{graph.job_graph.first_attempt_number}"
+        self._scheduler = AdaptiveScheduler(graph.job_graph, name, _fitting(graph, requirements))
+        self._slots = slots
+        self._listeners = listeners
+        self._checkpoint_coordinator = checkpoint_coordinator
+        self._store = store
+        self._updates: deque[UpdateJobResourceRequirements] = deque()
+        """Those whose turn has come or will come to be stored."""
+
+    def start(self) -> list[GraphEvent]:
+        """Let the job begin, at once or when there are slots for it."""
+        return self._decide(events.SchedulingWanted())
+
+    def job_moved(self, status: JobStatus) -> list[GraphEvent]:
+        """The job has a new status."""
+        return self._decide(events.JobMoved(status=status))
+
+    def tasks_deployed(self) -> list[GraphEvent]:
+        """Every task of the job is on its way into its slot."""
+        return self._decide(events.TasksDeployed())
+
+    def restart_due(self, due: JobRestartDue) -> list[GraphEvent]:
+        """The pause before a restart is over."""
+        return self._decide(due)
+
+    def not_begun(self, why: str) -> list[GraphEvent]:
+        """The ExecutionGraph goes on as it is."""
+        return self._decide(events.RescaleRefused(why=why))
+
+    def graph_rescaled(self) -> None:
+        """The job graph is at another parallelism now."""
+        vertices = parallelism_of(self._graph.job_graph).items()
+        told = (VertexParallelismInfo(vertex_id=vertex, parallelism=parallelism) for vertex, parallelism in vertices)
+        self._listeners.tell(JobParallelismChanged(job_id=self._job_id, vertices=tuple(told)))
+
+    def took(self, message: SavepointCompleted | SavepointFailed) -> bool:
+        """True if this is the answer to a checkpoint that was asked for here, in time or late."""
+        return self._scheduler.awaits(message.request_id)
+
+    def on_checkpoint(self, message: SavepointCompleted | SavepointFailed) -> list[GraphEvent]:
+        """The checkpoint before a rescale is complete, or was given up."""
+        is_complete = isinstance(message, SavepointCompleted)
+        return self._decide(events.CheckpointAnswered(request_id=message.request_id, is_complete=is_complete))
+
+    def on_message(self, message: RescalingMessage) -> list[GraphEvent]:
+        """Handle one message about requirements or slots; what the ExecutionGraph is to hear of it."""
+        match message:
+            case UpdateJobResourceRequirements():
+                self._updates.append(message)
+                if len(self._updates) == 1:
+                    self._store_next()
+                return []
+            case RequestJobResourceRequirements(client=client):
+                self._answer(client, self._scheduler.requirements)
+                return []
+            case JobResourceRequirementsStored():
+                return self._on_stored(message)
+            case SlotsExplained(free=free, could_start=coming):
+                return self._decide(events.SlotsCounted(slots=self._slots.number_of_slots + free, coming=coming))
+            case CountSlotsDue() | ResourceWaitTimedOut():
+                return self._decide(message)
+            case _:
+                assert_never(message)
+
+    # Requirements
+
+    def _store_next(self) -> None:
+        """Store what the first client in line wants, unless it cannot be."""
+        while self._updates:
+            update = self._updates[0]
+            wanted = updated(self._scheduler.requirements, update.requirements)
+            try:
+                check_requirements(self._graph.present_job_graph, wanted)
+            except RescaleNotSupportedError as refusal:
+                self._updates.popleft()
+                self._refuse(update.client, described(refusal))
+                continue
+            self._store_requirements(wanted)
+            return
+
+    def _store_requirements(self, wanted: JobResourceRequirements) -> None:
+        self._context.pipe_to_self(
+            partial(_stored, self._store, self._job_id, wanted),
+            lambda answer: answer,
+            lambda error: JobResourceRequirementsStored(requirements=wanted, cause=serialized(error)),
+        )
+
+    def _on_stored(self, message: JobResourceRequirementsStored) -> list[GraphEvent]:
+        update = self._updates.popleft()
+        decided: list[GraphEvent] = []
+        if message.cause is not None:
+            self._refuse(update.client, message.cause)
+        else:
+            decided = self._decide(events.RequirementsChanged(requirements=message.requirements))
+            self._answer(update.client, message.requirements, is_new=True)
+        self._store_next()
+        return decided
+
+    def _answer(self, client: Ref, requirements: JobResourceRequirements, *, is_new: bool = False) -> None:
+        self._context.parent.tell(
+            JobResourceRequirementsUpdated(job_id=self._job_id, client=client, requirements=requirements, is_new=is_new)
+        )
+
+    def _refuse(self, client: Ref, cause: SerializedThrowable) -> None:
+        refused = JobResourceRequirementsRefused(job_id=self._job_id, client=client, cause=cause)
+        self._context.parent.tell(refused)
+
+    # What the scheduler decides
+
+    def _decide(self, event: events.RescalingEvent) -> list[GraphEvent]:
+        effects = self._scheduler.handle(event, self._context.now())
+        return [told for effect in effects for told in self._perform(effect)]
+
+    def _perform(self, effect: events.RescalingEffect) -> list[GraphEvent]:
+        match effect:
+            case events.CountSlots():
+                self._slots.ask_for_slots()
+            case events.TakeCheckpoint(request_id=request_id):
+                self._checkpoint_coordinator.tell(CheckpointRequest(job_id=self._job_id, request_id=request_id))
+            case events.RescaleGraph(parallelism=parallelism):
+                return [RescaleRequested(parallelism=parallelism)]
+            case events.BeginScheduling():
+                return [SchedulingRequested()]
+            case events.RestartJob(due=due):
+                return [due]
+            case events.FailJob(cause=cause):
+                return [GlobalFailureReported(cause=cause)]
+            case events.ReportRescale(rescale=rescale):
+                self._listeners.tell(RescaleChanged(job_id=self._job_id, rescale=rescale))
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self._context.timers.start_once(key, delay_ms, message)
+            case CancelTimer(key=key):
+                self._context.timers.cancel(key)
+            case Ignore():
+                pass
+            case _:
+                assert_never(effect)
+        return []
+
+
+def _fitting(
+    graph: RescalableExecutionGraph, requirements: JobResourceRequirements | None
+) -> JobResourceRequirements | None:
+    """The requirements of the job before, where this program can be so too: it may be a changed one."""
+    if requirements is None:
+        return None
+    try:
+        check_requirements(graph.job_graph, requirements)
+    except RescaleNotSupportedError:
+        return None
+    return requirements
+
+
+def _stored(store: LeaderStore, job_id: JobId, requirements: JobResourceRequirements) -> JobResourceRequirementsStored:
+    submitted = store.job(job_id)
+    if submitted is not None:
+        store.put_job(replace(submitted, resource_requirements=requirements))
+    return JobResourceRequirementsStored(requirements=requirements)

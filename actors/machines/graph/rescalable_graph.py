@@ -1,0 +1,148 @@
+"""The ExecutionGraph of a job whose parallelism may change: all tasks end, and others begin in their place.
+
+What Flink's AdaptiveScheduler does between its states Executing, Restarting and Executing, where it makes another
+ExecutionGraph of the same job. Here the graph stays the same object, so that all who look at it go on; its tasks, their
+topology and the job graph are new ones. The job is RESTARTING while its tasks end. With the adaptive scheduler every
+failure is one of all tasks, so that each restart can be at another parallelism.
+
+Not here: to which parallelism, and when (`rescaling.adaptive_scheduler`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.graph import events
+from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
+from flykka.actors.machines.graph.effects import (
+    Effect,
+    GraphRescaled,
+    JobStatusMoved,
+    RescaleNotBegun,
+    TellCheckpointCoordinator,
+)
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.pending_failovers import Failovers
+from flykka.actors.machines.graph.task_scheduling import TaskScheduling
+from flykka.actors.machines.rescaling.requirements import with_parallelism
+from flykka.actors.machines.restart.failover_strategy import failover_strategy
+from flykka.actors.machines.restart.restart_strategy import RestartStrategy
+from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots
+from flykka.actors.machines.states import job_may_move
+from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
+from flykka.messages.control.job import CancelJob, JobStatus
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, SchedulerType
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobVertexId
+
+
+class RescalableExecutionGraph(ExecutionGraph):
+    """An ExecutionGraph that can be rescaled."""
+
+    def __init__(self, job_graph: JobGraph, restart_strategy: RestartStrategy, now: int) -> None:
+        if job_graph.scheduler_type is SchedulerType.ADAPTIVE:
+            job_graph = replace(job_graph, failover_strategy=FailoverStrategyKind.FULL)
+        super().__init__(job_graph, restart_strategy, now)
+        self._numbers = VertexAttemptNumberStore(job_graph.first_attempt_number)
+        self._target: Mapping[JobVertexId, int] | None = None
+        self._rescaling_version: int | None = None
+
+    def handle(self, event: events.RescalableEvent, now: int) -> list[Effect]:
+        """Handle one event; its effects are in the order in which they are to be performed."""
+        match event:
+            case events.RescaleRequested(parallelism=parallelism):
+                effects = self._on_rescale_requested(parallelism, now)
+            case JobRestartDue(version=version) if self._restarts_rescaled(version):
+                self._failovers.end_all(())
+                effects = self._begin_rescaled(now)
+            case CancelJob() if self._is_rescaling:
+                self.version += 1
+                effects = [self._move(JobStatus.CANCELLING)]
+            case _:
+                return super().handle(event, now)
+        return [*effects, *self._act_on_ends(now)]
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        if self._is_rescaling:
+            self._tasks.check()
+            assert self._target is not None, "the job is rescaled to nothing"
+            assert self.live_attempts > 0, "the tasks have ended, and nothing has begun"
+        else:
+            super().check()
+
+    @property
+    def present_job_graph(self) -> JobGraph:
+        """The job graph as it is now: with the key groups that vertices have taken over from a checkpoint."""
+        vertices = tuple(vertex.job_vertex for vertex in self._tasks.vertices.values())
+        return replace(self.job_graph, vertices=vertices)
+
+    @property
+    def _is_rescaling(self) -> bool:
+        """Its tasks end because of a rescale, and of nothing that has happened since."""
+        return self.status is JobStatus.RESTARTING and self._rescaling_version == self.version
+
+    def _restarts_rescaled(self, version: int) -> bool:
+        is_due = self.status is JobStatus.RESTARTING and self._failovers.get(version) is not None
+        return is_due and self._target is not None
+
+    def _on_rescale_requested(self, parallelism: Mapping[JobVertexId, int], now: int) -> list[Effect]:
+        match self.status:
+            case JobStatus.CREATED:
+                self._target = parallelism
+                return self._rebuild(now)
+            case JobStatus.FAILING | JobStatus.RESTARTING:
+                # All tasks restart anyway: with this parallelism.
+                self._target = parallelism
+                return []
+            case JobStatus.RUNNING if self._is_stopping:
+                return [RescaleNotBegun(why="the job takes the checkpoint that it stops with")]
+            case JobStatus.RUNNING if self._is_about_to_finish:
+                return [RescaleNotBegun(why="tasks of the job have come to the end of its input")]
+            case JobStatus.RUNNING:
+                self._target = parallelism
+                return self._restart_all(now)
+            case _:
+                return [RescaleNotBegun(why=f"the job is {self.status}")]
+
+    @property
+    def _is_about_to_finish(self) -> bool:
+        has_finished = any(execution.state is ExecutionState.FINISHED for execution in self.executions)
+        return has_finished or self._attempts.have_reached_end_of_data
+
+    def _restart_all(self, now: int) -> list[Effect]:
+        if not job_may_move(self.status, JobStatus.RESTARTING):
+            raise IllegalTransitionError(f"the job is {self.status} and cannot be restarted")
+        self.status = JobStatus.RESTARTING
+        aborted = AbortPendingCheckpoints(job_id=self.job_graph.job_id)
+        ending = self._cancel_attempts(now)
+        self._rescaling_version = self.version
+        # Nothing has failed: there is no cause to be told.
+        return [JobStatusMoved(status=self.status), TellCheckpointCoordinator(message=aborted), *ending]
+
+    def _restart_or_end(self, now: int) -> list[Effect]:
+        return self._begin_rescaled(now) if self._is_rescaling else super()._restart_or_end(now)
+
+    def _begin_rescaled(self, now: int) -> list[Effect]:
+        self._rescaling_version = None
+        rebuilt = self._rebuild(now)
+        created = self._move(JobStatus.CREATED)
+        running = self._move(JobStatus.RUNNING)
+        return [*rebuilt, created, running, *self._tasks.start(self.version, now)]
+
+    def _rebuild(self, now: int) -> list[Effect]:
+        """Make other tasks: no former one lives."""
+        assert self._target is not None, "it is not known with which parallelism the job goes on"
+        target, self._target = self._target, None
+        self._numbers.note(self._tasks.subtasks())
+        self.job_graph = with_parallelism(self.present_job_graph, target)
+        self._tasks = TaskScheduling(self.job_graph, now, self._numbers)
+        self._attempts = self._tasks.attempts
+        self._failovers = Failovers()
+        self._handler.replace_failover_strategy(
+            failover_strategy(self.job_graph.failover_strategy, self._tasks.topology, self._tasks.results.availability)
+        )
+        return [GraphRescaled(), ForgetPriorSlots()]

@@ -1,0 +1,1 @@
+"""Rescaling of a running job: the bounds of its vertices, what fits into the slots, and the way there."""

@@ -1,0 +1,381 @@
+"""Decides when a job is rescaled, and to which parallelism (Flink's AdaptiveScheduler).
+
+A rescale begins because a client has set other bounds, because there are slots that the job can use, or because it
+restarts anyway. The parallelism is what fits into the slots that there are; where it is another one, a checkpoint is
+taken first, so that nothing is done twice, and then the ExecutionGraph restarts all tasks. A job whose tasks cannot
+take a checkpoint goes on from the latest one.
+
+With the default scheduler a job begins with its own parallelism, and restarts with the one it has: only a client
+rescales it. With the adaptive one, and where a client had set bounds before this JobMaster began, the job waits for
+slots first: for all that it can use, and when that takes too long for those without which it cannot be.
+
+Not here: how a job restarts (`graph.execution_graph`), which bounds there can be (`requirements`), what fits
+(`slot_allocator`), and who asks for the slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.rescaling import events
+from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
+from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
+from flykka.actors.machines.rescaling.rescale_timeline import RescaleTimeline
+from flykka.actors.machines.rescaling.slot_allocator import (
+    desired_parallelism,
+    determine_parallelism,
+    slots_of_groups,
+)
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.control.rescaling import (
+    CountSlotsDue,
+    JobResourceRequirements,
+    Rescale,
+    RescaleTerminatedReason,
+    RescaleTrigger,
+    ResourceWaitTimedOut,
+    SchedulerState,
+)
+from flykka.messages.graph.job_graph import JobGraph, SchedulerType
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobVertexId
+
+COUNT_INTERVAL_MS = 200
+"""The pause between two counts of the slots while the job waits for some."""
+
+WATCH_INTERVAL_MS = 2_000
+"""The same while it runs, and could use more."""
+
+MAX_FAILED_CHECKPOINTS = 2
+"""So many checkpoints before a rescale may fail; then the latest one serves (Flink's rescale-trigger)."""
+
+_COUNT, _WAIT = "count-slots", "resource-wait"
+
+_ENDS = {
+    JobStatus.FINISHED: RescaleTerminatedReason.JOB_FINISHED,
+    JobStatus.FAILED: RescaleTerminatedReason.JOB_FAILED,
+    JobStatus.CANCELED: RescaleTerminatedReason.JOB_CANCELED,
+    JobStatus.SUSPENDED: RescaleTerminatedReason.JOB_FAILED,
+}
+
+_STATES = {
+    JobStatus.CREATED: SchedulerState.CREATING_EXECUTION_GRAPH,
+    JobStatus.RUNNING: SchedulerState.EXECUTING,
+    JobStatus.RESTARTING: SchedulerState.RESTARTING,
+    JobStatus.FAILING: SchedulerState.FAILING,
+    JobStatus.CANCELLING: SchedulerState.CANCELING,
+}
+
+
+class _Phase(Enum):
+    """The phases of the rescale under way."""
+
+    IDLE = auto()
+    """There is none."""
+    COUNTING = auto()
+    """It waits for slots."""
+    CHECKPOINTING = auto()
+    APPLYING = auto()
+    """The graph has been told, and its tasks are not deployed yet."""
+
+
+class AdaptiveScheduler:
+    """The parallelism of one job. `requirements` are those that a client set before; `name` is the JobMaster's own."""
+
+    def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
+        self._job_graph = job_graph
+        self._name = name
+        self.requirements = requirements or initial_requirements(job_graph)
+        self._is_adaptive = job_graph.scheduler_type is SchedulerType.ADAPTIVE
+        self._waits_first = self._is_adaptive or requirements is not None
+        self._parallelism: Mapping[JobVertexId, int] = parallelism_of(job_graph)
+        self._timeline = RescaleTimeline(job_graph, name)
+        self._state = SchedulerState.CREATED
+        self._phase = _Phase.IDLE
+        self._restart: JobRestartDue | None = None
+        self._waiting_since_ms = 0
+        self._wait = 0
+        self._is_wait_over = False
+        self._checkpoints = 0
+        self._failed_checkpoints = 0
+        self._target: Mapping[JobVertexId, int] = self._parallelism
+        self._has_begun = False
+        self._is_deployed = False
+        self._executing_since_ms = 0
+        self._rescaled_ms: int | None = None
+        self._is_updated_meanwhile = False
+
+    def awaits(self, request_id: str) -> bool:
+        """True if the checkpoint of this request is one that was asked for here, in time or late."""
+        return request_id.startswith(f"{self._name}-")
+
+    @property
+    def _request_id(self) -> str:
+        return f"{self._name}-{self._checkpoints}"
+
+    def handle(self, event: RescalingEvent, now: int) -> list[RescalingEffect]:
+        """Handle one event; its effects are in the order in which they are to be performed."""
+        match event:
+            case events.SchedulingWanted():
+                return self._on_scheduling_wanted(now)
+            case events.RequirementsChanged(requirements=requirements):
+                return self._on_requirements(requirements, now)
+            case events.SlotsCounted():
+                return self._on_slots(event, now)
+            case events.CheckpointAnswered():
+                return self._on_checkpoint(event)
+            case events.JobMoved(status=status):
+                return self._on_job_moved(status, now)
+            case events.TasksDeployed():
+                return self._on_deployed(now)
+            case events.RescaleRefused(why=why):
+                return self._give_up(why, now)
+            case JobRestartDue():
+                return self._on_restart_due(event, now)
+            case CountSlotsDue():
+                return self._on_count_due()
+            case ResourceWaitTimedOut(number=number):
+                return self._on_wait_over(number)
+            case _:
+                assert_never(event)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert (self._phase is _Phase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
+        assert self._restart is None or self._state is SchedulerState.WAITING_FOR_RESOURCES
+
+    # The beginning, and restarts
+
+    def _on_scheduling_wanted(self, now: int) -> list[RescalingEffect]:
+        if not self._waits_first:
+            return [events.BeginScheduling()]
+        begun = self._timeline.begin(RescaleTrigger.INITIAL_SCHEDULE, self.requirements, None, now)
+        return [*_told(begun), *self._wait_for_resources(now)]
+
+    def _on_restart_due(self, due: JobRestartDue, now: int) -> list[RescalingEffect]:
+        if not self._is_adaptive or self._state is not SchedulerState.RESTARTING:
+            return [events.RestartJob(due=due)]
+        self._restart = due
+        begun: list[Rescale] = []
+        if self._timeline.under_way is None:
+            begun = self._timeline.begin(RescaleTrigger.RECOVERABLE_FAILOVER, self.requirements, self._parallelism, now)
+        return [*_told(begun), *self._wait_for_resources(now)]
+
+    def _wait_for_resources(self, now: int) -> list[RescalingEffect]:
+        self._phase = _Phase.COUNTING
+        self._waiting_since_ms, self._is_wait_over = now, False
+        self._wait += 1
+        over = ResourceWaitTimedOut(number=self._wait)
+        timer = StartTimer(key=_WAIT, delay_ms=self._job_graph.resource_wait_timeout_ms, message=over)
+        return [*self._enter(SchedulerState.WAITING_FOR_RESOURCES, now), timer, *self._count()]
+
+    def _on_wait_over(self, number: int) -> list[RescalingEffect]:
+        if number != self._wait or self._state is not SchedulerState.WAITING_FOR_RESOURCES:
+            return [Ignore(reason=f"wait {number} for slots is over already")]
+        self._is_wait_over = True
+        return [events.CountSlots()]
+
+    def _begin_with(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+        """The job waits for slots: begin with these, unless it is worth to wait on."""
+        slots = counted.slots + counted.coming
+        fitting = determine_parallelism(self._job_graph, self.requirements, slots)
+        if fitting is None:
+            return self._go_without(slots, now)
+        if fitting != desired_parallelism(self._job_graph, self.requirements) and not self._is_wait_over:
+            return []
+        restart, self._restart = self._restart, None
+        return [
+            *_told(self._timeline.decide(fitting)),
+            *self._stop_timers(),
+            *self._enter(SchedulerState.CREATING_EXECUTION_GRAPH, now),
+            self._apply(fitting),
+            events.BeginScheduling() if restart is None else events.RestartJob(due=restart),
+        ]
+
+    def _go_without(self, slots: int, now: int) -> list[RescalingEffect]:
+        if now - self._waiting_since_ms < self._job_graph.slot_request_timeout_ms:
+            return []
+        needed = sum(each.minimum for each in slots_of_groups(self._job_graph, self.requirements).values())
+        text = (
+            f"the job needs {needed} slots at least, and in {self._job_graph.slot_request_timeout_ms} ms {slots} came"
+        )
+        cause = SerializedThrowable(type_name="NoResourceAvailableError", message=text)
+        self._restart = None
+        return [
+            *self._end(RescaleTerminatedReason.EXCEPTION_OCCURRED, now, text),
+            *self._enter(SchedulerState.FAILING, now),
+            events.FailJob(cause=cause),
+        ]
+
+    # A rescale
+
+    def _on_requirements(self, requirements: JobResourceRequirements, now: int) -> list[RescalingEffect]:
+        self.requirements = requirements
+        if self._state is SchedulerState.FINISHED or self._state is SchedulerState.CANCELING:
+            return [Ignore(reason="the job is about to end")]
+        self._timeline.requirements_changed()
+        if self._phase is _Phase.APPLYING:
+            self._is_updated_meanwhile = True
+            return []
+        ended = self._end(RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED, now)
+        before = self._parallelism if self._has_begun else None
+        return [*ended, *self._begin(RescaleTrigger.UPDATE_REQUIREMENT, now, before)]
+
+    def _begin(
+        self, trigger: RescaleTrigger, now: int, before: Mapping[JobVertexId, int] | None
+    ) -> list[RescalingEffect]:
+        begun = self._timeline.begin(trigger, self.requirements, before, now)
+        self._phase = _Phase.COUNTING
+        return [*_told(begun), *self._count()]
+
+    def _on_slots(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+        if self._state is SchedulerState.WAITING_FOR_RESOURCES:
+            return self._begin_with(counted, now)
+        if self._state is not SchedulerState.EXECUTING:
+            return [Ignore(reason=f"the scheduler is {self._state}: slots are counted again")]
+        if self._phase is _Phase.COUNTING:
+            return self._rescale_to(self._fitting(counted), counted, now)
+        if self._phase is _Phase.IDLE and self._is_adaptive:
+            return self._adapt(counted, now)
+        if self._phase is _Phase.APPLYING and self._is_adaptive:
+            return self._shrink(counted, now)
+        return [Ignore(reason="nobody asks how many slots there are any more")]
+
+    def _fitting(self, counted: events.SlotsCounted) -> dict[JobVertexId, int] | None:
+        return determine_parallelism(self._job_graph, self.requirements, counted.slots + counted.coming)
+
+    def _rescale_to(
+        self, fitting: Mapping[JobVertexId, int] | None, counted: events.SlotsCounted, now: int
+    ) -> list[RescalingEffect]:
+        if fitting is None:
+            return []
+        decided = _told(self._timeline.decide(fitting))
+        if fitting == self._parallelism:
+            reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
+            comment = f"it is what {counted.slots + counted.coming} slots allow already"
+            return [*decided, *self._end(reason, now, comment)]
+        self._target = fitting
+        self._phase, self._failed_checkpoints = _Phase.CHECKPOINTING, 0
+        return [*decided, CancelTimer(key=_COUNT), self._take_checkpoint()]
+
+    def _take_checkpoint(self) -> events.TakeCheckpoint:
+        self._checkpoints += 1
+        return events.TakeCheckpoint(request_id=self._request_id)
+
+    def _on_checkpoint(self, answered: events.CheckpointAnswered) -> list[RescalingEffect]:
+        if self._phase is not _Phase.CHECKPOINTING or answered.request_id != self._request_id:
+            return [Ignore(reason=f"nobody waits for checkpoint {answered.request_id} any more")]
+        if not answered.is_complete:
+            self._failed_checkpoints += 1
+            if self._failed_checkpoints < MAX_FAILED_CHECKPOINTS:
+                return [self._take_checkpoint()]
+        return [self._apply(self._target)]
+
+    def _apply(self, parallelism: Mapping[JobVertexId, int]) -> events.RescaleGraph:
+        self._parallelism, self._phase = parallelism, _Phase.APPLYING
+        self._is_deployed, self._has_begun = False, True
+        return events.RescaleGraph(parallelism=parallelism)
+
+    def _on_deployed(self, now: int) -> list[RescalingEffect]:
+        self._is_deployed = True
+        if self._phase is not _Phase.APPLYING:
+            return self._watch()
+        self._rescaled_ms = now
+        ended = self._end(RescaleTerminatedReason.SUCCEEDED, now)
+        if not self._is_updated_meanwhile:
+            return [*ended, *self._watch()]
+        self._is_updated_meanwhile = False
+        return [*ended, *self._begin(RescaleTrigger.UPDATE_REQUIREMENT, now, self._parallelism)]
+
+    def _give_up(self, why: str, now: int) -> list[RescalingEffect]:
+        self._parallelism, self._is_deployed = self._before(), True
+        reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
+        return self._end(reason, now, why)
+
+    def _before(self) -> Mapping[JobVertexId, int]:
+        under_way = self._timeline.under_way
+        assert under_way is not None, "only a rescale can be refused"
+        return {
+            each.vertex_id: each.pre_parallelism or self._parallelism[each.vertex_id] for each in under_way.vertices
+        }
+
+    def _end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[RescalingEffect]:
+        self._phase = _Phase.IDLE
+        return _told(self._timeline.end(reason, now, comment))
+
+    # With the slots that there are
+
+    def _adapt(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+        """The job runs: is there more for it, or less than it waits for?"""
+        if not self._is_deployed:
+            return self._shrink(counted, now)
+        fitting = self._fitting(counted)
+        cooled_down = self._rescaled_ms is None or now - self._rescaled_ms >= self._job_graph.rescale_cooldown_ms
+        if fitting is None or not cooled_down or sum(fitting.values()) <= sum(self._parallelism.values()):
+            return []
+        begun = self._begin(RescaleTrigger.NEW_RESOURCE_AVAILABLE, now, self._parallelism)
+        return [*begun, *self._rescale_to(fitting, counted, now)]
+
+    def _shrink(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
+        """Tasks wait for slots: go on with fewer where those they wait for do not come."""
+        if now - self._executing_since_ms < self._job_graph.resource_wait_timeout_ms:
+            return []
+        fitting = determine_parallelism(self._job_graph, self.requirements, counted.slots)
+        if fitting is None or sum(fitting.values()) >= sum(self._parallelism.values()):
+            return []
+        begun: list[RescalingEffect] = []
+        if self._timeline.under_way is None:
+            begun = self._begin(RescaleTrigger.RECOVERABLE_FAILOVER, now, self._parallelism)
+        return [*begun, *_told(self._timeline.decide(fitting)), self._apply(fitting)]
+
+    def _on_count_due(self) -> list[RescalingEffect]:
+        if self._phase is _Phase.COUNTING:
+            return self._count()
+        if self._is_adaptive:
+            return [events.CountSlots(), *self._watch()]
+        return [Ignore(reason="nobody waits for slots")]
+
+    def _count(self) -> list[RescalingEffect]:
+        due = StartTimer(key=_COUNT, delay_ms=COUNT_INTERVAL_MS, message=CountSlotsDue())
+        return [events.CountSlots(), due]
+
+    def _watch(self) -> list[RescalingEffect]:
+        if not self._is_adaptive or self._state is SchedulerState.FINISHED:
+            return []
+        return [StartTimer(key=_COUNT, delay_ms=WATCH_INTERVAL_MS, message=CountSlotsDue())]
+
+    # What becomes of the job
+
+    def _on_job_moved(self, status: JobStatus, now: int) -> list[RescalingEffect]:
+        if status in _ENDS:
+            ended = self._end(_ENDS[status], now)
+            return [*self._enter(SchedulerState.FINISHED, now), *ended, *self._stop_timers()]
+        entered = self._enter(_STATES[status], now) if status in _STATES else []
+        match status:
+            case JobStatus.RUNNING:
+                self._executing_since_ms, self._has_begun = now, True
+                return [*entered, *self._watch()]
+            case JobStatus.FAILING if self._phase is _Phase.CHECKPOINTING and not self._is_adaptive:
+                # All tasks restart anyway, from a checkpoint that is complete.
+                return [*entered, self._apply(self._target)]
+            case JobStatus.FAILING if self._phase is _Phase.CHECKPOINTING:
+                self._phase = _Phase.COUNTING
+                return entered
+            case _:
+                return entered
+
+    def _enter(self, state: SchedulerState, now: int) -> list[RescalingEffect]:
+        self._state = state
+        return _told(self._timeline.enter(state, now))
+
+    def _stop_timers(self) -> list[RescalingEffect]:
+        return [CancelTimer(key=_WAIT), CancelTimer(key=_COUNT)]
+
+
+def _told(rescales: list[Rescale]) -> list[RescalingEffect]:
+    return [events.ReportRescale(rescale=rescale) for rescale in rescales]

@@ -1,0 +1,139 @@
+"""The bounds of a job's vertices: which ones can be, and the job graph at another parallelism.
+
+Follows Flink's JobResourceRequirements. Vertices that are connected by forward edges, of which each subtask hands its
+rows to the one of its own number, have the same parallelism, and so they rescale together (Flink's forward group).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from flykka.actors.errors import RescaleNotSupportedError
+from flykka.actors.machines.job_graph.validation import fixed_parallelism
+from flykka.messages.control.rescaling import JobResourceRequirements, JobVertexResourceRequirements
+from flykka.messages.graph.job_graph import JobGraph, JobType, JobVertex, SchedulerType, ShipStrategy
+from flykka.messages.wire.ids import JobVertexId
+
+
+def initial_requirements(job_graph: JobGraph) -> JobResourceRequirements:
+    """The bounds of a job for which nobody has set any.
+
+    With the adaptive scheduler its parallelism is the most that it runs with, and 1 the least; otherwise it is both.
+    """
+    is_adaptive = job_graph.scheduler_type is SchedulerType.ADAPTIVE
+    return JobResourceRequirements(
+        vertices=tuple(
+            JobVertexResourceRequirements(
+                vertex_id=vertex.vertex_id,
+                lower_bound=1 if is_adaptive else vertex.parallelism,
+                upper_bound=vertex.parallelism,
+            )
+            for vertex in job_graph.vertices
+        )
+    )
+
+
+def updated(before: JobResourceRequirements, changed: JobResourceRequirements) -> JobResourceRequirements:
+    """The bounds before, with those that are changed."""
+    bounds = {each.vertex_id: each for each in changed.vertices}
+    return JobResourceRequirements(
+        vertices=tuple(bounds.pop(each.vertex_id, each) for each in before.vertices) + tuple(bounds.values())
+    )
+
+
+def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirements) -> None:
+    """Raise `RescaleNotSupportedError`, naming the vertex, where the job cannot run within these bounds.
+
+    A job that was stored with its bounds, and is another program now, may lack some of the vertices: they are refused.
+    """
+    check_rescalable(job_graph)
+    vertices = {vertex.vertex_id: vertex for vertex in job_graph.vertices}
+    bounds = {each.vertex_id: each for each in requirements.vertices}
+    for unknown in [vertex_id for vertex_id in bounds if vertex_id not in vertices]:
+        known = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in vertices.values())
+        raise RescaleNotSupportedError(f"the job {job_graph.name!r} has no vertex {unknown}: its vertices are {known}")
+    for vertex_id, vertex in vertices.items():
+        if vertex_id not in bounds:
+            raise RescaleNotSupportedError(f"the requirements lack the vertex {vertex.name!r} ({vertex_id})")
+        _check_bounds(vertex, bounds[vertex_id])
+    for group in forward_groups(job_graph):
+        lower, upper = common_bounds(group, bounds)
+        if lower > upper:
+            names = " and ".join(repr(vertices[vertex_id].name) for vertex_id in group)
+            raise RescaleNotSupportedError(
+                f"the vertices {names} are connected by forward edges and have the same parallelism, but none is within"
+                f" the bounds of all: one is to have {lower} at least, another one {upper} at most"
+            )
+
+
+def check_rescalable(job_graph: JobGraph) -> None:
+    """Raise `RescaleNotSupportedError` where the parallelism of the job cannot change while it runs."""
+    if job_graph.job_type is JobType.BATCH:
+        raise RescaleNotSupportedError(
+            f"the job {job_graph.name!r} is a batch job: its vertices run one behind the other, and it goes on from no"
+            " checkpoint"
+        )
+    if job_graph.checkpointing.interval_ms is None:
+        raise RescaleNotSupportedError(
+            f"the job {job_graph.name!r} takes no checkpoints, from which it could go on with another parallelism:"
+            ' enable_checkpointing("10s")'
+        )
+    if (why := fixed_parallelism(job_graph)) is not None:
+        raise RescaleNotSupportedError(why)
+
+
+def _check_bounds(vertex: JobVertex, bounds: JobVertexResourceRequirements) -> None:
+    lower, upper = bounds.lower_bound, bounds.upper_bound
+    if not 1 <= lower <= upper:
+        raise RescaleNotSupportedError(
+            f"the vertex {vertex.name!r} is to run with {lower} to {upper} subtasks: the least must be 1 or more, and"
+            " not above the greatest"
+        )
+    if vertex.parallelism_limit is not None and upper > vertex.parallelism_limit:
+        raise RescaleNotSupportedError(
+            f"the vertex {vertex.name!r} is to run with up to {upper} subtasks, and an operator of it runs in"
+            f" {vertex.parallelism_limit} at most"
+        )
+    if upper > vertex.max_parallelism:
+        raise RescaleNotSupportedError(
+            f"the vertex {vertex.name!r} is to run with up to {upper} subtasks, and its maximum parallelism is"
+            f" {vertex.max_parallelism}: it cannot change while the job has state"
+        )
+
+
+def forward_groups(job_graph: JobGraph) -> tuple[tuple[JobVertexId, ...], ...]:
+    """The vertices that have the same parallelism, each in one group, in the order of the job."""
+    group_of: dict[JobVertexId, list[JobVertexId]] = {}
+    for vertex in job_graph.vertices:
+        group = group_of.setdefault(vertex.vertex_id, [vertex.vertex_id])
+        for edge in vertex.inputs:
+            other = group_of[edge.source]
+            if edge.ship_strategy is ShipStrategy.FORWARD and other is not group:
+                other += group
+                for member in group:
+                    group_of[member] = other
+                group = other
+    return tuple(dict.fromkeys(tuple(group) for group in group_of.values()))
+
+
+def common_bounds(
+    group: tuple[JobVertexId, ...], bounds: Mapping[JobVertexId, JobVertexResourceRequirements]
+) -> tuple[int, int]:
+    """The bounds that all vertices of a group are within; the lower one is above the upper one where there are none."""
+    lower = max(bounds[vertex_id].lower_bound for vertex_id in group)
+    return lower, min(bounds[vertex_id].upper_bound for vertex_id in group)
+
+
+def parallelism_of(job_graph: JobGraph) -> dict[JobVertexId, int]:
+    """The parallelism of each vertex."""
+    return {vertex.vertex_id: vertex.parallelism for vertex in job_graph.vertices}
+
+
+def with_parallelism(job_graph: JobGraph, parallelism: Mapping[JobVertexId, int]) -> JobGraph:
+    """The same job with these numbers of subtasks: what is chained stays so, and so does how rows are exchanged."""
+    vertices = tuple(
+        replace(vertex, parallelism=parallelism.get(vertex.vertex_id, vertex.parallelism))
+        for vertex in job_graph.vertices
+    )
+    return replace(job_graph, vertices=vertices)

@@ -1,0 +1,80 @@
+"""Rescaling: the bounds of a job's parallelism, and the history of what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.messages.control.rescaling import RescalesSnapshot
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.jobs import job_of
+from flykka.rest.job_info import JobInfo
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.rescales import (
+    read_requirements,
+    rescale_config,
+    rescale_details,
+    rescales_history,
+    rescales_overview,
+    rescales_summary,
+    resource_requirements,
+)
+
+
+class RescaleHandlers:
+    """Tell of the rescales of jobs."""
+
+    def __init__(self, gateway: JobInfo) -> None:
+        self._gateway = gateway
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        rescales = "/jobs/{jobid}/rescales"
+        yield Endpoint(f"{rescales}/overview", self._overview, "The rescales of a job: counts, and the last ones")
+        yield Endpoint(f"{rescales}/history", self._history, "The last rescales of a job, the newest first")
+        yield Endpoint(f"{rescales}/summary", self._summary, "How long the rescales of a job took")
+        yield Endpoint(f"{rescales}/config", self._config, "What the rescales of a job go by")
+        yield Endpoint(f"{rescales}/details/{{rescaleuuid}}", self._details, "A rescale of a job")
+
+    def _overview(self, query: Query) -> Json:
+        return rescales_overview(self._rescales(query))
+
+    def _history(self, query: Query) -> list[Json]:
+        return rescales_history(self._rescales(query))
+
+    def _summary(self, query: Query) -> Json:
+        return rescales_summary(self._rescales(query))
+
+    def _config(self, query: Query) -> Json:
+        return rescale_config(self._gateway.graph(job_of(query)))
+
+    def _details(self, query: Query) -> Json:
+        wanted = query.path["rescaleuuid"]
+        for rescale in self._rescales(query).rescales:
+            if rescale.rescale_id == wanted:
+                return rescale_details(rescale)
+        raise RestError(404, f"rescale {wanted} of job {job_of(query)} is not kept")
+
+    def _rescales(self, query: Query) -> RescalesSnapshot:
+        return self._gateway.rescales(job_of(query))
+
+
+class ResourceRequirementsHandlers:
+    """Tell and change the bounds of the parallelism of jobs."""
+
+    def __init__(self, gateway: RestfulGateway) -> None:
+        self._gateway = gateway
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        path = "/jobs/{jobid}/resource-requirements"
+        yield Endpoint(path, self._requirements, "The bounds of the parallelism of each vertex of a job")
+        yield Endpoint(path, self._update, "Rescale a job: other bounds for vertices of it", "PUT")
+
+    def _requirements(self, query: Query) -> Json:
+        return resource_requirements(self._gateway.requirements(job_of(query)))
+
+    def _update(self, query: Query) -> Json:
+        self._gateway.update_requirements(job_of(query), read_requirements(query.body))
+        return {}

@@ -1,0 +1,231 @@
+"""Requirements of a job for its parallelism, and what becomes of them (Flink's JobResourceRequirements)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.ref import Ref
+
+
+@value("rescaling.vertex_requirements")
+class JobVertexResourceRequirements(Value):
+    """The bounds of a vertex: it does not run with fewer subtasks than the lower one, nor with more than the upper."""
+
+    vertex_id: JobVertexId
+    lower_bound: int
+    upper_bound: int
+
+
+@value("rescaling.requirements")
+class JobResourceRequirements(Value):
+    """The bounds of the vertices of a job, each vertex once."""
+
+    vertices: tuple[JobVertexResourceRequirements, ...] = ()
+
+
+@message("rescaling.update_requirements")
+class UpdateJobResourceRequirements(Message):
+    """client -> JobManager -> JobMaster: these are the bounds of these vertices from now on; others stay as they are.
+
+    The answer is `JobResourceRequirementsUpdated` when they are stored, and the job is rescaled behind it, or
+    `JobResourceRequirementsRefused`.
+    """
+
+    job_id: JobId
+    client: Ref
+    requirements: JobResourceRequirements
+
+
+@message("rescaling.request_requirements")
+class RequestJobResourceRequirements(Message):
+    """client -> JobManager -> JobMaster: what are the bounds of all vertices? Answered as an update is."""
+
+    job_id: JobId
+    client: Ref
+
+
+@message("rescaling.requirements_updated")
+class JobResourceRequirementsUpdated(Message):
+    """JobMaster -> JobManager -> client: these are the bounds of all vertices; they outlive the JobMaster.
+
+    After a question `is_new` is False: nothing has changed.
+    """
+
+    job_id: JobId
+    client: Ref
+    requirements: JobResourceRequirements
+    is_new: bool = False
+
+
+@message("rescaling.requirements_refused")
+class JobResourceRequirementsRefused(Message):
+    """JobMaster or JobManager -> client: the bounds of the job are what they were."""
+
+    job_id: JobId
+    client: Ref
+    cause: SerializedThrowable
+
+
+@message("rescaling.requirements_stored")
+class JobResourceRequirementsStored(Message):
+    """store -> JobMaster: the next JobMaster of the job will know the bounds; with a cause, it will not."""
+
+    requirements: JobResourceRequirements
+    cause: SerializedThrowable | None = None
+
+
+@message("rescaling.slots_due")
+class CountSlotsDue(Message):
+    """JobMaster's timer -> itself: time to ask the ResourceManager how many slots there are for the job."""
+
+
+@message("rescaling.resource_wait_over")
+class ResourceWaitTimedOut(Message):
+    """JobMaster's timer -> itself: the job has waited for slots as long as it should; this was wait `number`."""
+
+    number: int
+
+
+@value("rescaling.vertex_parallelism")
+class VertexParallelismInfo(Value):
+    """The number of subtasks of a vertex."""
+
+    vertex_id: JobVertexId
+    parallelism: int
+
+
+@message("rescaling.parallelism_changed")
+class JobParallelismChanged(Message):
+    """JobMaster -> listeners: from now on the vertices run with so many subtasks; all former attempts are over."""
+
+    job_id: JobId
+    vertices: tuple[VertexParallelismInfo, ...]
+
+
+class RescaleTrigger(StrEnum):
+    """The cause of a rescale (Flink's TriggerCause)."""
+
+    INITIAL_SCHEDULE = "INITIAL_SCHEDULE"
+    UPDATE_REQUIREMENT = "UPDATE_REQUIREMENT"
+    NEW_RESOURCE_AVAILABLE = "NEW_RESOURCE_AVAILABLE"
+    RECOVERABLE_FAILOVER = "RECOVERABLE_FAILOVER"
+
+
+class RescaleTerminalState(StrEnum):
+    """The end of a rescale (Flink's TerminalState)."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    IGNORED = "IGNORED"
+
+
+class RescaleTerminatedReason(StrEnum):
+    """The reason for which a rescale has ended as it has (Flink's TerminatedReason)."""
+
+    SUCCEEDED = "SUCCEEDED"
+    EXCEPTION_OCCURRED = "EXCEPTION_OCCURRED"
+    RESOURCE_REQUIREMENTS_UPDATED = "RESOURCE_REQUIREMENTS_UPDATED"
+    NO_RESOURCES_OR_PARALLELISMS_CHANGE = "NO_RESOURCES_OR_PARALLELISMS_CHANGE"
+    JOB_FINISHED = "JOB_FINISHED"
+    JOB_FAILED = "JOB_FAILED"
+    JOB_CANCELED = "JOB_CANCELED"
+
+    @property
+    def terminal_state(self) -> RescaleTerminalState:
+        """The state in which a rescale ends for this reason."""
+        match self:
+            case RescaleTerminatedReason.SUCCEEDED:
+                return RescaleTerminalState.COMPLETED
+            case RescaleTerminatedReason.EXCEPTION_OCCURRED:
+                return RescaleTerminalState.FAILED
+            case _:
+                return RescaleTerminalState.IGNORED
+
+
+class SchedulerState(StrEnum):
+    """The states of an adaptive scheduler in a rescale, by the names of Flink's."""
+
+    CREATED = "Created"
+    WAITING_FOR_RESOURCES = "WaitingForResources"
+    CREATING_EXECUTION_GRAPH = "CreatingExecutionGraph"
+    EXECUTING = "Executing"
+    RESTARTING = "Restarting"
+    FAILING = "Failing"
+    CANCELING = "Canceling"
+    FINISHED = "Finished"
+
+
+@value("rescaling.scheduler_state_span")
+class SchedulerStateSpan(Value):
+    """The time that the scheduler was in a state during a rescale; None: it still is."""
+
+    state: SchedulerState
+    entered_ms: int
+    left_ms: int | None = None
+
+
+@value("rescaling.vertex_rescale")
+class VertexRescale(Value):
+    """A vertex in a rescale: its bounds, and its parallelism before and after (None: it was or is in none)."""
+
+    vertex_id: JobVertexId
+    name: str
+    slot_sharing_group: str
+    sufficient_parallelism: int
+    desired_parallelism: int
+    pre_parallelism: int | None = None
+    post_parallelism: int | None = None
+
+
+@value("rescaling.rescale")
+class Rescale(Value):
+    """A rescale from its trigger to its end. It is the nth one for the same requirements: `attempt`, from 1."""
+
+    rescale_id: str
+    requirements_id: str
+    attempt: int
+    trigger: RescaleTrigger
+    started_ms: int
+    vertices: tuple[VertexRescale, ...]
+    states: tuple[SchedulerStateSpan, ...] = ()
+    ended_ms: int | None = None
+    reason: RescaleTerminatedReason | None = None
+    comment: str = ""
+
+    @property
+    def terminal_state(self) -> RescaleTerminalState | None:
+        """How it has ended; None while it is under way."""
+        return None if self.reason is None else self.reason.terminal_state
+
+
+@message("rescaling.rescale_changed")
+class RescaleChanged(Message):
+    """JobMaster -> listeners: a rescale has begun, or goes on, or has ended."""
+
+    job_id: JobId
+    rescale: Rescale
+
+
+@message("rescaling.request_rescales")
+class RequestRescales(Message):
+    """client -> JobManager -> ExecutionGraphInfoStore: the rescales of a job, with `RescalesSnapshot`."""
+
+    job_id: JobId
+    reply_to: Ref
+
+
+@message("rescaling.rescales")
+class RescalesSnapshot(Message):
+    """ExecutionGraphInfoStore -> client: the last rescales of a job, the oldest first, and how many there were.
+
+    Durations are those of all that have ended, in milliseconds.
+    """
+
+    job_id: JobId
+    rescales: tuple[Rescale, ...] = ()
+    completed: int = 0
+    failed: int = 0
+    ignored: int = 0

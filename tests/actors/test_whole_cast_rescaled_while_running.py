@@ -1,0 +1,266 @@
+"""The whole cast where a job is rescaled while it runs: no row is lost, none counts twice, none comes late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
+from flykka.messages.control.checkpoint_coordination import CheckpointRequest, RestoreState
+from flykka.messages.control.job import (
+    CancelJob,
+    CheckpointCompleted,
+    JobRestored,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    StoppingSuccess,
+)
+from flykka.messages.control.rescaling import (
+    JobParallelismChanged,
+    JobResourceRequirements,
+    JobResourceRequirementsRefused,
+    JobResourceRequirementsUpdated,
+    JobVertexResourceRequirements,
+    RequestJobResourceRequirements,
+    RequestRescales,
+    Rescale,
+    RescalesSnapshot,
+    RescaleTerminatedReason,
+    RescaleTrigger,
+    UpdateJobResourceRequirements,
+)
+from flykka.messages.tasks.task import CancelTask, SubmitTask
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.message import Message
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import WholeCluster, is_a, seeds
+from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.peer import Utter
+
+M = TypeVar("M", bound=Message)
+
+JOB = JobId("job")
+
+
+class RescaledJob:
+    """A job of a keyed vertex behind a source, both with the same bounds."""
+
+    def __init__(self, system: SeededSystem, folder: Path, parallelism: int = 1) -> None:
+        self.system = system
+        self.plane = KeyedRows()
+        self.stage = WholeCluster(system, folder, self.plane)
+        self.stage.submit(JOB, vertices=keyed_job(parallelism))
+
+    def heard(self, kind: type[M]) -> list[M]:
+        """All that the client has heard of this kind since the beginning."""
+        return self.stage.client.told(kind)
+
+    def statuses(self) -> list[JobStatus]:
+        return [changed.status for changed in self.heard(JobStatusChanged)]
+
+    def tell(self, message: Message) -> None:
+        self.stage.client.ref.tell(Utter(receiver=self.stage.job_manager, message=message))
+
+    def require(self, upper: int, lower: int = 1, vertices: tuple[str, ...] = ("source", "keyed")) -> None:
+        bounds = tuple(
+            JobVertexResourceRequirements(vertex_id=JobVertexId(name), lower_bound=lower, upper_bound=upper)
+            for name in vertices
+        )
+        requirements = JobResourceRequirements(vertices=bounds)
+        client = self.stage.client.ref
+        self.tell(UpdateJobResourceRequirements(job_id=JOB, client=client, requirements=requirements))
+
+    def advance_until(self, parallelism: int) -> None:
+        """Until the job is at this parallelism."""
+        while self.told_parallelism()[-1:] != [parallelism]:
+            assert not self.heard(JobResultSuccess), "the job has ended before"
+            self.system.advance(10)
+
+    def told_parallelism(self) -> list[int]:
+        return [changed.vertices[0].parallelism for changed in self.heard(JobParallelismChanged)]
+
+    def rescales(self) -> tuple[Rescale, ...]:
+        self.tell(RequestRescales(job_id=JOB, reply_to=self.stage.client.ref))
+        self.system.advance(100)
+        return self.heard(RescalesSnapshot)[-1].rescales
+
+    def finish(self) -> None:
+        self.stage.run(seconds=60)
+        assert [success.job_id for success in self.heard(JobResultSuccess)] == [JOB]
+        assert self.plane.world.rows() == ALL_ROWS
+        assert self.plane.world.late == []
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_a_job_that_is_rescaled_while_it_runs_does_all_once(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+
+        job.require(3)
+        job.advance_until(3)
+        system.advance(300)
+        job.require(2)
+        job.advance_until(2)
+        job.finish()
+
+        assert job.told_parallelism() == [3, 2]
+
+
+def test_the_history_tells_of_each_rescale(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+        job.require(3)
+        job.advance_until(3)
+        system.advance(300)
+
+        job.require(3)
+        system.advance(100)
+        [done, ignored] = job.rescales()
+
+        assert (done.trigger, done.reason) == (RescaleTrigger.UPDATE_REQUIREMENT, RescaleTerminatedReason.SUCCEEDED)
+        assert [(each.pre_parallelism, each.post_parallelism) for each in done.vertices] == [(1, 3), (1, 3)]
+        assert [span.state.value for span in done.states] == [
+            "Executing",
+            "Restarting",
+            "CreatingExecutionGraph",
+            "Executing",
+        ]
+        assert ignored.reason is RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
+        assert done.requirements_id != ignored.requirements_id
+
+
+def test_what_has_no_slots_waits_for_them(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+
+        job.require(9, lower=5)
+        system.advance(1_000)
+        assert job.told_parallelism() == []
+        job.require(9)
+        job.advance_until(4)
+
+        first, second = job.rescales()
+        assert first.reason is RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED
+        assert second.vertices[0].desired_parallelism == 9
+        job.finish()
+
+
+def test_a_checkpoint_is_taken_first_and_the_job_goes_on_from_it(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+
+        job.require(2)
+        job.advance_until(2)
+
+        system.advance(100)
+
+        [completed] = job.heard(CheckpointCompleted)
+        [restored] = job.heard(JobRestored)
+        assert completed.checkpoint_id == restored.checkpoint_id
+        assert completed.timestamp_ms - completed.duration_ms == 400, "it is the periodic one"
+        job.finish()
+
+
+@pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask, NotifyCheckpointComplete])
+@pytest.mark.parametrize("seed", seeds(3))
+def test_a_task_manager_that_dies_while_the_job_is_rescaled_costs_nothing(
+    moment: type[Message], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        job = RescaledJob(system, tmp_path, parallelism=2)
+        system.advance(400)
+        kill = kill_when(system, "/user/task-manager-1", is_a(moment))
+
+        job.require(3)
+        job.advance_until(3)
+        job.finish()
+
+        assert kill.done
+        assert job.told_parallelism() == [3]
+
+
+@pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask])
+@pytest.mark.parametrize("seed", seeds(3))
+def test_the_next_job_master_goes_on_with_what_was_required(moment: type[Message], seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+        kill = kill_when(system, "/user/job-manager/job-job", is_a(moment))
+
+        job.require(3)
+        job.advance_until(3)
+        job.finish()
+
+        assert kill.done
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_of_requirements_that_come_while_tasks_restart_the_last_ones_hold(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+
+        job.require(3)
+        while JobStatus.RESTARTING not in job.statuses():
+            system.advance(1)
+        job.require(4)
+        job.require(2)
+        job.advance_until(2)
+
+        job.finish()
+
+
+def test_a_job_that_is_cancelled_while_its_tasks_end_is_cancelled(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+        job.require(3)
+        while JobStatus.RESTARTING not in job.statuses():
+            system.advance(1)
+
+        job.tell(CancelJob(job_id=JOB, client=job.stage.client.ref))
+        job.stage.run(seconds=5)
+
+        assert job.statuses()[-1] is JobStatus.CANCELED
+        assert job.heard(JobResultFailure)[0].status is JobStatus.CANCELED
+
+
+def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+
+        job.stage.stop(JOB)
+        job.require(3)
+        job.stage.run(seconds=5)
+
+        assert len(job.heard(StoppingSuccess)) == 1
+        assert job.told_parallelism() == []
+
+
+def test_what_the_job_cannot_be_is_refused_and_what_it_is_can_be_read(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        job = RescaledJob(system, tmp_path)
+        system.advance(400)
+
+        job.require(129, vertices=("keyed",))
+        system.advance(50)
+        job.tell(RequestJobResourceRequirements(job_id=JOB, client=job.stage.client.ref))
+        system.advance(50)
+
+        [refused] = job.heard(JobResourceRequirementsRefused)
+        assert refused.cause.type_name == "RescaleNotSupportedError"
+        assert "'keyed'" in refused.cause.message
+        assert "its maximum parallelism is 128" in refused.cause.message
+        [told] = job.heard(JobResourceRequirementsUpdated)
+        assert [(each.lower_bound, each.upper_bound) for each in told.requirements.vertices] == [(1, 1), (1, 1)]
+        assert not told.is_new
