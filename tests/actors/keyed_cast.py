@@ -155,9 +155,11 @@ class KeyedEngine(StagedEngine):
 class Folder(OneFileAtATime):
     """A folder in which every look finds some rows more."""
 
+    found_at_once = FOUND_AT_ONCE
+
     def discover(self, position: bytes) -> SplitsDiscovered:
         first = int(position or b"0")
-        last = min(first + FOUND_AT_ONCE, ROWS)
+        last = min(first + self.found_at_once, ROWS)
         splits = tuple(
             FileSplit(split_id=SplitId(row), path=f"/in/{row}", start_row=0, rows=1) for row in ALL_ROWS[first:last]
         )

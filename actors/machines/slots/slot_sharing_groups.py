@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from flykka.messages.graph.job_graph import JobGraph, JobType, JobVertex, OperatorKind
+from flykka.messages.graph.job_graph import JobGraph, JobType, JobVertex, OperatorKind, SchedulerType
 from flykka.messages.wire.ids import JobVertexId
 
 
@@ -31,8 +31,10 @@ def slots_needed_at_once(job_graph: JobGraph) -> int:
     """Below this the job never runs.
 
     The tasks of a batch job take turns, each in any slot of its group, but for those with a sink: they keep their slots
-    until all others have come to their end.
+    until all others have come to their end. With the adaptive scheduler one subtask of each vertex is enough.
     """
+    if job_graph.scheduler_type is SchedulerType.ADAPTIVE:
+        return len(slot_sharing_groups(job_graph.vertices))
     if job_graph.job_type is not JobType.BATCH:
         return slots_needed(job_graph.vertices)
     in_turn = [vertex if _has_sink(vertex) else replace(vertex, parallelism=1) for vertex in job_graph.vertices]
