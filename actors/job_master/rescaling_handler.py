@@ -82,7 +82,7 @@ class RescalingHandler:
         self._checkpoint_coordinator = checkpoint_coordinator
         self._store = store
         self._updates: deque[UpdateJobResourceRequirements] = deque()
-        """Those whose turn has come or will come to be stored."""
+        """Updates in line to be stored; the first one is being stored."""
 
     def start(self) -> list[GraphEvent]:
         """Let the job begin, at once or when there are slots for it."""

@@ -197,7 +197,7 @@ class Rescale(Value):
 
     @property
     def terminal_state(self) -> RescaleTerminalState | None:
-        """How it has ended; None while it is under way."""
+        """The kind of its end; None while it is under way."""
         return None if self.reason is None else self.reason.terminal_state
 
 

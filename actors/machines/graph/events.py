@@ -88,4 +88,4 @@ Event = (
 )
 
 RescalableEvent = Event | RescaleRequested
-"""Those of a graph whose parallelism may change."""
+"""Events of a graph whose parallelism may change."""

@@ -38,7 +38,7 @@ class RescaleHistory:
             self._rescales.popitem(last=False)
 
     def on_new_job_master(self, at_ms: int) -> None:
-        """What the one before it had begun has no other end."""
+        """End the rescales that the JobMaster before it had begun."""
         reason = RescaleTerminatedReason.EXCEPTION_OCCURRED
         for rescale in [each for each in self._rescales.values() if each.reason is None]:
             self.note(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))

@@ -152,7 +152,7 @@ class VertexReadModel:
         self._vertex = vertex
         self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
         self._gone = _Subtask()
-        """What subtasks had counted that are there no more, in its `before`."""
+        """Counts of subtasks that are there no more, in its `before`."""
         self._files_unassigned = 0
         self.coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
 

@@ -352,6 +352,8 @@ class AdaptiveScheduler:
     # What becomes of the job
 
     def _on_job_moved(self, status: JobStatus, now: int) -> list[RescalingEffect]:
+        # Where it waited for slots to restart, something else has come first.
+        self._restart = None
         if status in _ENDS:
             ended = self._end(_ENDS[status], now)
             return [*self._enter(SchedulerState.FINISHED, now), *ended, *self._stop_timers()]

@@ -36,7 +36,7 @@ class RescaleTimeline:
         self.under_way: Rescale | None = None
 
     def requirements_changed(self) -> None:
-        """What begins from now on is for other requirements."""
+        """Rescales that begin from now on are for other requirements."""
         self._requirements += 1
         self._attempts = 0
 

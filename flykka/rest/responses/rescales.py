@@ -86,7 +86,7 @@ def rescales_summary(snapshot: RescalesSnapshot) -> Json:
 
 
 def rescale_config(graph: JobGraph) -> Json:
-    """What the rescales of a job go by. What is -1 has no limit here, or is not waited for."""
+    """The settings that the rescales of a job go by; -1 is one that is not waited for."""
     return {
         "rescaleHistoryMax": MAX_RESCALES,
         "schedulerExecutionMode": None,
@@ -101,7 +101,7 @@ def rescale_config(graph: JobGraph) -> Json:
 
 
 def rescale_details(rescale: Rescale) -> Json:
-    """One of them. Its states carry no exception: those are in the exception history of the job."""
+    """A rescale. Its states carry no exception: those are in the exception history of the job."""
     return {
         "rescaleUuid": rescale.rescale_id,
         "resourceRequirementsUuid": rescale.requirements_id,

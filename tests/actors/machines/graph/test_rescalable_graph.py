@@ -1,0 +1,179 @@
+"""An ExecutionGraph whose parallelism changes: all tasks end, others begin, and what happens meanwhile is heard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.graph.effects import (
+    AskForRestoreState,
+    GraphRescaled,
+    JobStatusMoved,
+    RescaleNotBegun,
+    StartRestartTimer,
+)
+from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, StoppingChanged
+from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
+from flykka.actors.machines.restart.restart_strategy import restart_strategy
+from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
+from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, SchedulerType
+from flykka.messages.tasks.task import CancelTask, ExecutionState
+from flykka.messages.wire.ids import JobVertexId, vertex_subtask_and_number
+from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, graph_of, vertex
+from tests.actors.machines.graph.running import TWO_VERTICES, Running
+
+SOURCE, SINK = JobVertexId("source"), JobVertexId("sink")
+
+
+class Rescaled(Running):
+    """The same with a graph that can be rescaled."""
+
+    graph: RescalableExecutionGraph
+
+    def __init__(self, job_graph: JobGraph = TWO_VERTICES) -> None:
+        super().__init__(job_graph)
+        self.graph = RescalableExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
+
+    def rescale(self, source: int, sink: int) -> list[object]:
+        return [*self.tell(RescaleRequested(parallelism={SOURCE: source, SINK: sink}))]
+
+    def statuses(self) -> list[JobStatus]:
+        return [moved.status for moved in self.made(JobStatusMoved)]
+
+    def asked(self) -> list[tuple[str, int, int]]:
+        """The vertex, the subtask and the number of each attempt that has asked for a slot last."""
+        return [vertex_subtask_and_number(each.attempt, JOB) for each in self.made(RequestSlots)[-1].requests]
+
+
+def test_all_tasks_end_and_others_begin_from_a_checkpoint() -> None:
+    running = Rescaled()
+    running.run()
+
+    running.rescale(1, 3)
+    assert len(running.told(CancelTask)) == 3
+    assert running.told(AbortPendingCheckpoints) != []
+    assert running.made(GraphRescaled) == []
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.statuses()[-3:] == [JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
+    assert running.made(JobStatusMoved)[-3].cause is None
+    assert [each.parallelism for each in running.graph.job_graph.vertices] == [1, 3]
+    assert running.made(AskForRestoreState)[-1].version == running.graph.version
+    assert running.made(ForgetPriorSlots) != []
+    assert all(each.will_return for each in running.made(ReturnSlot))
+    running.restore(7)
+    running.give_slots()
+    running.report_all(ExecutionState.RUNNING)
+    assert running.graph.live_attempts == 4
+
+
+def test_numbers_of_attempts_go_on_also_those_of_subtasks_that_were_gone() -> None:
+    running = Rescaled()
+    running.run()
+
+    running.rescale(1, 1)
+    running.report_all(ExecutionState.CANCELED)
+    assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
+    running.restore()
+    running.give_slots()
+    running.rescale(2, 2)
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.asked() == [(SOURCE, 0, 2), (SOURCE, 1, 1), (SINK, 0, 2), (SINK, 1, 0)]
+
+
+def test_a_job_that_has_not_begun_begins_rescaled() -> None:
+    running = Rescaled()
+
+    running.rescale(3, 3)
+    running.schedule()
+
+    assert running.statuses() == [JobStatus.RUNNING]
+    assert len(running.asked()) == 6
+
+
+def test_a_job_that_is_about_to_restart_does_so_rescaled() -> None:
+    running = Rescaled()
+    running.run()
+    running.report(running.graph.subtask(SINK, 0).execution.attempt, ExecutionState.FAILED)
+
+    running.rescale(1, 1)
+    running.report_all(ExecutionState.CANCELED)
+    assert running.statuses()[-1] is JobStatus.RESTARTING
+    assert running.made(GraphRescaled) == []
+    running.pass_pauses()
+
+    assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
+    assert running.graph.number_of_restarts == 1
+
+
+def test_what_fails_or_finishes_while_it_is_cancelled_was_cancelled() -> None:
+    running = Rescaled()
+    running.run()
+    former = [execution.attempt for execution in running.graph.executions]
+    running.rescale(1, 1)
+
+    for attempt, state in zip(
+        former, [ExecutionState.FAILED, ExecutionState.FINISHED, ExecutionState.FAILED], strict=True
+    ):
+        running.report(attempt, state)
+
+    assert running.made(StartRestartTimer) == []
+    assert running.statuses()[-1] is JobStatus.RUNNING
+    assert len(running.asked()) == 2
+
+
+def test_a_job_that_fails_as_a_whole_while_its_tasks_end_restarts_rescaled_behind_its_pause() -> None:
+    running = Rescaled()
+    running.run()
+    running.rescale(1, 1)
+
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.report_all(ExecutionState.CANCELED)
+    assert running.statuses()[-3:] == [JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.RESTARTING]
+    assert running.made(GraphRescaled) == []
+    running.pass_pauses()
+
+    assert len(running.made(GraphRescaled)) == 1
+    assert len(running.asked()) == 2
+
+
+def test_a_job_that_is_cancelled_while_its_tasks_end_begins_nothing() -> None:
+    running = Rescaled()
+    running.run()
+    running.rescale(1, 1)
+
+    running.tell(CANCEL)
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.statuses()[-3:] == [JobStatus.RESTARTING, JobStatus.CANCELLING, JobStatus.CANCELED]
+    assert running.made(GraphRescaled) == []
+
+
+def test_behind_the_checkpoint_of_a_stop_and_at_the_end_of_the_input_nothing_is_rescaled() -> None:
+    stopping, ending = Rescaled(), Rescaled()
+    stopping.run()
+    ending.run()
+
+    stopping.tell(StoppingChanged(is_stopping=True))
+    ending.report(ending.graph.subtask(SOURCE, 0).execution.attempt, ExecutionState.FINISHED)
+
+    [refused] = stopping.rescale(1, 1)
+    assert refused == RescaleNotBegun(why="the job takes the checkpoint that it stops with")
+    [refused] = ending.rescale(1, 1)
+    assert refused == RescaleNotBegun(why="tasks of the job have come to the end of its input")
+
+
+@pytest.mark.parametrize("scheduler", SchedulerType)
+def test_with_the_adaptive_scheduler_every_failure_restarts_all(scheduler: SchedulerType) -> None:
+    region = graph_of(vertex("source", 2), failover=FailoverStrategyKind.REGION)
+    running = Rescaled(replace(region, scheduler_type=scheduler))
+    running.run()
+
+    running.report(running.graph.subtask(SOURCE, 0).execution.attempt, ExecutionState.FAILED)
+
+    is_adaptive = scheduler is SchedulerType.ADAPTIVE
+    assert running.statuses()[-1] is (JobStatus.FAILING if is_adaptive else JobStatus.RUNNING)

@@ -1,0 +1,246 @@
+"""The rescales of a job, when and to which parallelism: events, and the effects that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.rescaling import events
+from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
+from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.control.rescaling import (
+    CountSlotsDue,
+    JobResourceRequirements,
+    JobVertexResourceRequirements,
+    Rescale,
+    RescaleTerminatedReason,
+    RescaleTrigger,
+    ResourceWaitTimedOut,
+)
+from flykka.messages.graph.job_graph import SchedulerType
+from flykka.messages.wire.ids import JobVertexId
+from tests.actors.machines.graph.graphs import graph_of, vertex
+
+E = TypeVar("E")
+
+DEFAULT = graph_of(vertex("source", 2))
+ADAPTIVE = replace(DEFAULT, scheduler_type=SchedulerType.ADAPTIVE)
+SOURCE = JobVertexId("source")
+
+
+def require(upper: int, lower: int = 1) -> JobResourceRequirements:
+    bounds = JobVertexResourceRequirements(vertex_id=SOURCE, lower_bound=lower, upper_bound=upper)
+    return JobResourceRequirements(vertices=(bounds,))
+
+
+class Scheduling:
+    """A scheduler under test; every event is followed by a check of its invariants."""
+
+    def __init__(self, *, adaptive: bool = False) -> None:
+        self.scheduler = AdaptiveScheduler(ADAPTIVE if adaptive else DEFAULT, "test")
+        self.now = 0
+        self.effects: list[RescalingEffect] = []
+
+    def tell(self, *happened: RescalingEvent) -> list[RescalingEffect]:
+        """What follows from the last of these events."""
+        made: list[RescalingEffect] = []
+        for event in happened:
+            made = self.scheduler.handle(event, self.now)
+            self.scheduler.check()
+            self.effects += made
+        return made
+
+    def run(self) -> None:
+        """Let the job run, with all of its tasks."""
+        self.tell(events.SchedulingWanted(), events.SlotsCounted(slots=2))
+        self.tell(events.JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
+
+    def restart(self) -> None:
+        """The graph restarts all tasks, and they are deployed."""
+        for status in (JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING):
+            self.tell(events.JobMoved(status=status))
+        self.tell(events.TasksDeployed())
+
+    def made(self, kind: type[E]) -> list[E]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def targets(self) -> list[int]:
+        return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
+
+    def rescales(self) -> list[Rescale]:
+        """The rescales as they were told last, in their order."""
+        last = {each.rescale.rescale_id: each.rescale for each in self.made(events.ReportRescale)}
+        return list(last.values())
+
+    def answer(self, *, is_complete: bool) -> list[RescalingEffect]:
+        asked = self.made(events.TakeCheckpoint)[-1]
+        return self.tell(events.CheckpointAnswered(request_id=asked.request_id, is_complete=is_complete))
+
+
+def test_a_job_of_the_default_scheduler_begins_at_once_and_counts_no_slots() -> None:
+    scheduling = Scheduling()
+
+    assert scheduling.tell(events.SchedulingWanted()) == [events.BeginScheduling()]
+    assert scheduling.tell(CountSlotsDue()) == [Ignore(reason="nobody waits for slots")]
+
+
+def test_a_client_rescales_it_behind_a_checkpoint() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+
+    scheduling.tell(events.RequirementsChanged(requirements=require(5)))
+    assert scheduling.made(events.CountSlots) != []
+    scheduling.tell(events.SlotsCounted(slots=3, coming=1))
+    assert scheduling.targets() == []
+    scheduling.answer(is_complete=True)
+    scheduling.restart()
+
+    assert scheduling.targets() == [4]
+    [done] = scheduling.rescales()
+    assert (done.trigger, done.reason) == (RescaleTrigger.UPDATE_REQUIREMENT, RescaleTerminatedReason.SUCCEEDED)
+
+
+def test_two_failed_checkpoints_do_not_keep_it_from_that() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+    scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
+
+    scheduling.answer(is_complete=False)
+    assert scheduling.targets() == []
+    scheduling.answer(is_complete=False)
+
+    assert scheduling.targets() == [3]
+
+
+def test_a_checkpoint_of_a_request_that_is_over_counts_for_nothing() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+    scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
+    outdated = scheduling.made(events.TakeCheckpoint)[-1]
+
+    scheduling.tell(events.RequirementsChanged(requirements=require(4)), events.SlotsCounted(slots=9))
+    scheduling.tell(events.CheckpointAnswered(request_id=outdated.request_id, is_complete=True))
+    assert scheduling.targets() == []
+    scheduling.answer(is_complete=True)
+
+    assert scheduling.targets() == [4]
+    assert scheduling.rescales()[0].reason is RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED
+
+
+def test_what_changes_nothing_is_ignored_and_says_so() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+
+    scheduling.tell(events.RequirementsChanged(requirements=require(9)), events.SlotsCounted(slots=2))
+
+    [ignored] = scheduling.rescales()
+    assert ignored.reason is RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
+    assert ignored.comment == "it is what 2 slots allow already"
+
+
+def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+    scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
+
+    scheduling.tell(events.JobMoved(status=JobStatus.FAILING))
+
+    assert scheduling.targets() == [3]
+    due = JobRestartDue(version=2)
+    scheduling.tell(events.JobMoved(status=JobStatus.RESTARTING))
+    assert scheduling.tell(due) == [events.RestartJob(due=due)]
+
+
+def test_a_graph_that_goes_on_as_it_is_can_be_rescaled_later() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+    scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
+    scheduling.answer(is_complete=True)
+
+    scheduling.tell(events.RescaleRefused(why="it is being stopped"))
+    scheduling.tell(events.RequirementsChanged(requirements=require(3)), events.SlotsCounted(slots=3))
+    scheduling.answer(is_complete=True)
+
+    assert scheduling.targets() == [3, 3]
+    assert scheduling.rescales()[0].comment == "it is being stopped"
+
+
+def test_a_job_that_ends_ends_its_rescale() -> None:
+    scheduling = Scheduling()
+    scheduling.run()
+    scheduling.tell(events.RequirementsChanged(requirements=require(9, lower=9)), events.SlotsCounted(slots=3))
+
+    scheduling.tell(events.JobMoved(status=JobStatus.FINISHED))
+
+    assert scheduling.rescales()[0].reason is RescaleTerminatedReason.JOB_FINISHED
+
+
+def test_an_adaptive_job_waits_for_all_slots_and_then_takes_what_there_are() -> None:
+    scheduling = Scheduling(adaptive=True)
+    scheduling.tell(events.SchedulingWanted(), events.SlotsCounted(slots=1))
+    assert scheduling.targets() == []
+
+    scheduling.tell(ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
+
+    assert scheduling.targets() == [1]
+    assert isinstance(scheduling.effects[-1], events.BeginScheduling)
+
+
+def test_it_restarts_with_the_slots_that_are_left() -> None:
+    scheduling = Scheduling(adaptive=True)
+    scheduling.run()
+    due = JobRestartDue(version=2)
+    scheduling.tell(events.JobMoved(status=JobStatus.FAILING), events.JobMoved(status=JobStatus.RESTARTING))
+
+    scheduling.tell(due, ResourceWaitTimedOut(number=2), events.SlotsCounted(slots=1))
+
+    assert scheduling.targets() == [2, 1]
+    assert scheduling.effects[-1] == events.RestartJob(due=due)
+    assert scheduling.rescales()[-1].trigger is RescaleTrigger.RECOVERABLE_FAILOVER
+
+
+def test_it_grows_when_it_has_cooled_down() -> None:
+    scheduling = Scheduling(adaptive=True)
+    scheduling.tell(events.SchedulingWanted(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
+    scheduling.tell(events.JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
+
+    scheduling.now = ADAPTIVE.rescale_cooldown_ms - 1
+    assert scheduling.tell(events.SlotsCounted(slots=2)) == []
+    scheduling.now += 1
+    scheduling.tell(events.SlotsCounted(slots=2))
+    scheduling.answer(is_complete=True)
+
+    assert scheduling.targets() == [1, 2]
+    assert scheduling.rescales()[-1].trigger is RescaleTrigger.NEW_RESOURCE_AVAILABLE
+
+
+EVENTS = st.one_of(
+    st.builds(events.SlotsCounted, slots=st.integers(0, 6), coming=st.integers(0, 2)),
+    st.builds(events.JobMoved, status=st.sampled_from([*JobStatus])),
+    st.builds(events.RequirementsChanged, requirements=st.builds(require, st.integers(2, 6), st.integers(1, 2))),
+    st.builds(events.CheckpointAnswered, request_id=st.sampled_from(["test-1", "test-2"]), is_complete=st.booleans()),
+    st.builds(ResourceWaitTimedOut, number=st.integers(1, 3)),
+    st.sampled_from([events.TasksDeployed(), CountSlotsDue(), JobRestartDue(version=2)]),
+)
+
+
+@given(adaptive=st.booleans(), happened=st.lists(EVENTS, max_size=40))
+def test_whatever_happens_each_rescale_ends_once_and_the_bounds_hold(
+    adaptive: bool, happened: list[RescalingEvent]
+) -> None:
+    scheduling = Scheduling(adaptive=adaptive)
+    scheduling.run()
+
+    for event in happened:
+        scheduling.now += 1_000
+        scheduling.tell(event)
+
+    ended = [each.rescale.rescale_id for each in scheduling.made(events.ReportRescale) if each.rescale.reason]
+    assert len(ended) == len(set(ended))
+    assert all(1 <= target <= 6 for target in scheduling.targets())

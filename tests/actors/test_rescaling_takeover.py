@@ -1,0 +1,97 @@
+"""A driver that takes over a job which was rescaled goes on within the bounds that were set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.high_availability.embedded import EmbeddedStore
+from flykka.messages.control.rescaling import (
+    JobParallelismChanged,
+    JobResourceRequirements,
+    JobResourceRequirementsRefused,
+    JobResourceRequirementsUpdated,
+    JobVertexResourceRequirements,
+    RequestJobResourceRequirements,
+    UpdateJobResourceRequirements,
+)
+from flykka.messages.control.slots import RequestSlot
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.wire.ids import JobVertexId
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.drivers import Driver
+from tests.actors.machines.graph.graphs import JOB
+
+BOUNDS = JobResourceRequirements(
+    vertices=tuple(
+        JobVertexResourceRequirements(vertex_id=JobVertexId(name), lower_bound=1, upper_bound=3)
+        for name in ("source", "sink")
+    )
+)
+THREE_SLOTS = SlotsExplained(now_ms=0, task_managers=(), slots=3, free=3, pending_requests=0)
+
+
+@pytest.fixture
+def store() -> EmbeddedStore:
+    return EmbeddedStore()
+
+
+@pytest.fixture
+def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
+    with SeededSystem(3) as system:
+        yield Driver(system, tmp_path / "checkpoints", store, "first")
+
+
+@pytest.fixture
+def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
+    with SeededSystem(4) as system:
+        yield Driver(system, tmp_path / "checkpoints", store, "second")
+
+
+def a_job(driver: Driver) -> JobGraph:
+    graph = driver.graph()
+    return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=60_000))
+
+
+def test_the_next_driver_begins_with_what_a_client_has_set_at_the_one_before(driver: Driver, second: Driver) -> None:
+    driver.run(a_job(driver), slots=1)
+    update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
+    driver.tell(driver.job_manager, update)
+    assert driver.last(driver.client, JobResourceRequirementsUpdated).requirements == BOUNDS
+    driver.services.close()
+
+    second.submit(a_job(second))
+    second.accept_job_master()
+    assert second.heard(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
+    second.say_as_resource_manager(THREE_SLOTS)
+
+    told = second.last(second.client, JobParallelismChanged)
+    assert [each.parallelism for each in told.vertices] == [3, 3]
+    assert len(second.heard(second.resource_manager, RequestSlot)) == 3
+    second.tell(second.job_manager, RequestJobResourceRequirements(job_id=JOB, client=second.client))
+    assert second.last(second.client, JobResourceRequirementsUpdated).requirements == BOUNDS
+
+
+def test_a_job_that_cannot_be_so_any_more_begins_as_its_program_says(driver: Driver, second: Driver) -> None:
+    driver.run(a_job(driver), slots=1)
+    update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
+    driver.tell(driver.job_manager, update)
+    driver.services.close()
+
+    second.submit(second.graph())
+    second.accept_job_master()
+
+    assert len(second.heard(second.resource_manager, RequestSlot)) == 1, "it takes no checkpoints now"
+
+
+def test_a_job_that_is_not_there_is_not_rescaled(driver: Driver) -> None:
+    driver.run_of_application()
+
+    driver.tell(driver.job_manager, RequestJobResourceRequirements(job_id=JOB, client=driver.client))
+
+    refused = driver.last(driver.client, JobResourceRequirementsRefused)
+    assert refused.cause.message == "there is no job job that runs"
