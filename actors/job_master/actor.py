@@ -18,6 +18,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.job_master.approximate_recovery import warn_of_approximation, warn_of_loss
 from flykka.actors.job_master.failure_history import FailureHistory, FailureHistoryMessage
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
@@ -31,7 +32,6 @@ from flykka.actors.machines.graph import effects, events
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
@@ -56,11 +56,8 @@ from flykka.messages.control.job import (
     CancelJob,
     CheckpointAborted,
     CheckpointCompleted,
-    ExecutionStateChanged,
-    JobRestored,
     JobStatus,
     JobStatusChanged,
-    MetricsReported,
     RegisterJobClient,
 )
 from flykka.messages.control.job_control import (
@@ -135,7 +132,7 @@ class JobMaster(Actor):
         self._resource_manager = resource_manager
         self._data_plane = data_plane
         self._storage = storage
-        self._listeners = JobListeners(listeners)
+        self._listeners = JobListeners(job_graph.job_id, listeners)
         self._master_hooks = tuple(master_hooks)
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
@@ -184,8 +181,7 @@ class JobMaster(Actor):
         self._restorer = StateRestorer(
             self._graph, self._sources, allow_non_restored_state=self._allow_non_restored_state
         )
-        if recovers_approximately(self._job_graph):
-            _log.warning("job %s has APPROXIMATE local recovery: each failure loses rows for good", self._job_id)
+        warn_of_approximation(self._job_graph)
         self._rescaling = RescalingHandler(
             context, self._graph, self._slots, self._listeners, self._coordinator, self._store, self._requirements
         )
@@ -235,7 +231,8 @@ class JobMaster(Actor):
             case _ if isinstance(message, SavepointMessage):
                 self._decide(self._savepoints.on_message(message))
             case _ if isinstance(message, CleanupMessage):
-                self._on_cleaned_up(message)
+                if self._cleaner.on_message(message) and self._failures.end():
+                    self._end()
             case _ if isinstance(message, FailureHistoryMessage):
                 if self._failures.on_message(message):
                     self._end()
@@ -263,27 +260,13 @@ class JobMaster(Actor):
 
     def _on_task_message(self, message: TaskMessage) -> None:
         match message:
-            case UpdateTaskExecutionState() | NotifyEndOfData():
-                self._decide([message])
-            case AcknowledgeDeployments() | RequestPartitionProducerState():
-                self._decide([message])
-            case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
+            case ReportTaskMetrics(attempt=attempt):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
-                    self._listeners.tell(
-                        MetricsReported(
-                            job_id=self._job_id,
-                            attempt=attempt,
-                            task_name=execution.name,
-                            metrics=metrics,
-                            vertex_id=execution.vertex_id,
-                            subtask=execution.subtask,
-                            accumulators=accumulators,
-                            files_unassigned=self._sources.files_unassigned(execution.vertex_id),
-                        )
-                    )
+                    files = self._sources.files_unassigned(execution.vertex_id)
+                    self._listeners.tell_of_metrics(message, execution, files)
             case _:
-                assert_never(message)
+                self._decide([message])
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.on_message(message):
@@ -293,8 +276,7 @@ class JobMaster(Actor):
 
     def _tell_of_restore(self, checkpoint_id: int | None) -> None:
         if checkpoint_id is not None or self._graph.number_of_restarts > 0:
-            now = self.context.now()
-            self._listeners.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
+            self._listeners.tell_of_restore(checkpoint_id, self.context.now())
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
@@ -357,7 +339,7 @@ class JobMaster(Actor):
             case effects.DrawRestartDelay(version=version):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version, tasks=tasks):
-                self._warn_of_loss(tasks)
+                warn_of_loss(self._job_graph, tasks)
                 self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
             case StartTimer(key=key, delay_ms=delay_ms, message=message):
                 self.context.timers.start_once(key, delay_ms, message)
@@ -370,16 +352,6 @@ class JobMaster(Actor):
             case _:
                 assert_never(effect)
         return ()
-
-    def _warn_of_loss(self, restarted: tuple[str, ...]) -> None:
-        is_part = 0 < len(restarted) < sum(vertex.parallelism for vertex in self._job_graph.vertices)
-        if is_part and recovers_approximately(self._job_graph):
-            _log.warning(
-                "job %s LOSES ROWS (approximate local recovery): those on their way to %s, and those that these have"
-                " taken in since the last checkpoint; all other tasks run on",
-                self._job_id,
-                ", ".join(restarted),
-            )
 
     def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
         changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
@@ -402,17 +374,7 @@ class JobMaster(Actor):
             )
 
     def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
-        self._listeners.tell(
-            ExecutionStateChanged(
-                job_id=self._job_id,
-                attempt=moved.attempt,
-                task_name=moved.task_name,
-                state=moved.state,
-                timestamp_ms=self.context.now(),
-                task_manager=moved.task_manager_id,
-                failure=moved.failure,
-            )
-        )
+        self._listeners.tell_of_move(moved, self.context.now())
         self._sources.attempt_moved(moved.attempt, moved.state, moved.failure)
         # Before it is deployed, the coordinator does not know an attempt.
         if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
@@ -431,10 +393,6 @@ class JobMaster(Actor):
             lambda error: JobVerticesFinalized(job_id=self._job_id, version=effect.version, cause=serialized(error)),
         )
         return ()
-
-    def _on_cleaned_up(self, message: CleanupMessage) -> None:
-        if self._cleaner.on_message(message) and self._failures.end():
-            self._end()
 
     def _end(self) -> None:
         self._slots.disconnect()

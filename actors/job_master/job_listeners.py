@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flykka.actors.machines.graph.effects import ExecutionMoved
+from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.messages.control.job import (
     ExecutionStateChanged,
+    JobRestored,
     JobStatusChanged,
+    MetricsReported,
     RegisterJobClient,
     RegisterJobClientSuccess,
 )
+from flykka.messages.tasks.task import ReportTaskMetrics
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -19,13 +24,47 @@ from flykka.messages.wire.ref import Ref
 class JobListeners:
     """Used in the turns of a JobMaster only."""
 
-    def __init__(self, listeners: Sequence[Ref]) -> None:
+    def __init__(self, job_id: JobId, listeners: Sequence[Ref]) -> None:
+        self._job_id = job_id
         self._listeners = list(listeners)
 
     def tell(self, message: Message) -> None:
         """Tell every one of them."""
         for listener in self._listeners:
             listener.tell(message)
+
+    def tell_of_restore(self, checkpoint_id: int | None, now: int) -> None:
+        """The job goes on from a checkpoint, or from the beginning (None)."""
+        self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
+
+    def tell_of_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
+        """A task has reported what it has measured."""
+        self.tell(
+            MetricsReported(
+                job_id=self._job_id,
+                attempt=report.attempt,
+                task_name=execution.name,
+                metrics=report.metrics,
+                vertex_id=execution.vertex_id,
+                subtask=execution.subtask,
+                accumulators=report.accumulators,
+                files_unassigned=files_unassigned,
+            )
+        )
+
+    def tell_of_move(self, moved: ExecutionMoved, now: int) -> None:
+        """An attempt has gone over to another state."""
+        self.tell(
+            ExecutionStateChanged(
+                job_id=self._job_id,
+                attempt=moved.attempt,
+                task_name=moved.task_name,
+                state=moved.state,
+                timestamp_ms=now,
+                task_manager=moved.task_manager_id,
+                failure=moved.failure,
+            )
+        )
 
     def register(self, message: RegisterJobClient, graph: ExecutionGraph, now: int) -> None:
         """Tell one more from here on, and first how the job stands."""

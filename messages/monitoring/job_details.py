@@ -362,10 +362,7 @@ class ProcessEnvironment(Value):
 
 @value("job_details.archived")
 class ArchivedJob(Value):
-    """All answers about a job, as they stood when its result was told (Flink's ArchivedExecutionGraph).
-
-    `checkpoint_details` are those whose subtasks were kept, `environment` is that of the process which has written it.
-    """
+    """All answers about a job when its result was told, and where it ran (Flink's ArchivedExecutionGraph)."""
 
     overview: JobOverview
     details: JobDetails

@@ -396,6 +396,5 @@ class StreamTask:
 
     def _keep_results(self) -> list[TaskEffect]:
         """Behind the bridge's end nothing is added, and before the JobMaster hears of it others can read."""
-        if not self._stages.outputs.keeps_results or not self._life.is_finishing:
-            return []
-        return [KeepResults(partitions=self._stages.outputs.kept())]
+        keeps = self._stages.outputs.keeps_results and self._life.is_finishing
+        return [KeepResults(partitions=self._stages.outputs.kept())] if keeps else []

@@ -38,7 +38,11 @@ class Rescaled(Running):
         self.graph = RescalableExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
 
     def rescale(self, source: int, sink: int) -> list[object]:
-        return [*self.tell(RescaleRequested(parallelism={SOURCE: source, SINK: sink}))]
+        self.now += 1
+        made = self.graph.handle(RescaleRequested(parallelism={SOURCE: source, SINK: sink}), self.now)
+        self.graph.check()
+        self.effects += made
+        return [*made]
 
     def statuses(self) -> list[JobStatus]:
         return [moved.status for moved in self.made(JobStatusMoved)]
