@@ -63,7 +63,7 @@ def recovers_approximately(job_graph: JobGraph) -> bool:
 
 
 def fixed_parallelism(job_graph: JobGraph) -> str | None:
-    """Why the parallelism of a running job cannot change; None where it can."""
+    """Tell why the parallelism of a running job cannot change; None where it can."""
     if recovers_approximately(job_graph):
         return (
             f"the job {job_graph.name!r} has approximate local recovery: what runs on expects its readers as they were"
