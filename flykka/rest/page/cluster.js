@@ -1,6 +1,7 @@
 // The cluster: its TaskManagers with their slots and buffers, its process with its memory, its log, its threads.
 
 import { request, requestText } from "./api.js";
+import { AskedView } from "./asked_view.js";
 import { h } from "./dom.js";
 import { bytes, clock, number } from "./format.js";
 import { cells, table } from "./table.js";
@@ -16,44 +17,24 @@ const OF_PROCESS = [
   `${MEMORY}NonHeap.Used`, "Status.JVM.Threads.Count",
 ];
 
-export class Cluster {
+export class Cluster extends AskedView {
   constructor(redraw) {
-    this.redraw = redraw;
-    this.asked = 0;
-    this.found = null;
-    this.failure = null;
+    super(redraw, ASK_AGAIN_MS);
     this.threads = null;
     this.threadsAt = null;
-  }
-
-  path() {
-    return "/events";
   }
 
   title() {
     return "Cluster";
   }
 
-  // Metrics and the log change without an event: they are asked for while they are looked at.
-  update() {
-    if (Date.now() - this.asked < ASK_AGAIN_MS) return;
-    this.asked = Date.now();
-    this.ask();
-  }
-
-  async ask() {
-    try {
-      const { taskmanagers: all } = await request("/taskmanagers");
-      const [process, log, ...metrics] = await Promise.all([
-        measured("/jobmanager", OF_PROCESS), requestText("/jobmanager/log"),
-        ...all.slice(0, SHOWN).map(({ id }) => measured(`/taskmanagers/${encodeURIComponent(id)}`, OF_TASK_MANAGER)),
-      ]);
-      this.found = { all, process, log, metrics };
-      this.failure = null;
-    } catch (failure) {
-      this.failure = failure.message;
-    }
-    this.redraw();
+  async look() {
+    const { taskmanagers: all } = await request("/taskmanagers");
+    const [process, log, ...metrics] = await Promise.all([
+      measured("/jobmanager", OF_PROCESS), requestText("/jobmanager/log"),
+      ...all.slice(0, SHOWN).map(({ id }) => measured(`/taskmanagers/${encodeURIComponent(id)}`, OF_TASK_MANAGER)),
+    ]);
+    return { all, process, log, metrics };
   }
 
   async dump() {

@@ -2,43 +2,24 @@
 
 import { download, request } from "./api.js";
 import { notice } from "./actions.js";
+import { AskedView } from "./asked_view.js";
 import { h } from "./dom.js";
 import { bytes, moment, number, duration } from "./format.js";
 
 const ASK_AGAIN_MS = 2000;
 
-export class Recorder {
+export class Recorder extends AskedView {
   constructor(redraw) {
-    this.redraw = redraw;
-    this.found = null;
-    this.failure = null;
-    this.asked = 0;
+    super(redraw, ASK_AGAIN_MS);
     this.writing = false;
-  }
-
-  path() {
-    return "/events";
   }
 
   title() {
     return "Recorder";
   }
 
-  // Each turn of an actor changes what it holds: it is asked while it is looked at.
-  update() {
-    if (Date.now() - this.asked < ASK_AGAIN_MS) return;
-    this.asked = Date.now();
-    this.ask();
-  }
-
-  async ask() {
-    try {
-      this.found = await request("/recorder");
-      this.failure = null;
-    } catch (failure) {
-      this.failure = failure.message;
-    }
-    this.redraw();
+  async look() {
+    return request("/recorder");
   }
 
   async save() {
