@@ -8,6 +8,7 @@ from rich.text import Text
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.api.launch import current_launch
 from flykka.console.checkpoint_lines import CheckpointLine, CheckpointLines, completed_text
+from flykka.console.rescale_lines import rescale_text
 from flykka.console.same_failures import SameFailures
 from flykka.messages.control.job import (
     CheckpointAborted,
@@ -19,6 +20,7 @@ from flykka.messages.control.job import (
     JobStatusChanged,
     TaskManagerLost,
 )
+from flykka.messages.control.rescaling import RescaleChanged
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import TaskManagerId
@@ -81,6 +83,9 @@ class Console:
             case TaskManagerLost(task_manager=task_manager, reason=reason, timestamp_ms=at):
                 self._task_managers.discard(task_manager)
                 self._line(at, f"{task_manager} lost: {reason}", LOST)
+            case RescaleChanged(rescale=rescale) if rescale.ended_ms is not None:
+                if (text := rescale_text(rescale)) is not None:
+                    self._line(rescale.ended_ms, text)
             case ExecutionStateChanged():
                 self._on_execution(message)
             case _:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from flykka.actors.machines.graph.effects import Effect, StartRestartTimer, TellCheckpointCoordinator, TellTaskManager
-from flykka.actors.machines.graph.events import Event, RestoreStateReady, SchedulingRequested
-from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.events import RescalableEvent, RestoreStateReady, SchedulingRequested
+from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots, SlotAllocated, SlotsLost
 from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
@@ -25,11 +25,11 @@ class Running:
     """Every event is followed by a check of the invariants."""
 
     def __init__(self, job_graph: JobGraph = TWO_VERTICES) -> None:
-        self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
+        self.graph = RescalableExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
         self.now = 0
         self.effects: list[Effect] = []
 
-    def tell(self, event: Event) -> list[Effect]:
+    def tell(self, event: RescalableEvent) -> list[Effect]:
         """What follows from one event."""
         self.now += 1
         made = self.graph.handle(event, self.now)

@@ -8,41 +8,30 @@ import pytest
 
 from flykka.actors.machines.graph.effects import (
     AskForRestoreState,
+    Effect,
     GraphRescaled,
     JobStatusMoved,
     RescaleNotBegun,
     StartRestartTimer,
 )
 from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, StoppingChanged
-from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
-from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, SchedulerType
+from flykka.messages.graph.job_graph import FailoverStrategyKind, SchedulerType
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import JobVertexId, vertex_subtask_and_number
 from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, graph_of, vertex
-from tests.actors.machines.graph.running import TWO_VERTICES, Running
+from tests.actors.machines.graph.running import Running
 
 SOURCE, SINK = JobVertexId("source"), JobVertexId("sink")
 
 
 class Rescaled(Running):
-    """The same with a graph that can be rescaled."""
+    """A graph of a source and a sink that is rescaled."""
 
-    graph: RescalableExecutionGraph
-
-    def __init__(self, job_graph: JobGraph = TWO_VERTICES) -> None:
-        super().__init__(job_graph)
-        self.graph = RescalableExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
-
-    def rescale(self, source: int, sink: int) -> list[object]:
-        self.now += 1
-        made = self.graph.handle(RescaleRequested(parallelism={SOURCE: source, SINK: sink}), self.now)
-        self.graph.check()
-        self.effects += made
-        return [*made]
+    def rescale(self, source: int, sink: int) -> list[Effect]:
+        return self.tell(RescaleRequested(parallelism={SOURCE: source, SINK: sink}))
 
     def statuses(self) -> list[JobStatus]:
         return [moved.status for moved in self.made(JobStatusMoved)]
