@@ -17,7 +17,7 @@ class SchedulerSettings:
     rescaling: RescalingSettings
 
     def set_scheduler(self, scheduler: SchedulerType | str) -> Self:
-        """Set the scheduler of streaming jobs (Flink's jobmanager.scheduler); the enum or its name.
+        """Set the scheduler of streaming jobs (Flink's jobmanager.scheduler); the enum or its name, in either case.
 
         `default`, what holds unless set, waits until a job has all its slots. `adaptive` runs it with those that there
         are, from one subtask of each operator up to the parallelism that the program says: it begins with fewer where
@@ -27,7 +27,7 @@ class SchedulerSettings:
         Raises:
             ProgramError: there is no such scheduler.
         """
-        chosen = one_of(SchedulerType, scheduler, "scheduler")
+        chosen = one_of(SchedulerType, scheduler.upper(), "scheduler")
         self.rescaling = replace(self.rescaling, scheduler_type=chosen)
         return self
 

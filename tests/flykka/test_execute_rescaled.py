@@ -126,3 +126,24 @@ def test_what_a_job_cannot_be_is_refused_and_names_the_vertex(env: StreamExecuti
         client.update_resource_requirements({"rows": 5})
     assert set(client.resource_requirements().values()) == {(1, 1)}
     client.cancel()
+
+
+def test_an_adaptive_job_begins_with_the_slots_that_there_are(
+    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    write(folder, 0)
+    env.set_parallelism(9).set_scheduler("adaptive").set_resource_wait_timeout("200ms")
+    rows = env.from_source(FileSource.json(str(folder), schema="key string, at string, n long"), uid="rows")
+    counts = rows.key_by("key").aggregate(F.count("*").alias("rows")).uid("counts")
+    counts.sink_to(FileSink.parquet(str(out)).mark_success()).uid("out")
+
+    client = env.execute_async("adaptive")
+    client.wait(WAIT_S)
+
+    assert {vertex.parallelism for vertex in client.details.vertices} == {4}
+    [begun] = client.rescales
+    assert (begun.trigger.value, begun.vertices[0].desired_parallelism) == ("INITIAL_SCHEDULE", 9)
+    newest = spark.read.parquet(str(out)).groupBy("key").agg(F.max("rows").alias("rows")).collect()
+    assert {row["key"]: row["rows"] for row in newest} == {f"key-{key}": ROWS // KEYS for key in range(KEYS)}

@@ -175,6 +175,19 @@ def test_the_number_of_key_groups_is_derived_as_flink_derives_it(parallelism: in
     assert generated(graph).vertices[0].max_parallelism == expected
 
 
+def test_a_vertex_cannot_have_more_subtasks_than_any_of_its_operators() -> None:
+    graph = StreamGraph()
+    graph.add_node(replace(source("in"), parallelism_limit=4))
+    graph.add_node(replace(source("all"), kind=OperatorKind.STATELESS, parallelism_limit=1))
+    graph.add_node(source("out"))
+    graph.add_edge(edge("in", "all"))
+
+    made = generated(graph)
+
+    assert vertex_of(made, "in").parallelism_limit == 1
+    assert vertex_of(made, "out").parallelism_limit is None
+
+
 def test_a_maximum_of_the_operator_goes_before_the_derived_one() -> None:
     graph = program("in > sum", node("sum", max_parallelism=17), keys="sum")
 
