@@ -38,7 +38,7 @@ from flykka.messages.control.rescaling import (
     UpdateJobResourceRequirements,
     VertexParallelismInfo,
 )
-from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.monitoring.explanation import JobExplained, SlotsExplained
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.ref import Ref
@@ -103,6 +103,11 @@ class RescalingHandler:
     def not_begun(self, why: str) -> list[GraphEvent]:
         """The ExecutionGraph goes on as it is."""
         return self._decide(events.RescaleRefused(why=why))
+
+    def explained(self, job: JobExplained) -> JobExplained:
+        """The explanation of the job, with the slots that it waits for."""
+        waits = self._scheduler.explain()
+        return job if waits is None else replace(job, waits_for_resources=waits)
 
     def graph_rescaled(self) -> None:
         """The job graph is at another parallelism now."""

@@ -14,7 +14,13 @@ from flykka.diagnosis.facts import AttemptFact, attempt_facts, job_facts
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits, unanswered
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.explanation import AttemptExplained, JobExplained, PendingExplained, RestartExplained
+from flykka.messages.monitoring.explanation import (
+    AttemptExplained,
+    JobExplained,
+    PendingExplained,
+    ResourceWaitExplained,
+    RestartExplained,
+)
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.views.html.markup import display, dot, element, labelled, quiet, table
@@ -93,6 +99,8 @@ def _answer(reports: ActorReports, waits: Waits) -> str:
     job = reports.job
     if job is None:
         return _without_job_master(reports)
+    if job.waits_for_resources is not None:
+        return _resources(reports, job.waits_for_resources)
     match job.status:
         case JobStatus.RUNNING:
             return _running(reports, job, waits)
@@ -202,11 +210,21 @@ def _running(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
     )
 
 
+def _resources(reports: ActorReports, waits: ResourceWaitExplained) -> str:
+    least = f" {waits.minimum} to" if waits.minimum < waits.desired else ""
+    text = f"job {reports.job_name!r} waits{_for(waits.since_ms, reports)} for{least} {counted(waits.desired, 'slot')}"
+    return _with_slots(reports, text)
+
+
 def _slots(reports: ActorReports, job: JobExplained) -> str:
     waiting = f"{counted(job.slots_requested, 'task')} of job {reports.job_name!r}"
     since = _for(job.slots_requested_since_ms, reports)
     verb = "waits" if job.slots_requested == 1 else "wait"
-    text = f"{waiting} {verb} for a slot{since}"
+    return _with_slots(reports, f"{waiting} {verb} for a slot{since}")
+
+
+def _with_slots(reports: ActorReports, text: str) -> str:
+    """Say as well which slots there are."""
     slots = reports.slots
     if slots is None:
         silence = reports.unresponsive_part("the ResourceManager")

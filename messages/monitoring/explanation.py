@@ -44,6 +44,15 @@ class RestartExplained(Value):
     tasks: tuple[str, ...] = ()
 
 
+@value("explanation.resource_wait")
+class ResourceWaitExplained(Value):
+    """A job waits for slots before it begins or restarts: the least and the most that it can use."""
+
+    since_ms: int
+    minimum: int
+    desired: int
+
+
 @message("explanation.job_explained")
 class JobExplained(Message):
     """JobMaster -> client: status, attempts, and what the job itself waits for, at `now_ms` of its clock.
@@ -64,6 +73,7 @@ class JobExplained(Message):
     waits_for_end: int | None = None
     slots_requested: int = 0
     slots_requested_since_ms: int | None = None
+    waits_for_resources: ResourceWaitExplained | None = None
 
 
 @message("explanation.explain_checkpoints")

@@ -42,6 +42,7 @@ from flykka.messages.control.rescaling import (
     SchedulerState,
 )
 from flykka.messages.graph.job_graph import JobGraph, SchedulerType
+from flykka.messages.monitoring.explanation import ResourceWaitExplained
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
@@ -117,6 +118,17 @@ class AdaptiveScheduler:
     @property
     def _request_id(self) -> str:
         return f"{self._name}-{self._checkpoints}"
+
+    def explain(self) -> ResourceWaitExplained | None:
+        """Explain what the job waits for before it begins or restarts; None where it does not."""
+        if self._state is not SchedulerState.WAITING_FOR_RESOURCES:
+            return None
+        groups = slots_of_groups(self._job_graph, self.requirements).values()
+        return ResourceWaitExplained(
+            since_ms=self._waiting_since_ms,
+            minimum=sum(group.minimum for group in groups),
+            desired=sum(group.desired for group in groups),
+        )
 
     def handle(self, event: RescalingEvent, now: int) -> list[RescalingEffect]:
         """Handle one event; its effects are in the order in which they are to be performed."""

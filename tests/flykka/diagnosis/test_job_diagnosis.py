@@ -11,7 +11,12 @@ from flykka.diagnosis.reports import ActorReports
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.explanation import LeadershipExplained, RestartExplained, TaskExplained
+from flykka.messages.monitoring.explanation import (
+    LeadershipExplained,
+    ResourceWaitExplained,
+    RestartExplained,
+    TaskExplained,
+)
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId, attempt_id
 from tests.flykka.diagnosis.reports import (
@@ -90,6 +95,17 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "leadership",
         answers(job=None, leadership=led(is_leader=False, leader="host-2", since_ms=NOW - 9_000)),
         "job 'prices' waits for leadership for 9 s: host-2 leads",
+    ),
+    (
+        "resources",
+        answers(
+            job=job(
+                status=JobStatus.RESTARTING,
+                waits_for_resources=ResourceWaitExplained(since_ms=NOW - 4_000, minimum=2, desired=8),
+            ),
+            slots=None,
+        ),
+        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager cannot say where from: it is not there",
     ),
     (
         "job-master",
