@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import (
     CancelJob,
     CheckpointAborted,
@@ -26,10 +27,16 @@ from flykka.messages.control.job import (
     TaskManagerLost,
     TriggerSavepointSuccess,
 )
-from flykka.messages.graph.job_graph import CheckpointingMode, JobType, ScheduleMode, ShipStrategy
+from flykka.messages.control.rescaling import (
+    JobParallelismChanged,
+    JobResourceRequirements,
+    JobVertexResourceRequirements,
+    UpdateJobResourceRequirements,
+)
+from flykka.messages.graph.job_graph import CheckpointingMode, JobType, ScheduleMode, SchedulerType, ShipStrategy
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.stage import WriteChannelState
-from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
@@ -73,6 +80,34 @@ def rescaled(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=20)
 
         assert stage.client.heard(JobRestored)
+        assert plane.world.rows() == ALL_ROWS
+
+
+def adaptive(recorder: Recorder, seed: int = SEED) -> None:
+    """An adaptive job begins with fewer slots than it wants, is rescaled by a client, and loses a TaskManager."""
+    plane = KeyedRows()
+    with _recorded(recorder, seed, plane) as stage:
+        stage.submit(
+            "job",
+            vertices=keyed_job(6),
+            scheduler_type=SchedulerType.ADAPTIVE,
+            resource_wait_timeout_ms=300,
+            rescale_cooldown_ms=1_000,
+        )
+        stage.system.advance(900)
+        bounds = tuple(
+            JobVertexResourceRequirements(vertex_id=JobVertexId(name), lower_bound=1, upper_bound=2)
+            for name in ("source", "keyed")
+        )
+        requirements = JobResourceRequirements(vertices=bounds)
+        kill = kill_when(stage.system, "/user/task-manager-1", is_a(CheckpointRequest))
+        update = UpdateJobResourceRequirements(job_id=JobId("job"), client=stage.client.ref, requirements=requirements)
+        stage.client.ref.tell(Utter(receiver=stage.job_manager, message=update))
+        stage.run(seconds=30)
+
+        assert kill.done
+        told = [changed.vertices[0].parallelism for changed in stage.client.heard(JobParallelismChanged)]
+        assert (told[0], told[-1]) == (4, 2)
         assert plane.world.rows() == ALL_ROWS
 
 
@@ -182,6 +217,7 @@ def regions(recorder: Recorder, seed: int = SEED) -> None:
 
 
 RUNS: dict[str, Callable[[Recorder, int], None]] = {
+    "adaptive": adaptive,
     "at-least-once": at_least_once,
     "crowded": crowded,
     "declined-and-failed": declined_and_failed,
