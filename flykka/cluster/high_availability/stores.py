@@ -14,7 +14,8 @@ from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.errors import ClusterError, ProgramError
 
 _ZOOKEEPER = "zookeeper"
-_FORM = "zookeeper://HOST:PORT[,HOST:PORT...]/PATH?storage_dir=DIR"
+_FORM = "zookeeper://HOST:PORT[,HOST:PORT...]/PATH?storage_dir=DIR[&acl=creator&username=NAME&password_file=FILE]"
+_IN_ADDRESS = ("storage_dir", "acl", "username", "password_file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +85,16 @@ def services_of(settings: StoreSettings | None) -> HighAvailabilityServices:
 
 def _zookeeper(text: str) -> ZooKeeperSettings:
     address = urlsplit(text)
-    storage = parse_qs(address.query).get("storage_dir", [])
-    if not address.netloc or len(storage) != 1:
+    said = parse_qs(address.query)
+    wrong = [name for name, values in said.items() if name not in _IN_ADDRESS or len(values) > 1]
+    if not address.netloc or "storage_dir" not in said or wrong:
         raise ProgramError(
             f"{text!r} does not say where ZooKeeper is, and a folder for what is too large for it: {_FORM}"
         )
+    settings = {name: values[0] for name, values in said.items()}
+    if address.path not in ("", "/"):
+        settings["path"] = address.path
     try:
-        if address.path in ("", "/"):
-            return ZooKeeperSettings(hosts=address.netloc, storage_dir=storage[0])
-        return ZooKeeperSettings(hosts=address.netloc, storage_dir=storage[0], path=address.path)
-    except ValueError as wrong:
-        raise ProgramError(f"{text!r}: {wrong}") from wrong
+        return ZooKeeperSettings(hosts=address.netloc, **settings)  # type: ignore[arg-type] # of texts only those that are texts
+    except ValueError as refused:
+        raise ProgramError(f"{text!r}: {refused}") from refused

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from threading import Condition
 from time import monotonic
 from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NoNodeError,
     NotEmptyError,
     OperationTimeoutError,
@@ -22,9 +25,10 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
+from kazoo.security import CREATOR_ALL_ACL
 
 from flykka.actors.errors import StoreUnavailableError
-from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.cluster.high_availability.settings import ZooKeeperAcl, ZooKeeperSettings
 
 CONNECTION_TIMEOUT = 15.0
 """Seconds until a server has to answer for the first time."""
@@ -57,13 +61,20 @@ class ZooKeeperClient:
     def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
         self._name = name
         self._root = settings.path
+        self._username = settings.username
         self.session_timeout = settings.session_timeout_ms / 1000
         self.changed = Condition()
         """Of the connection, and of what its users note beside it."""
         self.is_closed = False
         self._disconnected_since: float | None = monotonic()
         self._lost: Callable[[], None] = lambda: None
-        self._kazoo = KazooClient(hosts=settings.hosts, timeout=self.session_timeout, logger=_QUIET)
+        self._kazoo = KazooClient(
+            hosts=settings.hosts,
+            timeout=self.session_timeout,
+            logger=_QUIET,
+            default_acl=CREATOR_ALL_ACL if settings.acl == ZooKeeperAcl.CREATOR else None,
+            sasl_options=_login(settings, name),
+        )
         self._kazoo.add_listener(self._on_state)
         try:
             self._kazoo.start(CONNECTION_TIMEOUT)
@@ -72,6 +83,13 @@ class ZooKeeperClient:
                 f"{name} cannot be reached within {CONNECTION_TIMEOUT:.0f} s: are most of its servers running, and is"
                 " this their address?"
             ) from refusal
+        if settings.username is not None:
+            # Whether a login was refused is told by the first answer.
+            try:
+                self.is_there(self._root)
+            except StoreUnavailableError:
+                self.close()
+                raise
 
     # The connection
 
@@ -151,7 +169,10 @@ class ZooKeeperClient:
         except DISCONNECTED:
             return None
         except KazooException as refusal:
-            raise self._unavailable(refusal) from refusal
+            raise self.unavailable(refusal) from refusal
+        for outcome in outcomes:
+            if isinstance(outcome, NoAuthError):
+                raise self.unavailable(outcome)
         has_happened = not any(isinstance(outcome, Exception) for outcome in outcomes)
         if has_happened and data is None:
             self._remove_empty(path)
@@ -228,7 +249,7 @@ class ZooKeeperClient:
             except NoNodeError:
                 raise
             except KazooException as refusal:
-                raise self._unavailable(refusal) from refusal
+                raise self.unavailable(refusal) from refusal
             if monotonic() >= end:
                 raise StoreUnavailableError(
                     f"{self._name} has not answered for {self.session_timeout + CONNECTION_TIMEOUT:.0f} s: are most of"
@@ -239,5 +260,31 @@ class ZooKeeperClient:
                     lambda: self.is_closed or self._disconnected_since is None, timeout=max(0.0, end - monotonic())
                 )
 
-    def _unavailable(self, refusal: KazooException) -> StoreUnavailableError:
+    def unavailable(self, refusal: KazooException) -> StoreUnavailableError:
+        """The error for a user. `refusal` is no error of the connection."""
+        if isinstance(refusal, AuthFailedError):
+            return StoreUnavailableError(
+                f"{self._name} does not let {self._username!r} log in: see that there is such a user, and its password"
+            )
+        if isinstance(refusal, NoAuthError):
+            return StoreUnavailableError(
+                f"{self._name}: {self._root} belongs to another user: log in as the one who has made it (username,"
+                " password_file), or give this application a path of its own"
+            )
         return StoreUnavailableError(f"{self._name} refuses {self._root}: {type(refusal).__name__} {refusal}".rstrip())
+
+
+def _login(settings: ZooKeeperSettings, name: str) -> dict[str, str] | None:
+    """The options of kazoo for a user; None without one. Raises `StoreUnavailableError`."""
+    if settings.username is None:
+        return None
+    if find_spec("puresasl") is None:
+        raise StoreUnavailableError(
+            f"{name} needs pure-sasl for a user, which is not installed: pip install 'flykka[zookeeper]'"
+        )
+    try:
+        return {"mechanism": "DIGEST-MD5", "username": settings.username, "password": settings.password()}
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise StoreUnavailableError(
+            f"{name}: the password file {settings.password_file} cannot be read"
+        ) from unreadable

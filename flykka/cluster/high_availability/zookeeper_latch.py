@@ -12,7 +12,6 @@ from uuid import uuid4
 
 from kazoo.exceptions import KazooException
 
-from flykka.actors.errors import StoreUnavailableError
 from flykka.actors.high_availability.services import LatchHolder
 from flykka.cluster.high_availability.zookeeper_client import DISCONNECTED, ZooKeeperClient
 
@@ -61,7 +60,7 @@ class ZooKeeperLatch:
             except DISCONNECTED:
                 continue
             except KazooException as refusal:
-                holder.failed(StoreUnavailableError(f"ZooKeeper elects no leader: {type(refusal).__name__} {refusal}"))
+                holder.failed(self._client.unavailable(refusal))
                 return
             if latch is None or not self._take(latch):
                 continue

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -23,13 +24,24 @@ _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "netty-*.ja
 class ZooKeeperServer:
     """One server with its data in `folder`; it may be stopped, resumed, killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, users: Mapping[str, str] | None = None) -> None:
+        """With `users`, their passwords by name: they may log in by SASL."""
         self._folder = folder
+        self._options: tuple[str, ...] = ()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
+        if users is not None:
+            logins = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+            module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+            (folder / "jaas.conf").write_text(f"Server {{ {module} required {logins}; }};")
+            provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+            self._options = (
+                f"-Djava.security.auth.login.config={folder / 'jaas.conf'}",
+                f"-Dzookeeper.authProvider.sasl={provider}",
+            )
         (folder / "zoo.cfg").write_text(
             f"tickTime={TICK_MS}\ndataDir={folder / 'data'}\nclientPort={self._port}\n"
             "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"
@@ -48,6 +60,7 @@ class ZooKeeperServer:
                 [
                     _java(),
                     *("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"),
+                    *self._options,
                     *("-cp", os.pathsep.join(_class_path())),
                     "org.apache.zookeeper.server.ZooKeeperServerMain",
                     str(self._folder / "zoo.cfg"),
