@@ -251,8 +251,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="machines.task.processing_timers:ProcessingTimers.on_stage_finished",
-        line="return [StartProcessingTimer(delay_ms=self._next_ms - now)]",
-        instead="return [StartProcessingTimer(delay_ms=self._next_ms - now + 1)]",
+        line="self.on_due(now)",
+        instead="self.on_due(now - 1_000)",
         history="timers",
     ),
     Mutation(

@@ -22,10 +22,10 @@ from tests.histories.runs import RUNS, SEED
 FOLDER = Path(__file__).parent
 EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
 OF_THE_EXAMPLE = "flights-with-a-kill"
-SIMULATED_SEEDS = {"simulated": 2, "timers": 455}
+SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
 """Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
 
-FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=200, seed=1),)}
+FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=2_500, seed=1),)}
 """Faults of the one job of a run, in the place of what its seed draws: that changes with the kinds of faults."""
 
 NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
