@@ -29,6 +29,8 @@ SEEN_BY_NO_USER = {
     "CheckpointStorageError",
     "CheckpointFormatError",
     "CheckpointVersionError",
+    "FailureEnricherError",
+    "UserFileError",
 }
 
 

@@ -7,25 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from flykka.api.configuration.environment_options import EnvironmentOptions
-from flykka.api.observation import Observation
-from flykka.api.rest_interface import RestInterface
 from flykka.cli.main import main
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, ProgramError
 from flykka.rest.process.metrics import no_jvm
 from flykka.rest.responses.attempt_work import no_work
 from flykka.spark_bridge.errors import MissingExtraError
-
-
-def rest_interface() -> RestInterface:
-    interface = RestInterface()
-    interface._options = EnvironmentOptions()
-    return interface
+from tests.rest.observing import observation
 
 
 def test_no_cluster_is_started_whose_address_is_taken() -> None:
-    interface = rest_interface()
+    interface = observation()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -38,7 +30,7 @@ def test_no_cluster_is_started_whose_address_is_taken() -> None:
 
 
 def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
-    interface, addresses = rest_interface().enable_rest(), list[str | None]()
+    interface, addresses = observation().enable_rest(), list[str | None]()
 
     def refuse(address: str | None) -> LocalCluster:
         addresses.append(address)
@@ -55,7 +47,7 @@ def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
 
 def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("no key")
-    interface = rest_interface().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
+    interface = observation().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
 
     with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):
         interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
@@ -63,7 +55,7 @@ def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> No
 
 def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:
     with pytest.raises(ProgramError, match="can be reached from other machines"):
-        rest_interface().enable_rest("0.0.0.0:8081")
+        observation().enable_rest("0.0.0.0:8081")
 
 
 def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,4 +69,4 @@ def test_what_a_reporter_needs_and_is_not_installed_is_named(monkeypatch: pytest
     monkeypatch.setattr("flykka.spark_bridge.connectors.extras.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"OpenTelemetry needs .* pip install 'flykka\[otel\]'"):
-        Observation().enable_open_telemetry("http://localhost:4318")
+        observation().enable_open_telemetry("http://localhost:4318")

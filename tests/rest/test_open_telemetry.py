@@ -11,7 +11,6 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint
 from pyspark.sql import SparkSession
 
 from flykka import FileSink, StreamExecutionEnvironment
-from flykka.api.observation import Observation
 from flykka.errors import ProgramError
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
@@ -26,6 +25,7 @@ from flykka.metrics.measured import Measured
 from flykka.metrics.open_telemetry import BOUNDS, OpenTelemetryReporter, OtlpError, metrics_of
 from flykka.metrics.spans import Span, SpanLog
 from tests.rest.conftest import JOB, Served
+from tests.rest.observing import observation
 from tests.rest.receiver import Receiver, attributes
 
 COMPLETED = CheckpointStatistics(
@@ -136,7 +136,7 @@ def test_what_was_not_taken_is_sent_again_and_the_reason_is_said_once(
 @pytest.mark.parametrize("endpoint", ["localhost:4318", "http://", "ftp://localhost"])
 def test_an_endpoint_is_a_url(endpoint: str) -> None:
     with pytest.raises(ProgramError, match=r"is no URL of a receiver of OTLP by HTTP: as in http://localhost:4318"):
-        Observation().enable_open_telemetry(endpoint)
+        observation().enable_open_telemetry(endpoint)
 
 
 @pytest.mark.spark

@@ -7,14 +7,14 @@ from queue import Queue
 
 import pytest
 
-from flykka.api.observation import Observation
-from flykka.errors import DurationError
+from flykka.errors import ConfigurationError
 from flykka.metrics.collection import Gateway
 from flykka.metrics.distribution import Distribution
 from flykka.metrics.log_reporter import LogReporter, line_of
 from flykka.metrics.measured import Measured, Value
 from flykka.metrics.reporting import Reporting
 from tests.rest.conftest import Served
+from tests.rest.observing import observation
 
 PATIENCE_SECONDS = 20.0
 FOR_EVER_MS = 3_600_000
@@ -122,5 +122,5 @@ def test_nobody_is_asked_for_what_is_not_logged(served: Served, caplog: pytest.L
 
 @pytest.mark.parametrize("interval", ["0s", "soon"])
 def test_an_interval_is_a_length_of_time(interval: str) -> None:
-    with pytest.raises(DurationError, match="interval of reports"):
-        Observation().enable_metric_log(interval)
+    with pytest.raises(ConfigurationError, match="metric_log_interval: the length of time"):
+        observation().enable_metric_log(interval)
