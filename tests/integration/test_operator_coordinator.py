@@ -258,7 +258,8 @@ def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
     write(tmp_path / "rows", range(FILES // 2))
     record = tmp_path / "run.trace"
     env = environment(record=str(record))
-    coordinator = finish(start(env, unkeyed, tmp_path / "rows", tmp_path / "output"), tmp_path / "rows")
+    client = start(env, unkeyed, tmp_path / "rows", tmp_path / "output")
+    coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
     env.close()
     made = len(Numbering.made)
 
