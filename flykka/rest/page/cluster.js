@@ -84,12 +84,26 @@ function taskManagers(all, metrics) {
     const [tasks, used, total] = OF_TASK_MANAGER.map((name) => found.get(name));
     const { id, slotsNumber, freeSlots } = all[place];
     return h("tr", { key: id }, cells(id, `${number(freeSlots)} of ${number(slotsNumber)} free`, number(tasks ?? 0),
-      total === undefined ? number(used ?? 0) : `${number(used ?? 0)} of ${number(total)}`));
+      total === undefined ? number(used ?? 0) : `${number(used ?? 0)} of ${number(total)}`,
+      budget(all[place]).map((part) => h("div", {}, part))));
   });
   const left = all.length - rows.length;
-  return [table("TaskManagers", ["TaskManager", "Slots", "Tasks", "Network buffers in use"], rows),
+  return [table("TaskManagers", ["TaskManager", "Slots", "Tasks", "Network buffers in use", "Declared"], rows),
     left > 0 ? h("p", { class: "facts" }, `and ${number(left)} more TaskManagers`) : null];
 }
+
+// What a TaskManager has declared, and what no slot has of it.
+function budget({ totalResource: total, freeResource: free, memoryConfiguration: memory }) {
+  const parts = [
+    total.cpuCores && `${free.cpuCores} of ${total.cpuCores} cores free`,
+    memory.managedMemory && `${mib(free.managedMemory)} of ${bytes(memory.managedMemory)} managed memory free`,
+    memory.networkMemory && `${bytes(memory.networkMemory)} for the network`,
+    memory.taskHeap && `${mib(free.taskHeapMemory)} of ${bytes(memory.taskHeap)} for the rest free`,
+  ].filter(Boolean);
+  return parts.length ? parts : ["nothing"];
+}
+
+const mib = (value) => bytes(value * 1024 * 1024);
 
 function facts(process) {
   const [resident, threads, heap, most, other, ofJvm] = OF_PROCESS.map((name) => process.get(name));

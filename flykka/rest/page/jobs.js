@@ -2,13 +2,12 @@
 
 import { request } from "./api.js";
 import { h } from "./dom.js";
-import { bytes, chip, duration, moment, number, tasks } from "./format.js";
+import { chip, duration, moment, number, tasks } from "./format.js";
 
 export class Jobs {
   constructor(redraw) {
     this.redraw = redraw;
     this.cluster = null;
-    this.taskManagers = [];
   }
 
   path() {
@@ -22,7 +21,6 @@ export class Jobs {
   async update({ historyOf }) {
     if (historyOf !== null) return;
     this.cluster = await request("/overview").catch(() => this.cluster);
-    this.taskManagers = (await request("/taskmanagers").catch(() => ({ taskmanagers: this.taskManagers }))).taskmanagers;
     this.redraw();
   }
 
@@ -30,7 +28,6 @@ export class Jobs {
     return [
       h("div", { class: "head" }, h("h1", {}, historyOf === null ? "Jobs" : `History of ${historyOf}`),
         this.slots()),
-      this.taskManagers.map(resources),
       jobs.length ? h("ul", { class: "jobs" }, jobs.map((job) => row(job, now)))
         : h("p", { class: "empty" }, historyOf === null ? "No job yet." : "No archive of a job yet."),
     ];
@@ -43,19 +40,6 @@ export class Jobs {
       + `${number(free)} of ${number(total)} slots free`);
   }
 }
-
-// What a TaskManager has declared, and what no slot has of it; nothing where it has declared nothing.
-function resources({ id, totalResource: total, freeResource: free, memoryConfiguration: memory }) {
-  const parts = [
-    total.cpuCores && `${free.cpuCores} of ${total.cpuCores} cores free`,
-    memory.managedMemory && `${mib(free.managedMemory)} of ${bytes(memory.managedMemory)} managed memory free`,
-    memory.networkMemory && `${bytes(memory.networkMemory)} for the network`,
-    memory.taskHeap && `${mib(free.taskHeapMemory)} of ${bytes(memory.taskHeap)} for the rest free`,
-  ].filter(Boolean);
-  return parts.length ? h("p", { class: "facts", key: id }, `${id}: ${parts.join(", ")}`) : null;
-}
-
-const mib = (value) => bytes(value * 1024 * 1024);
 
 function row(job, now) {
   const took = job.duration ?? (job.started === null ? null : now - job.started);
