@@ -259,13 +259,17 @@ class LeaderStore:
             # Its next owner must lead.
             self.write(_RUN, last)
             return last.run_id
+        self.forget_jobs()
+        run = ApplicationRun(run_id=self._new_id())
+        self.write(_RUN, run)
+        return run.run_id
+
+    def forget_jobs(self) -> None:
+        """Forget all jobs and their results."""
         for job_id in self._job_ids(_JOBS):
             self.remove_job(job_id)
         for job_id in self._job_ids(_RESULTS):
             self.remove(f"{_RESULTS}/{_name(job_id)}")
-        run = ApplicationRun(run_id=self._new_id())
-        self.write(_RUN, run)
-        return run.run_id
 
     def conclude_run(self, run_id: str) -> None:
         """The application has ended in order: the next leader begins a new run. A run of another id is left alone."""
@@ -305,6 +309,11 @@ class LeaderStore:
     def put_result(self, end: JobEnded) -> None:
         """Note how a job has ended, before anything of it is put away; again, when more is known."""
         self.write(f"{_RESULTS}/{_name(end.job_id)}", end)
+
+    def results(self) -> tuple[JobEnded, ...]:
+        """All results that are kept, in the order of the ids of their jobs."""
+        there = (self.result(job_id) for job_id in self._job_ids(_RESULTS))
+        return tuple(end for end in there if end is not None)
 
     def result(self, job_id: JobId) -> JobEnded | None:
         """The result of a job of the run, or of the last one; None where it has not ended, or is not known."""

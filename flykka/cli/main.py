@@ -53,6 +53,7 @@ _COMMANDS = {
     "rescale": ("flykka.cli.remote.rescale", "have a job there go on with another parallelism"),
     "history": ("flykka.cli.history", "show jobs that have ended, from their archives, on a page"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
+    "ha": ("flykka.cli.ha.command", "what jobs have left in a store of high availability, and how it is forgotten"),
     "savepoint": ("flykka.cli.savepoint.command", "look into savepoints and checkpoints, and hold them against an app"),
     "trace": ("flykka.cli.trace.command", "read traces: what every actor was told, and what it did"),
     "simulate": ("flykka.cli.simulate", "run whole clusters in virtual time, with faults drawn from seeds"),

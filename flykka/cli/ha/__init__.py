@@ -1,0 +1,1 @@
+"""`flykka ha`: what jobs have left in a store of high availability."""

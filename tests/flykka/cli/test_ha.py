@@ -1,0 +1,119 @@
+"""`flykka ha`: what an application has left in its store, and that it is forgotten only where nobody leads."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.cluster.high_availability.file_system import FileSystemHaServices
+from flykka.cluster.high_availability.leftovers import forget, leading, leftovers
+from flykka.errors import ClusterError
+from tests.flykka.cluster.high_availability.processes import Driver
+
+
+def crashed(folder: Path) -> str:
+    """An application that has run a job and was killed; its store."""
+    with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
+        assert driver.wait_said() == "began"
+        assert driver.ask("run one") == "one has finished"
+        driver.send(signal.SIGKILL)
+    return str(folder / "store")
+
+
+@pytest.mark.slow
+def test_a_run_that_was_given_up_is_shown_and_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = crashed(tmp_path)
+
+    assert main(["ha", "show", store]) == 0
+    before = capsys.readouterr().out.splitlines()
+    assert main(["ha", "clean", store, "--yes"]) == 0
+    forgotten = capsys.readouterr().out.splitlines()
+    assert main(["ha", "show", store]) == 0
+    after = capsys.readouterr().out.splitlines()
+
+    assert before[0].endswith("(open: the application goes on with it when it is run again)")
+    assert ": FINISHED, " in before[1]
+    assert forgotten == [*before, "forgotten: the application begins a new run"]
+    assert len(after) == 1
+    assert after[0].endswith("(concluded)")
+    assert main(["ha", "clean", store, "--yes"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "there is nothing to forget"
+
+
+@pytest.mark.slow
+def test_a_clean_up_that_is_killed_in_the_middle_is_done_again(tmp_path: Path) -> None:
+    services = FileSystemHaServices(crashed(tmp_path))
+    with leading(services, 10.0) as store:
+        run = services.last_run()
+        assert run is not None
+        store.conclude_run(run.run_id)
+        half = leftovers(services)
+        forget(store, run)
+
+    assert (half.is_empty, leftovers(services).is_empty) == (False, True)
+    services.close()
+
+
+@pytest.mark.slow
+def test_it_is_refused_while_a_driver_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Driver(str(tmp_path), module="tests.flykka.cluster.high_availability.application") as driver:
+        assert driver.wait_said() == "began"
+        assert driver.ask("run one") == "one has finished"
+
+        assert main(["ha", "clean", str(tmp_path / "store"), "--yes"]) == 1
+        assert main(["ha", "show", str(tmp_path / "store")]) == 0
+        assert driver.ask("run two") == "two has finished"
+    told = capsys.readouterr()
+    assert "flykka ha: a driver leads in" in told.err
+    assert "one" not in told.err
+
+
+def test_who_gives_no_answer_forgets_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = FileSystemHaServices(str(tmp_path))
+    with leading(services, 10.0) as store:
+        run = store.run()
+    services.close()
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda question: "")
+
+    assert main(["ha", "clean", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing was forgotten"
+    services = FileSystemHaServices(str(tmp_path))
+    assert leftovers(services).run is not None
+    assert services.last_run().run_id == run  # type: ignore[union-attr] # as the line above says
+    services.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["clean", "{}"], "there is nobody to be asked: say --yes"),
+        (["show", "{}/not/there"], "there is no folder "),
+        (["show", "zookeeper:zk"], "does not say where ZooKeeper is"),
+    ],
+)
+def test_what_cannot_be_done_is_a_usage_error(
+    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["ha", *(each.format(tmp_path) for each in arguments)])
+
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_store_that_cannot_be_won_is_named(tmp_path: Path) -> None:
+    services, other = FileSystemHaServices(str(tmp_path)), FileSystemHaServices(str(tmp_path))
+    with (
+        leading(services, 10.0),
+        pytest.raises(ClusterError, match=f"a driver leads in .*{tmp_path}"),
+        leading(other, 0.1),
+    ):
+        pass
+    services.close()
+    other.close()
