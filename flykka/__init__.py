@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
     from flykka.api.streams.all_windows import AllWindowedStream as AllWindowedStream
+    from flykka.api.streams.cached_data_stream import CachedDataStream as CachedDataStream
     from flykka.api.streams.connected_streams import BroadcastConnectedStream as BroadcastConnectedStream
     from flykka.api.streams.connected_streams import BroadcastStream as BroadcastStream
     from flykka.api.streams.connected_streams import ConnectedStreams as ConnectedStreams
@@ -170,6 +171,7 @@ _MODULES = {
     "BroadcastProcessFunction": "spark_bridge.functions.broadcast_functions",
     "BroadcastStream": "api.streams.connected_streams",
     "CheckpointFailureReason": "messages.graph.tolerable_failures",
+    "CachedDataStream": "api.streams.cached_data_stream",
     "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
     "CoFlatMapFunction": "spark_bridge.functions.co_functions",

@@ -170,7 +170,7 @@ class SparkDataPlane:
             for operator in vertex.operators:
                 code = services.registry.resolve(operator.ref)
                 if isinstance(code, SinkCode):
-                    code.sink.finalize_global(services.filesystem)
+                    code.sink.for_job(job_id).finalize_global(services.filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""

@@ -12,6 +12,9 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedC
 ARCHIVES = "archives"
 """The folder of archives in a checkpoint directory."""
 
+DATASETS = "datasets"
+"""The folder of kept rows in a checkpoint directory."""
+
 
 class _TemporaryFolder:
     """Deleted when the last of those that use it has left it."""
@@ -47,6 +50,10 @@ class CheckpointFolder:
             # The folder goes when the environment is closed: nobody is to be told that there is something in it.
             settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
         return replace(settings, directory=self._temporary.path)
+
+    def datasets(self, settings: CheckpointingSettings, store: StoreSettings | None) -> str:
+        """The folder of the rows that are kept for later jobs: in the checkpoint directory, which executors reach."""
+        return f"{self.resolve(settings, store).directory.rstrip('/')}/{DATASETS}"
 
     def share(self, earlier: CheckpointFolder) -> None:
         """Use the temporary folder of an earlier environment too, unless there is one already."""

@@ -22,6 +22,7 @@ from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.observation import Observation
+from flykka.api.streams.cached_streams import CachedStreams
 from flykka.api.streams.program import Program, at_least_one_if_any
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
@@ -29,6 +30,7 @@ from flykka.api.submission_settings import with_submission_settings
 from flykka.api.table.sql_verbs import SqlVerbs
 from flykka.api.user_files import UserFiles
 from flykka.api.user_hooks import UserHooks
+from flykka.client.datasets import ClusterDatasets
 from flykka.client.environment_jobs import EnvironmentJobs
 from flykka.client.flight_record import surviving_flight_record_path
 from flykka.client.job_execution_result import JobExecutionResult
@@ -78,7 +80,8 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         self._session, self._owns_session = session, owns_session
         self._settings, self._options = settings, options or EnvironmentOptions()
         self._registry = CodeRegistry()
-        self._program = Program(self._registry.files)
+        self._datasets = ClusterDatasets(lambda: self.spark, self._registry)
+        self._program = Program(self._registry.files, cached=CachedStreams(self._datasets, self._dataset_folder))
         self._starts = JobStarts(self._registry)
         self._cluster: LocalCluster | None = None
         self._data_plane: SparkDataPlane | None = None
@@ -224,8 +227,10 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         """
         self._running.let_go()
         self._computed.free_finished()
-        self._running.refuse_uids(self.pending_uids)
-        return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults, self._settings.all_slots)
+        operators = self._program.leading_to_sinks()
+        self._running.refuse_uids(self.pending_uids.union(made.uid for made in operators))
+        self._computed.compute_again(operators)
+        return stream_graph(operators, self._registry, self.defaults, self._settings.all_slots)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
         """The graph that `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
@@ -297,6 +302,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         self._starts.remember(client)
         self.from_checkpoint(AUTO)
         self._computed.belong_to(client)
+        self._datasets.belong_to(client)
         self._program = self._program.close(job_name)
         assert self._data_plane is not None, "the cluster that took the job has it"
         look = partial(self._data_plane.long_work, client.job_id)
@@ -355,6 +361,8 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
             last_first.callback(self._checkpoint_folder.remove)
             last_first.callback(self._registry.files.close)
             last_first.callback(self._computed.free)
+            may_go_on = not concludes and self._settings.high_availability is not None
+            last_first.callback(self._datasets.close, keeps_files=may_go_on)
             if self._data_plane is not None:
                 last_first.callback(self._data_plane.close)
             last_first.callback(self._running.close)
@@ -377,6 +385,9 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
     def _check_open(self) -> None:
         if self._closed:
             raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
+
+    def _dataset_folder(self) -> str:
+        return self._checkpoint_folder.datasets(self.checkpointing, self._settings.high_availability)
 
     def _program_for_source(self) -> Program:
         self._check_open()

@@ -13,6 +13,7 @@ from flykka.errors import ProgramError
 
 if TYPE_CHECKING:
     from flykka.api.configuration.environment_options import EnvironmentOptions
+    from flykka.client.datasets import ClusterDatasets
     from flykka.rest.process.metrics import ReadJvm
     from flykka.rest.responses.attempt_work import LastWork
     from flykka.rest.server import RestServer
@@ -23,6 +24,7 @@ class RestInterface:
     """The part of an environment that listens."""
 
     _options: EnvironmentOptions
+    _datasets: ClusterDatasets
     _rest_server: RestServer | None = None
 
     def enable_rest(
@@ -80,7 +82,7 @@ class RestInterface:
         except BaseException:
             server.close()
             raise
-        server.start(cluster, last_work, read_jvm)
+        server.start(cluster, last_work, read_jvm, self._datasets)
         self._rest_server = server
         cluster.system.terminated.add_done_callback(server.close)
         return cluster

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType
+from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSource
 from flykka.spark_bridge.connectors.source import Boundedness
 from flykka.spark_bridge.operators.code import SourceCode
 
@@ -31,17 +32,33 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
     """The type of job that a program of these operators becomes.
 
     Raises:
-        ProgramError: it is to be a batch job, and a source never ends; the text names the source.
+        ProgramError: it is to be a batch job, and a source never ends; or it is none, and reads a cached stream. The
+            text names the source or the stream.
     """
-    if mode is RuntimeExecutionMode.STREAMING:
-        return JobType.STREAMING
+    transformations = tuple(transformations)
     unbounded = [made for made in transformations if is_unbounded(made)]
     if mode is RuntimeExecutionMode.BATCH and unbounded:
         raise ProgramError(
             f"the program is to run in BATCH mode, and the source {unbounded[0]} has no end: read what is there now,"
             " without monitor_continuously(...) and with a number of rows, or set the runtime mode to STREAMING"
         )
-    return JobType.STREAMING if unbounded else JobType.BATCH
+    if mode is not RuntimeExecutionMode.STREAMING and not unbounded:
+        return JobType.BATCH
+    cached = next((made for made in transformations if _is_cached(made)), None)
+    if cached is not None:
+        because = f", and the source {unbounded[0]} has no end" if unbounded else ""
+        raise ProgramError(
+            f"{cached.name!r} ({cached.call_site}): rows are kept by cache(), and read again, in batch jobs alone, and"
+            f" this is a streaming one{because}: set_runtime_mode('BATCH') makes it one"
+        )
+    return JobType.STREAMING
+
+
+def _is_cached(made: Transformation) -> bool:
+    """True of a cached stream, whether its rows are to be kept or are read."""
+    return isinstance(made.code, CacheCode) or (
+        isinstance(made.code, SourceCode) and isinstance(made.code.source, DatasetSource)
+    )
 
 
 def is_unbounded(made: Transformation) -> bool:

@@ -19,6 +19,7 @@ from flykka.rest.handlers.applications import ApplicationCancelHandlers, Applica
 from flykka.rest.handlers.attached_clients import ClientHeartbeatHandlers, ResultHandlers
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers, ShutdownHandlers
+from flykka.rest.handlers.datasets import DatasetHandlers, Datasets
 from flykka.rest.handlers.events import EventHandlers
 from flykka.rest.handlers.flame_graphs import FlameGraphHandlers
 from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
@@ -57,6 +58,7 @@ def rest_app(
     recorder: Recorder | None,
     process: ServedProcess,
     log_urls: LogUrls,
+    datasets: Datasets,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
@@ -87,6 +89,7 @@ def rest_app(
         endpoints += ClientHeartbeatHandlers(gateway).endpoints()
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
         endpoints += ResourceRequirementsHandlers(gateway).endpoints()
+        endpoints += DatasetHandlers(datasets, operations).endpoints()
         endpoints += RecorderHandlers(Recording(recorder)).endpoints()
     page = PageHandlers(gateway, now_ms, last_work)
     endpoints.extend(page.endpoints())

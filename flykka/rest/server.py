@@ -22,6 +22,7 @@ import uvicorn
 from flykka.errors import ClusterError
 from flykka.rest.app import rest_app
 from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.datasets import Datasets, NoDatasets
 from flykka.rest.handlers.log_urls import LogUrls
 from flykka.rest.operations import AsyncOperations
 from flykka.rest.process.metrics import ReadJvm, no_jvm
@@ -60,14 +61,21 @@ class RestServer:
         """The URL of the page, `http://127.0.0.1:8081`."""
         self._running: tuple[uvicorn.Server, threading.Thread] | None = None
 
-    def start(self, cluster: LocalCluster, last_work: LastWork = no_work, read_jvm: ReadJvm = no_jvm) -> None:
+    def start(
+        self,
+        cluster: LocalCluster,
+        last_work: LastWork = no_work,
+        read_jvm: ReadJvm = no_jvm,
+        datasets: Datasets | None = None,
+    ) -> None:
         """Answer from now on, for this cluster.
 
         `last_work` tells what the data plane does for a subtask, `read_jvm` measures the JVM that it does it in.
+        `datasets` are kept for later jobs.
         """
         system = cluster.system
         self._process = replace(self._process, read_jvm=read_jvm)
-        self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder)
+        self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder, datasets=datasets)
 
     def start_history(self, history: HistoryGateway, log_urls: LogUrls | None = None) -> None:
         """Answer from now on, for jobs that have ended, whose logs are where `log_urls` says."""
@@ -80,6 +88,7 @@ class RestServer:
         last_work: LastWork,
         recorder: Recorder | None,
         log_urls: LogUrls | None = None,
+        datasets: Datasets | None = None,
     ) -> None:
         app = rest_app(
             gateway,
@@ -90,6 +99,7 @@ class RestServer:
             recorder=recorder,
             process=self._process,
             log_urls=log_urls or LogUrls(),
+            datasets=datasets or NoDatasets(),
             now_ms=now_ms,
             application_id=uuid4().hex,
         )

@@ -61,6 +61,8 @@ def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSy
     shows_only = True
     for vertex in job_graph.vertices:
         for operator, sink in _sinks(vertex, registry):
+            if sink.is_internal:
+                continue
             shows_only = shows_only and not sink.publishes_per_checkpoint
             with _named_failure(sink, f"operator {registry.describe(operator.ref.uid)}"):
                 published = sink.published_files(filesystem, job_graph.name)

@@ -71,6 +71,15 @@ class Sink(ABC):
         """This sink as it is meant where it was written: a relative path is made absolute."""
         return self
 
+    def for_job(self, job_id: JobId) -> Self:
+        """This sink as one job writes to it."""
+        return self
+
+    @property
+    def is_internal(self) -> bool:
+        """True if the rows are not for the user: the job may be run again, whatever lies there."""
+        return False
+
     def check_rows(self, prototype: DataFrame) -> None:
         """Raise `PrototypeError` where rows with the schema of the prototype cannot be written."""
         return
@@ -113,7 +122,8 @@ class Sink(ABC):
     def operator(self, context: OperatorContext) -> SinkOperator[Slices]:
         """Make the operator of one attempt, with the writer that works for it."""
         descriptor, services, uid = context.descriptor, context.services, context.link.uid
-        writer = self.writer(
+        sink = self.for_job(descriptor.job_id)
+        writer = sink.writer(
             SinkContext(
                 filesystem=services.filesystem,
                 scope=context.scope,
@@ -124,7 +134,7 @@ class Sink(ABC):
                 subtask=descriptor.subtask,
                 parallelism=descriptor.vertex.parallelism,
                 attempt_number=descriptor.attempt_number,
-                staging_folder=self.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
+                staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
                 job_id=descriptor.job_id,
                 job_name=services.job_name,
             )

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
 from flykka.api.streams.broadcast_sets import BroadcastSets
+from flykka.api.streams.cache_verb import CacheVerb
 from flykka.api.streams.changelog import APPEND_ONLY, Changelog
 from flykka.api.streams.connected_streams import ConnectVerb
 from flykka.api.streams.interval_join import IntervalJoinVerb
@@ -53,6 +54,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.api.streams.side_output_data_stream import SideOutputDataStream
     from flykka.runtime.durations import Duration
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.code import OperatorCode
@@ -201,7 +203,14 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
 
 
 class DataStream(
-    BroadcastSets, Partitioning, WindowJoinVerbs, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment
+    CacheVerb,
+    BroadcastSets,
+    Partitioning,
+    WindowJoinVerbs,
+    _Stream,
+    DropDuplicatesVerb,
+    AllWindows,
+    WatermarkAssignment,
 ):
     """The rows that one operator makes, or several that are united."""
 
@@ -295,6 +304,8 @@ class DataStream(
         Raises:
             ProgramError: the operator has no side output of this tag, or the tag does not name its columns.
         """
+        from flykka.api.streams.side_output_data_stream import SideOutputDataStream
+
         if not isinstance(tag, OutputTag):
             raise ProgramError(f"get_side_output takes an OutputTag, such as OutputTag('late'), not {tag!r}")
         if self._side_outputs is None:
@@ -324,26 +335,6 @@ class DataStream(
 
     def _all_rows(self) -> NonParallelStream:
         return NonParallelStream(self._program, partitioned(self._inputs, ShipStrategy.GLOBAL), self._type)
-
-
-class SideOutputDataStream(DataStream):
-    """The rows that an operator gives to a side output. They leave in the task of that operator."""
-
-    def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
-        """Raises `ProgramError`: it is that of the operator."""
-        raise self._set_elsewhere("parallelism")
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Raises `ProgramError`: it is that of the operator."""
-        raise self._set_elsewhere("maximum parallelism")
-
-    def slot_sharing_group(self, group: str) -> Self:
-        """Raises `ProgramError`: it is that of the operator."""
-        raise self._set_elsewhere("slot sharing group")
-
-    def _set_elsewhere(self, what: str) -> ProgramError:
-        windows = self._transformation.inputs[0].source
-        return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
 class KeyedStream(

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.api.streams.auto_parallelism import AUTO, PARALLELISM_AUTO_MAX
+from flykka.api.streams.cached_streams import CachedStreams
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.program.prototype import PrototypeError
@@ -23,10 +24,22 @@ E = TypeVar("E", bound=StrEnum)
 class Program:
     """Takes operators in, each under a uid of its own."""
 
-    def __init__(self, files: RegisteredFiles | None = None, after: str | None = None) -> None:
-        """`files` are those of the environment, and `after` is the job before in it."""
+    def __init__(
+        self,
+        files: RegisteredFiles | None = None,
+        after: str | None = None,
+        *,
+        cached: CachedStreams | None = None,
+        number: int = 1,
+    ) -> None:
+        """`files` and `cached` streams are those of the environment, `after` is the job before in it.
+
+        `number` is that of the job that it becomes.
+        """
         self._files = RegisteredFiles() if files is None else files
         self._after = after
+        self.cached = cached or CachedStreams()
+        self._number = number
         self._transformations: list[Transformation] = []
         self._is_submitted = False
         self._ended: str | None = None
@@ -44,10 +57,12 @@ class Program:
     def leading_to_sinks(self) -> tuple[Transformation, ...]:
         """Return the transformations of a job. As with a DataFrame, those without a reader are not computed.
 
-        So the other half of a stream that was parted may be left alone, and so may what a notebook has tried.
+        So the other half of a stream that was parted may be left alone, and so may what a notebook has tried. A cached
+        stream is read from what is kept of it, or computed and kept.
 
         Raises:
-            ProgramError: there are no operators, or no sink.
+            ProgramError: there are no operators, or no sink; or another job still computes what is to be kept.
+            DuplicateUidError: an operator that leads to a cached stream has the uid of one that is here.
         """
         if not self._transformations:
             if self._after is None:
@@ -64,7 +79,7 @@ class Program:
             # What it feeds stands behind it, and was looked at.
             if transformation in read:
                 read.update(edge.source for edge in transformation.inputs)
-        return tuple(made for made in self._transformations if made in read)
+        return self.cached.resolved([made for made in self._transformations if made in read], self._number)
 
     @property
     def next_position(self) -> int:
@@ -123,12 +138,16 @@ class Program:
         if not self._is_submitted:
             return self
         self._ended = "refused, and another one was begun"
-        return Program(self._files, self._after)
+        return self._followed_by(Program(self._files, self._after, cached=self.cached, number=self._number))
 
     def close(self, job_name: str) -> Program:
         """It was executed under this name: its streams are at their end. Returns the program that follows it."""
         self._ended = "executed already"
-        return Program(self._files, job_name)
+        return self._followed_by(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
+
+    def _followed_by(self, program: Program) -> Program:
+        self.cached.move_to(program)
+        return program
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
         """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""

@@ -10,13 +10,15 @@ from flykka.api.streams.transformation import Transformation
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.connectors.dataframe import ComputedFrame
+from flykka.spark_bridge.connectors.dataframe import ComputedFrame, DataFrameSource
 from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, check_event_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flykka.api.streams.program import Program
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.program.prototype import SparkSession
@@ -92,6 +94,16 @@ class ComputedFrames:
         computed = ComputedFrame(frame)
         self._kept.append((computed, None))
         return computed
+
+    def compute_again(self, operators: Iterable[Transformation]) -> None:
+        """Compute what is read once more, for rows that are to be cached, and was freed with the job that read it."""
+        kept = [computed for computed, _ in self._kept]
+        for made in operators:
+            if isinstance(made.code, SourceCode) and isinstance(made.code.source, DataFrameSource):
+                computed = made.code.source.computed
+                if computed not in kept:
+                    computed.compute()
+                    self._kept.append((computed, None))
 
     def belong_to(self, client: JobClient) -> None:
         """All that belong to no job yet are read by this one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -99,8 +99,13 @@ def watermarks(source: Transformation) -> str:
     return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}{aligned}"
 
 
-def leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:
-    """The operators before a stream, each once, inputs before what they feed."""
+def leading_to(
+    inputs: tuple[Input, ...], begins: Callable[[Transformation], bool] = lambda made: False
+) -> tuple[Transformation, ...]:
+    """The operators before a stream, each once, inputs before what they feed.
+
+    What leads to one that `begins` is left out.
+    """
     ordered: dict[Transformation, None] = {}
     waiting = [(each.source, False) for each in reversed(inputs)]
     while waiting:
@@ -109,7 +114,8 @@ def leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:
             ordered[made] = None
         elif made not in ordered:
             waiting.append((made, True))
-            waiting.extend((each.source, False) for each in reversed(made.inputs))
+            inputs_of = () if begins(made) else made.inputs
+            waiting.extend((each.source, False) for each in reversed(inputs_of))
     return tuple(ordered)
 
 

@@ -1,0 +1,136 @@
+"""Cluster datasets: rows that a batch job keeps as parquet for later jobs of its environment (Flink's cache()).
+
+The job that computes them writes them with a FileSink, so they are complete or not there, whatever fails on the way.
+Each job has a folder of its own, `<datasets>/<dataset>/<job>/`: what an earlier job has left is never mixed with it. An
+empty file `_SUCCESS` says that all rows are there. Later jobs read the folder as any folder of parquet files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql.types import StructField, StructType
+
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.spark_bridge.connectors.file.formats import PARQUET
+from flykka.spark_bridge.connectors.file.sink import SUCCESS, FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
+from flykka.spark_bridge.connectors.written_columns import check_written
+from flykka.spark_bridge.operators.code import TransformCode
+from flykka.spark_bridge.rows.files import PARQUET as PARQUET_LAYOUT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.wire.ids import JobId, OperatorId
+    from flykka.spark_bridge.functions.event_time import EventTime
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+def unchanged(rows: DataFrame) -> DataFrame:
+    """The rows as they are: a cached stream is where rows go by."""
+    return rows
+
+
+def as_kept(prototype: DataFrame) -> DataFrame:
+    """A prototype of the rows as they are read back: any column may hold nulls, as always in files.
+
+    Raises:
+        PrototypeError: a column cannot be written.
+    """
+    check_written(prototype, PARQUET_LAYOUT)
+    schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])
+    return prototype.sparkSession.createDataFrame([], schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheCode(TransformCode):
+    """A cached stream in a program. A job is made of what computes its rows, or of a source that reads kept ones."""
+
+    dataset_id: str
+    schema: StructType
+    event_time: EventTime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetSink(FileSink):
+    """The folder of a dataset, of which each job has a part of its own."""
+
+    dataset_id: str
+    root: str
+
+    @classmethod
+    def of(cls, dataset_id: str, root: str) -> Self:
+        """The sink of a dataset, in a folder below `root`."""
+        path = f"{root}/{dataset_id}"
+        return cls(path=path, root=path, dataset_id=dataset_id, layout=PARQUET_LAYOUT, marks_success=True)
+
+    @property
+    def is_internal(self) -> bool:
+        """True: nobody reads the folder but later jobs of the environment."""
+        return True
+
+    def for_job(self, job_id: JobId) -> Self:
+        """With the folder of this job."""
+        return replace(self, path=f"{self.root}/{in_a_name(job_id)}")
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
+        """Below the folder of the job."""
+        return FileSink.staging_folder(self.for_job(job_id), job_id, checkpoint_directory)
+
+    def __str__(self) -> str:
+        return f"dataset {self.dataset_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetSource(FileSource):
+    """The rows of a dataset that a job has kept."""
+
+    dataset_id: str
+    is_empty: bool
+
+    @classmethod
+    def of(cls, code: CacheCode, folder: str, *, is_empty: bool) -> Self:
+        """The source of rows that lie in a folder."""
+        return cls(
+            dataset_id=code.dataset_id,
+            is_empty=is_empty,
+            file_format=PARQUET,
+            path=folder,
+            schema=code.schema,
+            event_time=None if code.event_time is None else code.event_time.column,
+        )
+
+    def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
+        """Looks for the files. Where no row was kept there are none, and that is no error."""
+        return (_NothingToFind if self.is_empty else FileSplitDiscovery)(self, operator_id, filesystem)
+
+    def __str__(self) -> str:
+        return f"dataset {self.dataset_id}"
+
+
+class _NothingToFind(FileSplitDiscovery):
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """No splits."""
+        return SplitsDiscovered(
+            operator_id=self._operator_id, splits=(), finished=True, begun_at=position, position=position
+        )
+
+
+def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
+    """The files of a dataset that one job has kept in a folder; None where they are not all there. May block."""
+    if not filesystem.exists(f"{folder}/{SUCCESS}"):
+        return None
+    return tuple(sorted(filesystem.paths_below(folder)))
+
+
+def delete_dataset(filesystem: FileSystem, folder: str) -> None:
+    """Delete what one job has kept, and the folders above it that are empty then. May block."""
+    filesystem.delete(folder)
+    dataset = folder.rsplit("/", 1)[0]
+    filesystem.delete_if_empty(dataset)
+    filesystem.delete_if_empty(dataset.rsplit("/", 1)[0])

@@ -1,0 +1,178 @@
+"""Cached streams: rows that one batch job keeps, and that later ones read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    CachedDataStream,
+    DataStream,
+    FileSink,
+    FileSource,
+    JobExecutionResult,
+    RestartStrategies,
+    RichFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.errors import JobExecutionError, ProgramError
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+BATCHES = "batches"
+
+
+class Doubled(RichFunction):
+    """Counts the batches that it is called with."""
+
+    schema = "id long, at timestamp, twice long"
+
+    def open(self, context: RuntimeContext) -> None:
+        self.batches = context.get_int_counter(BATCHES)
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        self.batches.add(1)
+        return rows.withColumn("twice", F.col("id") * 2)
+
+
+class UnlessThere(RichFunction):
+    """Fails in a job as long as a file is there."""
+
+    schema = Doubled.schema
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.is_job = False
+
+    def open(self, context: RuntimeContext) -> None:
+        self.is_job = bool(context.job_id)
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        if self.is_job and self.path.exists():
+            raise OSError("there it is")
+        return rows
+
+
+@pytest.fixture
+def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
+    made = StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=3)
+    made.set_runtime_mode("BATCH").set_checkpoint_dir(tmp_path / "checkpoints")
+    made.set_restart_strategy(RestartStrategies.no_restart())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def numbers(spark: SparkSession, tmp_path: Path) -> Path:
+    """Ninety numbers in three files, one a minute."""
+    folder = tmp_path / "numbers"
+    ids = spark.range(90, numPartitions=3)
+    ids.withColumn("at", F.timestamp_seconds(F.col("id") * 60)).write.parquet(str(folder))
+    return folder
+
+
+def doubled(env: StreamExecutionEnvironment, numbers: Path) -> DataStream:
+    """All numbers, which are counted by the batch."""
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    source = FileSource.parquet(str(numbers)).files_per_batch(1)
+    return env.from_source(source, in_order, "numbers", uid="numbers").transform(Doubled()).uid("doubled")
+
+
+def written(env: StreamExecutionEnvironment, stream: DataStream, folder: Path) -> JobExecutionResult:
+    """The result of a job that writes the stream."""
+    stream.sink_to(FileSink.parquet(str(folder)))
+    return env.execute(f"to {folder.name}")
+
+
+def computes(result: JobExecutionResult) -> bool:
+    """True if the function was called in the job."""
+    return bool(result.accumulator_results.get(BATCHES))
+
+
+def test_later_jobs_read_what_the_first_has_kept_until_somebody_lets_go_of_it(
+    spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
+) -> None:
+    cached = doubled(env, numbers).cache()
+    assert isinstance(cached, CachedDataStream)
+
+    first = written(env, cached, tmp_path / "all")
+    second = written(env, cached.where("twice >= 100"), tmp_path / "large")
+    hours = cached.key_by(F.lit(1).alias("one")).window(TumblingEventTimeWindows.of("1h"))
+    third = written(env, hours.aggregate(F.sum("twice").alias("sum"), F.count("*").alias("n")), tmp_path / "hours")
+    cached.invalidate()
+    fourth = written(env, cached, tmp_path / "again")
+    shutil.rmtree(tmp_path / "checkpoints" / "datasets")
+    fifth = written(env, cached.select("twice"), tmp_path / "twice")
+
+    assert [computes(each) for each in (first, second, third, fourth, fifth)] == [True, False, False, True, True]
+    expected = spark.range(90).selectExpr("id", "timestamp_seconds(id * 60) AS at", "id * 2 AS twice")
+    for name in ("all", "again"):
+        rows = spark.read.parquet(str(tmp_path / name))
+        assert rows.count() == 90
+        assert expected.exceptAll(rows).isEmpty()
+    assert sorted(spark.read.parquet(str(tmp_path / "large")).toPandas()["id"]) == list(range(50, 90))
+    found = spark.read.parquet(str(tmp_path / "hours")).orderBy("window_start").select("sum", "n").collect()
+    assert [tuple(row) for row in found] == [(59 * 60, 60), (2 * sum(range(60, 90)), 30)]
+    assert spark.read.parquet(str(tmp_path / "twice")).count() == 90
+    env.close()
+    assert not (tmp_path / "checkpoints" / "datasets").exists()
+
+
+def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_too(
+    spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
+) -> None:
+    obstacle = tmp_path / "obstacle"
+    obstacle.touch()
+    every = doubled(env, numbers)
+    cached = every.where("id > 1000").cache()
+
+    with pytest.raises(JobExecutionError, match="there it is"):
+        written(env, every.union(cached).transform(UnlessThere(obstacle)), tmp_path / "a")
+    obstacle.unlink()
+    second = written(env, cached, tmp_path / "b")
+    third = written(env, cached.union(cached), tmp_path / "c")
+
+    assert [computes(each) for each in (second, third)] == [True, False]
+    assert not list((tmp_path / "c").glob("*.parquet"))
+
+
+def test_kept_rows_are_listed_and_deleted_over_http(
+    env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
+) -> None:
+    cached = doubled(env.enable_rest(), numbers).cache()
+    written(env, cached, tmp_path / "a")
+    assert env.rest_address is not None
+
+    with httpx.Client(base_url=env.rest_address, timeout=30) as http:
+        (listed,) = http.get("/datasets").json()["dataSets"]
+        answer = http.delete(f"/v1/datasets/{listed['id']}")
+        trigger = answer.json()["request-id"]
+        while (status := http.get(f"/datasets/delete/{trigger}").json())["status"]["id"] == "IN_PROGRESS":
+            continue
+        left = http.get("/v1/datasets").json()
+        refused = http.delete("/datasets/mine").status_code
+    again = written(env, cached, tmp_path / "b")
+
+    assert listed["isComplete"] is True
+    assert (answer.status_code, refused) == (202, 400)
+    assert status == {"status": {"id": "COMPLETED"}, "operation": {}}
+    assert left == {"dataSets": []}
+    assert computes(again)
+
+
+def test_a_stream_is_cached_in_batch_jobs_alone(
+    env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
+) -> None:
+    cached = doubled(env.set_runtime_mode("STREAMING"), numbers).cache()
+
+    with pytest.raises(ProgramError, match=r"cached doubled.*batch jobs alone.*set_runtime_mode\('BATCH'\)"):
+        written(env, cached, tmp_path / "a")
