@@ -320,7 +320,7 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
             if self._settings.slots_per_task_manager is None:
                 raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
             self._data_plane = SparkDataPlane(self.spark, self._registry, owns_session=self._owns_session)
-            self._cluster = self._start_cluster(self._data_plane, self._settings)
+            self._cluster = self._start_cluster(self._data_plane, self._settings, self._datasets)
             if self._settings.high_availability is not None:
                 atexit.register(self._exit, EndOfScript())
         return self._cluster

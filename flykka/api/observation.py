@@ -13,6 +13,7 @@ from flykka.runtime.durations import Duration
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
+    from flykka.client.datasets import ClusterDatasets
     from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
     from flykka.metrics.reporting import Reporter, Reporting
     from flykka.spark_bridge.data_plane import SparkDataPlane
@@ -52,11 +53,13 @@ class Observation(RestInterface):
         self._options.say(said)
         return self
 
-    def _start_cluster(self, data_plane: SparkDataPlane, settings: ClusterSettings) -> LocalCluster:
+    def _start_cluster(
+        self, data_plane: SparkDataPlane, settings: ClusterSettings, datasets: ClusterDatasets
+    ) -> LocalCluster:
         """Start the cluster, asked and reported as far as that is wanted. Raises `ClusterError`."""
         from flykka.metrics.reporting import Reporting
 
-        cluster = super()._start_cluster(data_plane, settings)
+        cluster = super()._start_cluster(data_plane, settings, datasets)
         gateway, clock = RestfulGateway(cluster), cluster.system.clock
         wanted = tuple(_reporters(self._options.values))
         self._reporting = tuple(Reporting(reporter, ms, gateway, clock.now_ms) for reporter, ms in wanted)

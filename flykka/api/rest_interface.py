@@ -56,15 +56,22 @@ class RestInterface:
         """The URL of the REST interface; None where there is none, or not yet."""
         return None if self._rest_server is None else self._rest_server.address
 
-    def _start_cluster(self, data_plane: SparkDataPlane, settings: ClusterSettings) -> LocalCluster:
+    def _start_cluster(
+        self, data_plane: SparkDataPlane, settings: ClusterSettings, datasets: ClusterDatasets
+    ) -> LocalCluster:
         return self._with_rest(
             lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)),
             data_plane.last_work,
             data_plane.jvm_metrics,
+            datasets,
         )
 
     def _with_rest(
-        self, start: Callable[[str | None], LocalCluster], last_work: LastWork, read_jvm: ReadJvm
+        self,
+        start: Callable[[str | None], LocalCluster],
+        last_work: LastWork,
+        read_jvm: ReadJvm,
+        datasets: ClusterDatasets | None = None,
     ) -> LocalCluster:
         """Start the cluster, which is asked over HTTP to its end where that is wanted: it is told at which URL.
 
@@ -82,7 +89,7 @@ class RestInterface:
         except BaseException:
             server.close()
             raise
-        server.start(cluster, last_work, read_jvm, self._datasets)
+        server.start(cluster, last_work, read_jvm, datasets)
         self._rest_server = server
         cluster.system.terminated.add_done_callback(server.close)
         return cluster

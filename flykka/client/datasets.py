@@ -115,7 +115,7 @@ class ClusterDatasets:
                     self._note_reader(code.source, client)
 
     def listed(self) -> tuple[ClusterDataset, ...]:
-        """Those that are complete or are being computed, in the order in which they were begun."""
+        """The datasets that are complete or are being computed, in the order in which they were begun."""
         with self._lock:
             self._let_go()
             return tuple(

@@ -36,6 +36,17 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
     _ask_spark(prototype.drop(*folders), layout)
 
 
+def check_types(prototype: DataFrame, layout: FileLayout) -> None:
+    """Raise `PrototypeError`, which names a column, where files of this format have no such type."""
+    jvm = prototype.sparkSession.sparkContext._jvm
+    assert jvm is not None
+    file_format = getattr(jvm, SPARK_FORMATS[layout.format].file_format)()
+    for field in prototype._jdf.schema().fields():
+        if not file_format.supportDataType(field.dataType()):
+            kind = field.dataType().simpleString()
+            raise PrototypeError(f"{layout.format} files have no type {kind}, which the column {field.name()!r} has")
+
+
 def _partition_column(prototype: DataFrame, name: str) -> str:
     case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     found = [

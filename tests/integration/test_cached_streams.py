@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import httpx
 import pytest
@@ -59,6 +60,21 @@ class UnlessThere(RichFunction):
     def __call__(self, rows: DataFrame) -> DataFrame:
         if self.is_job and self.path.exists():
             raise OSError("there it is")
+        return rows
+
+
+class Waiting(RichFunction):
+    """Waits in a job until it is let go."""
+
+    schema = Doubled.schema
+    may_go = Event()
+
+    def open(self, context: RuntimeContext) -> None:
+        self.is_job = bool(context.job_id)
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        if self.is_job:
+            assert self.may_go.wait(60), "it was not let go"
         return rows
 
 
@@ -148,11 +164,17 @@ def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_
 def test_kept_rows_are_listed_and_deleted_over_http(
     env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
-    cached = doubled(env.enable_rest(), numbers).cache()
-    written(env, cached, tmp_path / "a")
+    cached = doubled(env.enable_rest(), numbers).transform(Waiting()).cache()
+    cached.sink_to(FileSink.parquet(str(tmp_path / "a")))
+    client = env.execute_async("waiting")
     assert env.rest_address is not None
 
     with httpx.Client(base_url=env.rest_address, timeout=30) as http:
+        (begun,) = http.get("/datasets").json()["dataSets"]
+        with pytest.raises(ProgramError, match="still being computed, by job 'waiting': wait for its end"):
+            written(env, cached, tmp_path / "b")
+        Waiting.may_go.set()
+        client.wait(timeout=60)
         (listed,) = http.get("/datasets").json()["dataSets"]
         answer = http.delete(f"/v1/datasets/{listed['id']}")
         trigger = answer.json()["request-id"]
@@ -160,18 +182,63 @@ def test_kept_rows_are_listed_and_deleted_over_http(
             continue
         left = http.get("/v1/datasets").json()
         refused = http.delete("/datasets/mine").status_code
-    again = written(env, cached, tmp_path / "b")
+    again = env.execute("again")
 
-    assert listed["isComplete"] is True
+    assert (begun, listed["isComplete"]) == ({"id": listed["id"], "isComplete": False}, True)
     assert (answer.status_code, refused) == (202, 400)
     assert status == {"status": {"id": "COMPLETED"}, "operation": {}}
     assert left == {"dataSets": []}
     assert computes(again)
 
 
-def test_a_stream_is_cached_in_batch_jobs_alone(
-    env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
+def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
+    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
+    numbers = env.from_dataframe(spark.range(10), uid="numbers").cache()
+    even = numbers.where("id % 2 = 0").uid("even").cache()
+    written(env, even, tmp_path / "first")
+    even.sink_to(FileSink.parquet(str(tmp_path / "second"))).uid("output")
+
+    both = [node.uid for node in env.get_stream_graph().nodes]
+    even.invalidate()
+    first = [node.uid for node in env.get_stream_graph().nodes]
+    numbers.invalidate()
+    none = [node.uid for node in env.get_stream_graph().nodes]
+    env.execute("second")
+
+    computed = ["cached-1-2", "even", "cached-2-2", "output"]
+    assert both == ["cached-2-2", "output"]
+    assert first == [*computed, "cached-2-2-sink"]
+    assert none == ["numbers", *computed, "cached-1-2-sink", "cached-2-2-sink"]
+    rows = spark.read.parquet(str(tmp_path / "second")).toPandas()
+    assert sorted(rows["id"]) == [0, 2, 4, 6, 8]
+
+
+def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
+    spark: SparkSession, numbers: Path, tmp_path: Path
+) -> None:
+    def application() -> tuple[StreamExecutionEnvironment, CachedDataStream]:
+        env = StreamExecutionEnvironment.get_execution_environment(
+            slots_per_task_manager=3, high_availability=tmp_path / "store"
+        )
+        cached = doubled(env.set_runtime_mode("BATCH"), numbers).cache()
+        written(env, cached, tmp_path / "a")
+        return env, cached
+
+    env, _ = application()
+    env.abandon()
+    env, cached = application()
+    second = written(env, cached, tmp_path / "b")
+    env.close()
+
+    assert not computes(second)
+    assert (spark.read.parquet(str(tmp_path / "a")).count(), spark.read.parquet(str(tmp_path / "b")).count()) == (
+        90,
+        90,
+    )
+
+
+def test_a_stream_is_cached_in_batch_jobs_alone(env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path) -> None:
     cached = doubled(env.set_runtime_mode("STREAMING"), numbers).cache()
 
     with pytest.raises(ProgramError, match=r"cached doubled.*batch jobs alone.*set_runtime_mode\('BATCH'\)"):

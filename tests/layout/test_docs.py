@@ -40,6 +40,7 @@ MADE_BY_THEIR_NAMES = (
 FOR_USERS = (
     *MADE_BY_THEIR_NAMES,
     "DataStream",
+    "CachedDataStream",
     "KeyedStream",
     "WindowedStream",
     "StreamExecutionEnvironment",

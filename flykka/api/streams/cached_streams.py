@@ -34,7 +34,10 @@ class MovesOn(Protocol):
 
 
 class CachedStreams:
-    """Those of one environment. `datasets` are kept in folders below `folder()`; a program by itself has none."""
+    """The cached streams of one environment, whose `datasets` are kept in folders below `folder()`.
+
+    A program by itself keeps nothing.
+    """
 
     def __init__(self, datasets: ClusterDatasets | None = None, folder: Callable[[], str] = lambda: "datasets") -> None:
         self._datasets = datasets

@@ -20,7 +20,7 @@ class Datasets(Protocol):
     """The datasets of an environment."""
 
     def listed(self) -> Sequence[ClusterDataset]:
-        """Those that are complete, or are being computed."""
+        """The datasets that are complete, or are being computed."""
 
     def release(self, dataset_id: str) -> None:
         """Let go of one, where it is there."""

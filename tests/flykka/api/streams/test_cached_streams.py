@@ -1,0 +1,106 @@
+"""What becomes of a cached stream in the programs of an environment."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import RichFunction, RuntimeExecutionMode
+from flykka.api.streams.program import Program
+from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+OUTPUT = FileSink.parquet("/output")
+
+
+class Unchanged(RichFunction):
+    """Leaves the rows as they are."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows
+
+
+def test_a_cached_stream_that_no_sink_needs_is_not_computed(spark: SparkSession) -> None:
+    program = Program()
+    stream = bids(spark, program)
+    stream.cache().where("price > 1")
+    stream.sink_to(OUTPUT).uid("output")
+
+    assert [made.uid for made in program.leading_to_sinks()] == ["source-1", "output"]
+
+
+def test_a_later_program_computes_it_by_the_same_operators_with_positions_of_its_own(spark: SparkSession) -> None:
+    program = Program()
+    cached = bids(spark, program).where("price > 1").uid("dear").set_parallelism(3).cache()
+    following = program.close("first")
+    bids(spark, following)
+    cached.sink_to(OUTPUT)
+
+    part = following.leading_to_sinks()
+
+    assert [made.uid for made in part] == ["source-1", "dear", "cached-1-2", "sink-2", "cached-1-2-sink"]
+    assert [made.parallelism for made in part] == [None, 3, 3, None, 3]
+    assert part[1].inputs[0].source is part[0]
+
+
+def test_a_later_program_with_the_uid_of_what_leads_to_it_is_refused(spark: SparkSession) -> None:
+    program = Program()
+    cached = bids(spark, program).where("price > 1").uid("dear").cache()
+    following = program.close("first")
+    bids(spark, following).where("price > 2").uid("dear").union(cached).sink_to(OUTPUT)
+
+    with pytest.raises(DuplicateUidError, match=r"the uid 'dear' .* one of which leads to a cached stream"):
+        following.leading_to_sinks()
+
+
+def test_it_belongs_to_the_program_that_follows_a_refused_one_too(spark: SparkSession) -> None:
+    program = Program()
+    cached = bids(spark, program).cache()
+    program.submit()
+    following = program.for_source()
+
+    cached.sink_to(OUTPUT)
+
+    assert [made.kind for made in following.transformations] == [OperatorKind.SINK]
+
+
+def test_it_may_be_a_broadcast_variable_of_a_later_program(spark: SparkSession) -> None:
+    program = Program()
+    cached = bids(spark, program).cache()
+    following = program.close("first")
+    read = bids(spark, following).transform(Unchanged()).uid("read").with_broadcast_set(cached, "all")
+    read.sink_to(OUTPUT)
+
+    graph = stream_graph(
+        following.leading_to_sinks(), CodeRegistry(), Defaults(runtime_mode=RuntimeExecutionMode.BATCH)
+    )
+
+    (variable,) = (edge for edge in graph.inputs("read") if edge.broadcast_variable is not None)
+    assert variable.source_uid == "cached-1-2"
+
+
+def test_rows_that_take_the_place_of_others_are_not_cached(spark: SparkSession) -> None:
+    newest = bids(spark).key_by("auction").aggregate(F.count("*").alias("bids"))
+
+    with pytest.raises(ProgramError, match=r"in no order.*upserts by auction.*cache what comes before"):
+        newest.cache()
+
+
+def test_columns_that_no_file_can_have_are_not_cached(spark: SparkSession) -> None:
+    with pytest.raises(
+        StreamTypeError,
+        match=r"^cache\(\) after select_expr.*: parquet files have no type interval, which the column 'year' has",
+    ):
+        bids(spark).select_expr("price", "make_interval(1) AS year").cache()
+
+
+def test_nothing_can_be_set_on_it(spark: SparkSession) -> None:
+    with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*say it before cache\(\)"):
+        bids(spark).cache().uid("mine")
