@@ -59,9 +59,9 @@ TASK_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
 
 JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
 JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
+"""Terminal for everybody: nothing may take the job up again. A suspended job another leader may."""
 JOB_HAS_CAUSE = frozenset({J.FAILING, J.RESTARTING, J.FAILED, J.CANCELLING, J.CANCELED})
 """Of these statuses is told what the job has failed of, or why it is cancelled where no user asked for it."""
-"""Terminal for everybody: nothing may take the job up again. A suspended job another leader may."""
 EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
 
 

@@ -89,6 +89,13 @@ def test_a_completed_checkpoint_has_the_sums_that_are_kept() -> None:
     assert (sink["num_acknowledged_subtasks"], sink["latest_ack_timestamp"], sink["state_size"]) == (2, 1_070, 900)
 
 
+def test_of_a_checkpoint_whose_subtasks_are_not_kept_none_is_told_to_be_pending() -> None:
+    nobody_yet = replace(_ABORTED, status=CheckpointStatsStatus.IN_PROGRESS, num_acknowledged_subtasks=0)
+
+    assert subtask_details(_ABORTED, [], SINK)["subtasks"] == []
+    assert [each["status"] for each in subtask_details(nobody_yet, [], SINK)["subtasks"]] == ["pending", "pending"]
+
+
 def test_the_restored_checkpoint_is_told_with_the_time_of_the_restore() -> None:
     completed = replace(_ABORTED, status=CheckpointStatsStatus.COMPLETED, path="/chk-3")
     stats = CheckpointStatsSnapshot(

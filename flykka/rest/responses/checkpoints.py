@@ -62,7 +62,8 @@ def subtask_details(
     subtasks: Sequence[SubtaskCheckpointStatistics],
     vertex: JobVertex,
 ) -> Json:
-    """The subtasks of a vertex in a checkpoint."""
+    """The subtasks of a vertex in a checkpoint; of one so old that its subtasks are not kept, the sums alone."""
+    is_kept = bool(subtasks) or not found.num_acknowledged_subtasks
     there = {each.subtask: each for each in subtasks if each.vertex_id == vertex.vertex_id}
     of = [each.metrics for each in there.values()]
     return {
@@ -83,7 +84,10 @@ def subtask_details(
             },
             "start_delay": summary_over([each.start_delay_ms for each in of]),
         },
-        "subtasks": [_subtask(number, there.get(number), found) for number in range(vertex.parallelism)],
+        # Where they are not kept, it would be false that they are pending.
+        "subtasks": [
+            _subtask(number, there.get(number), found) for number in range(vertex.parallelism if is_kept else 0)
+        ],
     }
 
 
