@@ -22,9 +22,10 @@ from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.observation import Observation
+from flykka.api.source_verbs import SourceVerbs
 from flykka.api.streams.cached_streams import CachedStreams
-from flykka.api.streams.program import Program, at_least_one_if_any
-from flykka.api.streams.sources import ComputedFrames, source_stream
+from flykka.api.streams.program import Program
+from flykka.api.streams.sources import ComputedFrames
 from flykka.api.streams.stream_graph_generator import stream_graph
 from flykka.api.submission_settings import with_submission_settings
 from flykka.api.table.sql_verbs import SqlVerbs
@@ -45,21 +46,19 @@ from flykka.messages.graph.restart_strategies import RestartStrategyConfiguratio
 from flykka.runtime.durations import Duration
 from flykka.runtime.memory_size import MemorySize
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
 
 if TYPE_CHECKING:
     from flykka.actors.machines.job_graph.stream_graph import StreamGraph
-    from flykka.api.streams.data_stream import DataStream
-    from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
-    from flykka.spark_bridge.connectors.source import Source
-    from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.program.prototype import SparkSession
 
 
-class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(
+    SourceVerbs, SqlVerbs, UserFiles, UserHooks, Observation, EnvironmentDisplay, NamesElsewhere
+):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -81,7 +80,10 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         self._settings, self._options = settings, options or EnvironmentOptions()
         self._registry = CodeRegistry()
         self._datasets = ClusterDatasets(lambda: self.spark, self._registry)
-        self._program = Program(self._registry.files, cached=CachedStreams(self._datasets, self._dataset_folder))
+        cached = CachedStreams(
+            self._datasets, lambda: self._checkpoint_folder.datasets(self.checkpointing, settings.high_availability)
+        )
+        self._program = Program(self._registry.files, cached=cached)
         self._starts = JobStarts(self._registry)
         self._cluster: LocalCluster | None = None
         self._data_plane: SparkDataPlane | None = None
@@ -157,51 +159,6 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
         options.register_files(environment)
         follow_cells(environment)
         return environment
-
-    def from_source(
-        self,
-        source: Source,
-        watermark_strategy: WatermarkStrategy | None = None,
-        name: str | None = None,
-        uid: str | None = None,
-    ) -> DataStream:
-        """A stream of the rows of `source`, called after it if nothing else; without a strategy, no watermarks.
-
-        A schema that is not declared is taken now from what is there, and stays.
-
-        Raises:
-            ProgramError: this is no source, or no watermark strategy, or the uid is empty, or the environment closed.
-            StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
-            DuplicateUidError: another operator has the uid.
-            SourceError: the source has no schema to be read from it.
-        """
-        return source_stream(self._program_for_source(), self.spark, source, watermark_strategy, name, uid)
-
-    def from_dataframe(
-        self,
-        frame: DataFrame,
-        watermark_strategy: WatermarkStrategy | None = None,
-        name: str | None = None,
-        uid: str | None = None,
-        *,
-        partitions_per_batch: int | None = None,
-    ) -> DataStream:
-        """A stream of the rows of a DataFrame, which are computed now and kept until their job is over.
-
-        So a job that restarts reads the same rows again. A batch is a group of the DataFrame's Spark partitions, as
-        many as there are cores where `partitions_per_batch` does not say. A checkpoint tells which partitions were
-        read: to continue from it in another process, the DataFrame must give the same rows in the same partitions
-        there. One that was sorted, or read from files that do not change, does; after a shuffle it need not.
-
-        Raises:
-            ProgramError: this is no DataFrame of this Spark session, or a streaming one, or the number is below 1.
-            StreamTypeError: the event-time column is not there, or is no timestamp.
-            DuplicateUidError: another operator has the uid.
-        """
-        program = self._program_for_source()
-        limit = at_least_one_if_any(partitions_per_batch, "partitions per batch")
-        source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
-        return source_stream(program, self.spark, source, watermark_strategy, name, uid)
 
     @property
     def spark(self) -> SparkSession:
@@ -361,8 +318,8 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
             last_first.callback(self._checkpoint_folder.remove)
             last_first.callback(self._registry.files.close)
             last_first.callback(self._computed.free)
-            may_go_on = not concludes and self._settings.high_availability is not None
-            last_first.callback(self._datasets.close, keeps_files=may_go_on)
+            keeps_files = not concludes and self._settings.high_availability is not None
+            last_first.callback(self._datasets.close, keeps_files=keeps_files)
             if self._data_plane is not None:
                 last_first.callback(self._data_plane.close)
             last_first.callback(self._running.close)
@@ -385,9 +342,6 @@ class StreamExecutionEnvironment(SqlVerbs, UserFiles, UserHooks, Observation, En
     def _check_open(self) -> None:
         if self._closed:
             raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
-
-    def _dataset_folder(self) -> str:
-        return self._checkpoint_folder.datasets(self.checkpointing, self._settings.high_availability)
 
     def _program_for_source(self) -> Program:
         self._check_open()
