@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +37,9 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.errors import JobExecutionError
+from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.wire.message import Message
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import Moment, kill_at
 
@@ -146,10 +149,16 @@ def start(env: StreamExecutionEnvironment, define: Define, folder: Path, output:
 
 
 def finish(client: JobClient, folder: Path, output: Path) -> Numbering:
-    """Let the rest come when some rows have got their numbers: what comes behind the end gets none."""
-    while not any(output.glob("*.parquet")):
-        wait_checkpoint(client)
+    """End when some rows have got their numbers: none come behind the end, nor for what was asked before a restart."""
+    is_published = threading.Event()
+
+    def look(said: Message) -> None:
+        if isinstance(said, CheckpointCompleted) and any(output.glob("*.parquet")):
+            is_published.set()
+
+    client.add_listener(look)
     write(folder, range(FILES // 2, FILES))
+    assert is_published.wait(timeout=120)
     (folder / END).touch()
     client.wait(timeout=120)
     return Numbering.made[-1]
