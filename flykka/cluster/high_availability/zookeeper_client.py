@@ -24,7 +24,7 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
 from flykka.actors.errors import StoreUnavailableError
@@ -67,6 +67,8 @@ class ZooKeeperClient:
         """Of the connection, and of what its users note beside it."""
         self.is_closed = False
         self._disconnected_since: float | None = monotonic()
+        self._is_refused = False
+        """True if the user was not let in: the connection is not made again."""
         self._lost: Callable[[], None] = lambda: None
         self._kazoo = KazooClient(
             hosts=settings.hosts,
@@ -79,6 +81,8 @@ class ZooKeeperClient:
         try:
             self._kazoo.start(CONNECTION_TIMEOUT)
         except (KazooTimeoutError, KazooException, OSError, ValueError) as refusal:
+            if self._is_refused:
+                raise self.unavailable(AuthFailedError()) from refusal
             raise StoreUnavailableError(
                 f"{name} cannot be reached within {CONNECTION_TIMEOUT:.0f} s: are most of its servers running, and is"
                 " this their address?"
@@ -124,6 +128,7 @@ class ZooKeeperClient:
                 self._disconnected_since = None
             elif self._disconnected_since is None:
                 self._disconnected_since = monotonic()
+            self._is_refused = self._is_refused or self._kazoo.client_state == KeeperState.AUTH_FAILED
             if state == KazooState.LOST:
                 self._lost()
             self.changed.notify_all()
