@@ -26,11 +26,16 @@ JobRuntimeError
 
 from __future__ import annotations
 
-from flykka.messages.wire.failure import SerializedThrowable
+from typing import ClassVar
+
+from flykka.messages.wire.failure import SerializedThrowable, suppresses_restarts
 
 
 class JobRuntimeError(Exception):
     """Any failure that the actors of a job and their machines report."""
+
+    suppress_restarts: ClassVar[bool] = False
+    """Set by errors that the next attempt would meet again: they fail the job whatever its restart strategy."""
 
 
 def described(refusal: Exception) -> SerializedThrowable:
@@ -39,7 +44,9 @@ def described(refusal: Exception) -> SerializedThrowable:
     It leads through the actor and not through anything of the user's, and is another one in every version: the turn
     could not be repeated from its trace.
     """
-    return SerializedThrowable(type_name=type(refusal).__name__, message=str(refusal))
+    return SerializedThrowable(
+        type_name=type(refusal).__name__, message=str(refusal), suppress_restarts=suppresses_restarts(refusal)
+    )
 
 
 class GraphError(JobRuntimeError):
@@ -56,6 +63,8 @@ class UnknownBatchError(JobRuntimeError):
 
 class RestoreError(JobRuntimeError):
     """A job cannot start from a checkpoint; the text names the operator."""
+
+    suppress_restarts = True
 
 
 class RescaleNotSupportedError(RestoreError):
@@ -86,15 +95,21 @@ class CheckpointNotFoundError(CheckpointStorageError):
 
 
 class CheckpointFormatError(CheckpointStorageError):
-    """The file is not one of ours, or not whole."""
+    """The file is not one of ours, not whole, or was altered; the text names it."""
+
+    suppress_restarts = True
 
 
 class CheckpointStateMissingError(CheckpointStorageError):
     """State that the metadata of a checkpoint refers to is not there; the text names both."""
 
+    suppress_restarts = True
+
 
 class CheckpointVersionError(CheckpointStorageError):
     """The file is of a format that this version does not know yet."""
+
+    suppress_restarts = True
 
 
 class CheckpointDirectoryError(CheckpointStorageError):

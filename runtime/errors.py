@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 import pykka
 
-from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable, suppresses_restarts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,27 +170,13 @@ class TerminationTimeoutError(KernelError):
 
 
 def serialized(error: BaseException) -> SerializedThrowable:
-    """Turn a living exception into text that may travel and be kept.
-
-    Where it, or one of its causes however deep, has `suppress_restarts` set, it forbids a restart (Flink's
-    SuppressRestartsException).
-    """
+    """Turn a living exception into text that may travel and be kept."""
     return SerializedThrowable(
         type_name=type(error).__name__,
         message=_text(error),
         stack_trace="".join(traceback.format_exception(error)),
-        suppress_restarts=any(getattr(each, "suppress_restarts", False) is True for each in _chain(error)),
+        suppress_restarts=suppresses_restarts(error),
     )
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """Return the exception and its causes, each once: a chain may lead back into itself."""
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and not any(cause is known for known in chain):
-        chain.append(cause)
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return chain
 
 
 def _text(error: BaseException) -> str:

@@ -27,6 +27,7 @@ SparkBridgeError
 ├── UserFileError           a file, an archive or requirements that cannot be given to functions
 ├── MissingExtraError       a library is not installed that comes with an extra of flykka's
 ├── SinkError               a sink cannot write where it is to, or not publish what it has staged
+│   └── StagedFileError         a staged file is missing or was changed
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
 ├── AttemptReplacedError    an attempt was ended by another one, or with its job
 └── PredecessorRunsError    the attempt before has not ended, so the next one cannot begin
@@ -34,7 +35,7 @@ SparkBridgeError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.diagnosis.user_files import UserLine
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 class SparkBridgeError(Exception):
     """The root of the errors of this package."""
+
+    suppress_restarts: ClassVar[bool] = False
+    """Set by errors that the next attempt would meet again: they fail the job whatever its restart strategy."""
 
 
 class SessionError(SparkBridgeError):
@@ -153,6 +157,12 @@ class MissingExtraError(SparkBridgeError, ImportError):
 
 class SinkError(SparkBridgeError):
     """A sink cannot write where it is to, or not publish what it has staged; the text names operator or file."""
+
+
+class StagedFileError(SinkError):
+    """A file that a checkpoint refers to is missing or was changed before it was published; the text names it."""
+
+    suppress_restarts = True
 
 
 class AttemptCancelledError(SparkBridgeError):

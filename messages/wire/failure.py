@@ -20,3 +20,21 @@ class SerializedThrowable(Value):
     stack_trace: str = ""
     suppress_restarts: bool = False
     lost_partition: ResultPartitionId | None = None
+
+
+def suppresses_restarts(error: BaseException) -> bool:
+    """Report whether the exception, or one of its causes however deep, has the attribute `suppress_restarts` set.
+
+    A class sets it if the next attempt would fail in the same way (Flink's SuppressRestartsException).
+    """
+    return any(getattr(each, "suppress_restarts", False) is True for each in _chain(error))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return the exception and its causes, each once: a chain may lead back into itself."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and not any(cause is known for known in chain):
+        chain.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return chain

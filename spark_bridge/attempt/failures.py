@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.actors.errors import RestoreError, UnknownBatchError
+from flykka.actors.errors import UnknownBatchError
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.diagnosis.spark_reasons import spark_reason
 from flykka.spark_bridge.diagnosis.unreadable import unreadable_file, unreadable_path
@@ -36,9 +36,6 @@ class AttemptFailures:
             cause = self._located(what, raised)
         except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
             cause = serialized(what, raised, self._lines(self._chain.computing))
-        if isinstance(raised, RestoreError):
-            # A restart would read the same checkpoint.
-            cause = replace(cause, suppress_restarts=True)
         return self._services.sessions.explain(self._services.session, self._naming_what_is_lost(cause))
 
     def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
@@ -68,10 +65,10 @@ class AttemptFailures:
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
-        """Tell why a snapshot fails; None where the attempt cannot go on: its state is lost, or its session."""
+        """Return why a snapshot fails; None if the attempt cannot continue: its state or its session is lost."""
         cause = serialized(what, raised)
-        is_lost = cause.type_name == _LOST_BATCH or self._services.sessions.is_lost(self._services.session)
-        return None if is_lost else cause
+        is_lost = cause.type_name == _LOST_BATCH or cause.suppress_restarts
+        return None if is_lost or self._services.sessions.is_lost(self._services.session) else cause
 
     def _naming_what_is_lost(self, cause: SerializedThrowable) -> SerializedThrowable:
         if cause.type_name != _LOST_BATCH:

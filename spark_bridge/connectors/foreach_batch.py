@@ -17,7 +17,7 @@ from flykka.messages.state.operator_state import StagedBatch
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.connectors.written_columns import check_written
-from flykka.spark_bridge.errors import OperatorFailedError, SinkError
+from flykka.spark_bridge.errors import OperatorFailedError, SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
@@ -131,7 +131,7 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
     def _call(self, batches: Sequence[StagedBatch], checkpoint_id: int) -> None:
         for batch in batches:
             if not self._filesystem.exists(batch.path):
-                raise SinkError(
+                raise StagedFileError(
                     f"{batch.path} was staged for checkpoint {checkpoint_id} by {self._context.operator} and is gone:"
                     " the function would miss its rows"
                 )

@@ -21,7 +21,7 @@ from flykka.messages.state.operator_state import StagedBatch, WriterState
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.connectors.written_columns import check_written
-from flykka.spark_bridge.errors import OperatorFailedError, SinkError
+from flykka.spark_bridge.errors import OperatorFailedError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
@@ -46,7 +46,7 @@ class Transaction:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows; their columns may hold nulls, whatever the stream's say. Raises `SinkError` as `folders` does."""
+        """The rows; their columns may hold nulls, whatever the stream's say. Raises as `folders` does."""
         self.folders()
         return read_staged(self.session, self.batches)
 
@@ -54,11 +54,11 @@ class Transaction:
         """The folders of the staged files.
 
         Raises:
-            SinkError: one is gone. What was published is deleted, and then nobody needs it.
+            StagedFileError: one is gone. What was published is deleted, and then nobody needs it.
         """
         for batch in self.batches:
             if not self.filesystem.exists(batch.path):
-                raise SinkError(
+                raise StagedFileError(
                     f"{batch.path} was staged for checkpoint {self.checkpoint_id} and is gone: its rows would be lost"
                 )
         return tuple(batch.path for batch in self.batches)

@@ -7,6 +7,7 @@ and once more by the bridge to Python. Here it is unwrapped to the first error.
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +16,7 @@ from pyspark.errors import PythonException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from flykka.actors.machines.restart.repeated_failures import is_of_environment
-from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable, suppresses_restarts
 from flykka.spark_bridge.diagnosis.spark_reasons import FATAL, OF_STORAGE, spark_reason
 from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.diagnosis.user_lines import line_in_query, line_in_traceback, line_of
@@ -34,11 +35,14 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
     one of which has failed, and are shown as such where the line that raised is not known.
     """
     stack = "".join(traceback.format_exception(raised))
+    suppresses = suppresses_restarts(raised)
     if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
         written = () if raised.written is None else (raised.written,)
         where, raised = str(raised), raised.__cause__
     try:
         name, text, line = _described(raised)
+        suppresses = suppresses or _class_suppresses(name)
+        name = name.rpartition(".")[2]
     except Exception:  # noqa: BLE001 - the JVM that knows more is gone; the failure must be reported
         name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
     if name in OF_STORAGE:
@@ -53,7 +57,9 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
         above = [each for each in written if line is None or (each.file, each.line) != (line.file, line.line)]
         told = [str(each) for each in (*above, line) if each is not None]
     message = "\n".join([f"{where}: {text[:_LIMIT]}", *told])
-    return SerializedThrowable(type_name=name, message=message, stack_trace=stack, suppress_restarts=name in FATAL)
+    return SerializedThrowable(
+        type_name=name, message=message, stack_trace=stack, suppress_restarts=suppresses or name in FATAL
+    )
 
 
 def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
@@ -84,7 +90,7 @@ def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
 
 
 def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
-    """Find type, text and line of an exception of a Python worker in Spark's text."""
+    """Find type (with its module), text and line of an exception of a Python worker in Spark's text."""
     begin = text.rfind("Traceback (most recent call last):")
     if begin < 0:
         return None
@@ -93,9 +99,16 @@ def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
     last = next((found for line in lines[1:] if not line.startswith(" ") and (found := outcome.match(line))), None)
     if last is None:
         return None
-    name, said = last["type"].rpartition(".")[2], last["text"]
+    name, said = last["type"], last["text"]
     text = _exit(said) if name == "SystemExit" else _with_notes(said or "no message", lines)
     return name, text, line_in_traceback(lines)
+
+
+def _class_suppresses(name: str) -> bool:
+    """Report whether the class of an exception of a Python worker suppresses restarts: only its name has come back."""
+    module, _, class_name = name.rpartition(".")
+    found = getattr(sys.modules.get(module or "__main__"), class_name, None)
+    return getattr(found, "suppress_restarts", False) is True
 
 
 def _with_notes(text: str, lines: Iterable[str]) -> str:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark.errors import PythonException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, UnreadableStateError
+from flykka.actors.machines.restart.failure_handler import ThrowableType, classify
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.diagnosis.user_files import UserLine
-from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.errors import OperatorFailedError, SinkError, StagedFileError
 from flykka.spark_bridge.functions.contexts import FunctionContext
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
 from flykka.spark_bridge.functions.process_function import ProcessFunction
@@ -44,6 +47,47 @@ def test_a_failure_that_cannot_say_what_it_is_is_told_all_the_same() -> None:
     assert told.type_name == "SpeechlessError"
     assert told.message.startswith("stage 3: ")
     assert "SpeechlessError" in told.stack_trace
+
+
+class HopelessError(ValueError):
+    """As a user's, that says of itself that no restart helps."""
+
+    suppress_restarts = True
+
+
+def wrapped(cause: Exception) -> Exception:
+    failed = OperatorFailedError("operator 'prices' (app.py:7)")
+    failed.__cause__ = cause
+    return failed
+
+
+def of_worker(error: type[Exception]) -> PythonException:
+    """As Spark raises it: nothing but the text of the exception has come back from the worker."""
+    text = f"Traceback (most recent call last):\n  ...\n{error.__module__}.{error.__qualname__}: chk-4/1 was altered"
+    return PythonException(message=text)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        StagedFileError("part-0 is gone"),
+        CheckpointFormatError("chk-4/1 was altered"),
+        CheckpointStateMissingError("chk-4/1 is gone"),
+        UnreadableStateError("operator 'prices'"),
+        wrapped(HopelessError("no")),
+        of_worker(CheckpointFormatError),
+        of_worker(HopelessError),
+    ],
+    ids=repr,
+)
+def test_a_failure_that_no_restart_mends_suppresses_restarts(raised: Exception) -> None:
+    assert serialized("stage 3", raised).suppress_restarts
+    assert classify(serialized("stage 3", raised)) is ThrowableType.NON_RECOVERABLE
+
+
+@pytest.mark.parametrize("raised", [SinkError("no"), wrapped(ValueError("no")), of_worker(KeyError)], ids=repr)
+def test_a_failure_that_a_restart_may_mend_suppresses_no_restart(raised: Exception) -> None:
+    assert not serialized("stage 3", raised).suppress_restarts
 
 
 def users_function() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flykka.actors.errors import UnreadableStateError
+from flykka.actors.errors import UnreadableStateError, described
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.task.attempt_life import AttemptLife
@@ -83,7 +83,6 @@ from flykka.messages.tasks.task import (
     ProcessingTimeDue,
     TaskDeploymentDescriptor,
 )
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
 
 
@@ -265,10 +264,7 @@ class StreamTask:
             try:
                 self._source.open()
             except UnreadableStateError as misfit:
-                # A restart would read the same.
-                name = type(misfit).__name__
-                cause = SerializedThrowable(type_name=name, message=str(misfit), suppress_restarts=True)
-                return self._life.fail(cause)
+                return self._life.fail(described(misfit))
         checkpoint_id = self._descriptor.restored_checkpoint_id
         opening = OpenBridge(restore=self._descriptor.restore, restored_checkpoint_id=checkpoint_id)
         return [TellBridge(message=opening)]

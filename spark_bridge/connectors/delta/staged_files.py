@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from fsspec.core import url_to_fs
 
-from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.errors import SinkError, StagedFileError
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.transactional import Transaction
@@ -63,7 +63,7 @@ class StagedFiles:
         """The files, moved or not.
 
         Raises:
-            SinkError: what was staged is gone.
+            StagedFileError: what was staged is gone.
         """
         # In this order: the list is there before the first file is moved, so without it all files were found.
         there = tuple(self._staged()) if not self._filesystem.exists(self._list) else ()
@@ -85,7 +85,8 @@ class StagedFiles:
         """Move the files that are not there yet.
 
         Raises:
-            SinkError: one is neither here nor there, or cannot be moved.
+            StagedFileError: one is neither here nor there.
+            SinkError: one cannot be moved.
         """
         for folder in {self.target(file).rpartition("/")[0] for file in files}:
             self._filesystem.make_folder(folder)
@@ -95,13 +96,13 @@ class StagedFiles:
     def _move(self, staged: str, target: str, size_bytes: int) -> None:
         there, waiting = self._filesystem.exists(target), self._filesystem.exists(staged)
         if there and self._filesystem.size_bytes(target) != size_bytes:
-            raise SinkError(f"{target} is there already, and {staged} waits to become it")
+            raise StagedFileError(f"{target} is there already, and {staged} waits to become it")
         if there:
             # What waits beside it is a copy, out of a savepoint.
             self._filesystem.delete(staged)
             return
         if not waiting:
-            raise SinkError(f"{staged} was staged for {target} and is gone: the table would lack its rows")
+            raise StagedFileError(f"{staged} was staged for {target} and is gone: the table would lack its rows")
         if not self._filesystem.rename(staged, target) and not self._filesystem.exists(target):
             raise SinkError(f"{staged} cannot be renamed to {target}")
 

@@ -24,7 +24,7 @@ from flykka.messages.state.operator_state import PendingFile
 from flykka.spark_bridge.connectors.file.published_files import published_prefix
 from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
-from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
@@ -147,9 +147,11 @@ class FileWriter(SinkWriter["DataFrame"]):
             self._filesystem.delete(file.staged)
             return
         if there:
-            raise SinkError(f"{file.target} is there already, and {file.staged} waits to become it")
+            raise StagedFileError(f"{file.target} is there already, and {file.staged} waits to become it")
         if not waiting:
-            raise SinkError(f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows")
+            raise StagedFileError(
+                f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows"
+            )
         if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
             raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
 
