@@ -143,6 +143,12 @@ class EmptySourceError(SourceError):
     """There is nothing to read, or nothing to take a schema from."""
 
 
+class SchemaChangedError(SourceError):
+    """The columns of a table have changed while a job reads its changes; the text names them."""
+
+    suppress_restarts = True
+
+
 class UnreadableFileError(SourceError):
     """A file is broken, or not of the format it was taken for; the text names it."""
 

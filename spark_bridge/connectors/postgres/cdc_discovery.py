@@ -6,12 +6,18 @@ it has seen and the log has too is left out by the numbers of the transactions.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.tasks.source import SerializedSplit, SplitsDiscovered
-from flykka.spark_bridge.connectors.postgres.changed_table import check_published, table_for_changes
-from flykka.spark_bridge.connectors.postgres.log_ranges import BYTES_PER_PAGE, LOG_BYTES_PER_SPLIT, Position
+from flykka.spark_bridge.connectors.postgres.changed_table import check_published, check_schema, table_for_changes
+from flykka.spark_bridge.connectors.postgres.log_ranges import (
+    BYTES_PER_PAGE,
+    LOG_BYTES_PER_SPLIT,
+    Position,
+    lsn_text,
+)
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import SourceError
 
@@ -20,6 +26,9 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.ids import OperatorId
     from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+    from flykka.spark_bridge.connectors.postgres.tables import Table
+
+logger = logging.getLogger("flykka.spark_bridge")
 
 _FLUSHED = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"
 _INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
@@ -40,6 +49,7 @@ class PostgresCdcDiscovery:
 
         Raises:
             SourceError: the database does not answer, or does not keep the changes that come next.
+            SchemaChangedError: the columns of the table have changed.
         """
         with self._source.database.connected(SourceError, self._source) as connection:
             if position:
@@ -48,13 +58,20 @@ class PostgresCdcDiscovery:
                 check_published(connection, self._source)
             else:
                 at = self._begun(connection)
+            if self._source.is_bounded and at.until is None:
+                at.until = _number(connection, _FLUSHED) if self._source.until is None else self._source.until
             splits: list[SerializedSplit] = []
             while at.snapshot is not None and len(splits) < SPLITS_PER_LOOK:
                 splits.append(at.next_pages())
             end = _number(connection, _FLUSHED)
+            # Looked at after the end was read: the columns are those of a change before it, or newer.
+            table = table_for_changes(connection, self._source)
+            self._note_columns(at, table)
         end = end if at.until is None else min(end, at.until)
         while at.snapshot is None and at.lsn < end and len(splits) < SPLITS_PER_LOOK:
             splits.append(at.next_log(min(end, at.lsn + LOG_BYTES_PER_SPLIT)))
+        if at.snapshot is None and at.lsn >= end:
+            at.columns = tuple(column.number for column in table.columns)
         return SplitsDiscovered(
             operator_id=self._operator_id,
             splits=tuple(splits),
@@ -63,6 +80,31 @@ class PostgresCdcDiscovery:
             position=at.written(),
             more=at.snapshot is not None or at.lsn < end,
         )
+
+    def _note_columns(self, at: Position, table: Table) -> None:
+        """Note the columns that are ignored from here on, and report those that were and are read now."""
+        source = self._source
+        added = check_schema(source, source.bound_to or table, table)
+        for name in sorted(added - at.ignored.keys()):
+            logger.warning(
+                "%s: the column %r was added while the job runs: its values are left out until the job is started"
+                " again, and rows that are changed until then stay without them",
+                source,
+                name,
+            )
+            at.ignored[name] = at.lsn
+        for name in sorted(at.ignored.keys() - added):
+            since = at.ignored.pop(name)
+            if table.column(name) is not None:
+                logger.warning(
+                    "%s: rows that were changed between %s and %s were read without the column %r, and cannot be read"
+                    " again from a checkpoint: to have its values in all rows, begin without a checkpoint, with a new"
+                    " slot",
+                    source,
+                    lsn_text(since),
+                    lsn_text(at.lsn),
+                    name,
+                )
 
     def _begun(self, connection: psycopg.Connection[Any]) -> Position:
         """The position at which a job begins that has no checkpoint."""
@@ -85,8 +127,8 @@ class PostgresCdcDiscovery:
                 at.lsn = max(confirmed, _number(connection, _INSERTED))
             case "committed-offset":
                 pass
-        if source.is_bounded:
-            at.until = _number(connection, _FLUSHED) if source.until is None else source.until
+        if source.startup_mode != "committed-offset":
+            at.columns = tuple(column.number for column in table.columns)
         return at
 
 

@@ -6,12 +6,13 @@ last range: rows come in the order of the commits, those of one transaction in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from flykka.spark_bridge.connectors.postgres.changed_table import schema_changed_text
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.log_ranges import LogRange, PageRange, lsn_text
 from flykka.spark_bridge.connectors.postgres.pgoutput import (
@@ -25,7 +26,7 @@ from flykka.spark_bridge.connectors.postgres.pgoutput import (
 from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, array_as_json
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import copied
-from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.errors import SchemaChangedError, SourceError
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ class ReadPages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadChanges:
-    """The changes of one table in ranges of the log."""
+    """The changes of one table in ranges of the log.
+
+    `older_rows` are the columns that the table did not have at the start of the ranges: their values in older rows.
+    """
 
     database: Database
     slot: ReplicationSlot
@@ -87,6 +91,9 @@ class ReadChanges:
     columns: Sequence[ReadColumn]
     keys: Sequence[str]
     metadata: Sequence[str]
+    older_rows: Mapping[str, str | None]
+    source: str
+    ignores_added: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the log once."""
@@ -95,7 +102,7 @@ class ReadChanges:
         for _ in batches:
             with self.database.connected(SourceError, what) as connection:
                 self.slot.kept_from(connection, min(each.start for each in self.ranges))
-                yield from self._rows(self._messages(connection))
+                yield from self._rows(self._messages(connection), lambda relation: self._check(connection, relation))
 
     def _messages(self, connection: psycopg.Connection[Any]) -> Iterator[tuple[int, bytes]]:
         """The messages of the slot up to the end of the ranges."""
@@ -128,16 +135,32 @@ class ReadChanges:
                 yield from messages
                 messages = cursor.fetchmany(_MESSAGES_AT_ONCE)
 
-    def _rows(self, messages: Iterable[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+    def _check(self, connection: psycopg.Connection[Any], relation: Relation) -> None:
+        """Refuse columns that were added since the job began: the discovery may see them a moment too late."""
+        unknown = sorted(relation.places.keys() - {column.name for column in self.columns})
+        if self.ignores_added or not unknown:
+            return
+        added = connection.execute(
+            "SELECT attname::text FROM pg_attribute WHERE attrelid = format('%%I.%%I', %s::text, %s::text)::regclass"
+            " AND NOT attisdropped AND attgenerated = '' AND attname = ANY(%s)",
+            (self.schema, self.table, unknown),
+        ).fetchall()
+        if added:
+            names = ", ".join(f"{name!r} was added" for (name,) in added)
+            raise SchemaChangedError(schema_changed_text(self.source, names))
+
+    def _rows(
+        self, messages: Iterable[tuple[int, bytes]], check: Callable[[Relation], None]
+    ) -> Iterator[pa.RecordBatch]:
         wanted = _Wanted(self.ranges)
-        rows = _Rows(self)
+        rows = _Rows(self, check)
         for change in changes(messages):
             is_ours = change.relation.name == self.table and change.relation.schema == self.schema
             if is_ours and wanted.has(change):
                 rows.add(change)
                 if rows.number >= _ROWS_AT_ONCE:
                     yield rows.batch()
-                    rows = _Rows(self)
+                    rows = _Rows(self, check)
         if rows.number:
             yield rows.batch()
 
@@ -160,22 +183,25 @@ class _Wanted:
 class _Rows:
     """The rows of changes, column by column."""
 
-    def __init__(self, work: ReadChanges) -> None:
+    def __init__(self, work: ReadChanges, check: Callable[[Relation], None]) -> None:
         self.number = 0
         self._work = work
+        self._check = check
         self._texts: list[list[str | None]] = [[] for _ in work.columns]
         self._kinds: list[str] = []
         self._metadata: dict[str, list[int]] = {name: [] for name in METADATA}
         self._relation: Relation | None = None
-        self._places: list[int] = []
+        self._places: list[int | None] = []
         self._keys: list[int] = []
 
     def add(self, change: Change) -> None:
         """Add the rows that a change is: two where it changes the key."""
         if change.relation is not self._relation:
+            self._check(change.relation)
             self._relation = change.relation
             self._places = [self._place(change, column.name) for column in self._work.columns]
-            self._keys = [self._place(change, name) for name in self._work.keys]
+            keys = (self._place(change, name) for name in self._work.keys)
+            self._keys = [place for place in keys if place is not None]
         before, after = change.before, change.after
         if after is None:
             assert before is not None, "a deletion tells the key"
@@ -197,7 +223,12 @@ class _Rows:
 
     def _add(self, change: Change, kind: str, values: Values) -> None:
         for texts, column, place in zip(self._texts, self._work.columns, self._places, strict=True):
-            value = values[place]
+            if place is not None:
+                value = values[place]
+            elif kind == DELETE:
+                value = None
+            else:
+                value = self._work.older_rows[column.name]
             if isinstance(value, Absent):
                 table = f"{self._work.schema}.{self._work.table}"
                 raise SourceError(
@@ -211,9 +242,10 @@ class _Rows:
         self._metadata["lsn"].append(change.lsn)
         self.number += 1
 
-    def _place(self, change: Change, name: str) -> int:
+    def _place(self, change: Change, name: str) -> int | None:
+        """The place of a column in the values of a change; None if the column was added later."""
         place = change.relation.places.get(name)
-        if place is None:
+        if place is None and name not in self._work.older_rows:
             raise SourceError(
                 f"{self._work.schema}.{self._work.table} had no column {name!r} when it was changed at"
                 f" {lsn_text(change.lsn)}: its columns have changed since; begin without a checkpoint, with a new slot"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 StartupMode = Literal["initial", "latest-offset", "committed-offset"]
+OnSchemaChange = Literal["fail", "ignore"]
 
 _WHAT = "a PostgresCdcSource"
 _POLL_INTERVAL_MS = 500
@@ -62,6 +63,7 @@ class PostgresCdcSource(Source):
     table: str
     slot: ReplicationSlot
     startup_mode: StartupMode = "initial"
+    on_schema_change: OnSchemaChange = "fail"
     metadata: tuple[str, ...] = ()
     is_bounded: bool = False
     until: int | None = None
@@ -71,18 +73,30 @@ class PostgresCdcSource(Source):
     held: HeldSnapshot = field(default_factory=HeldSnapshot, compare=False, repr=False)
 
     @classmethod
-    def of_table(cls, conninfo: str, table: str, *, slot: str) -> Self:
+    def of_table(cls, conninfo: str, table: str, *, slot: str, on_schema_change: OnSchemaChange = "fail") -> Self:
         """A table of the database of a connection string.
 
         `slot` names the replication slot, and the publication, which the first job makes where they are not there. It
         is the source's own: two that use one slot at a time lose changes. It stays when the job ends, and keeps the
         log from then on: see `drop_slot`.
 
+        A column that is added to the table while the job runs ends the job, which reads the column when it is started
+        again from its last checkpoint. With `on_schema_change="ignore"` the job warns and continues without the column.
+        A column that is dropped, renamed or given another type ends the job in both cases.
+
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: the connection string cannot be read, or a slot cannot have this name.
+            ValueError: the connection string cannot be read, a slot cannot have this name, or `on_schema_change` is
+                neither `"fail"` nor `"ignore"`.
         """
-        return cls(database=Database.of(conninfo, _WHAT), table=table, slot=ReplicationSlot(name=slot))
+        if on_schema_change not in get_args(OnSchemaChange):
+            raise ValueError(f'on_schema_change is "fail" or "ignore", not {on_schema_change!r}')
+        return cls(
+            database=Database.of(conninfo, _WHAT),
+            table=table,
+            slot=ReplicationSlot(name=slot),
+            on_schema_change=on_schema_change,
+        )
 
     def start_from(self, mode: StartupMode) -> Self:
         """Begin with the table as it is (`initial`), with what is changed from now on (`latest-offset`), or with what
@@ -202,6 +216,9 @@ class PostgresCdcSource(Source):
                 columns=columns,
                 keys=table.primary_key,
                 metadata=self.metadata,
+                older_rows=_older_rows(table, log[0].columns),
+                source=str(self),
+                ignores_added=self.on_schema_change == "ignore",
             )
             frames.append(self._rows(session, read_changes, columns, 1))
         return tuple(frames)
@@ -240,3 +257,11 @@ class PostgresCdcSource(Source):
         declared = [as_texts(columns), f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)]
         texts = session.range(0, tasks, 1, tasks).mapInArrow(work, ", ".join(declared))
         return decoded(texts, columns, beside)
+
+
+def _older_rows(table: Table, columns: Sequence[int] | None) -> dict[str, str | None]:
+    """The columns that were added since the table had `columns` alone, with their values in older rows, if known."""
+    if columns is None:
+        return {}
+    added = (column for column in table.columns if column.number not in columns)
+    return {column.name: value[0] for column in added if (value := column.value_of_older_rows) is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flykka.spark_bridge.connectors.postgres.tables import Table
-from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
+from flykka.spark_bridge.errors import SchemaChangedError, SourceError, SourceNotFoundError
 
 if TYPE_CHECKING:
     import psycopg
@@ -49,6 +49,40 @@ def check_published(connection: psycopg.Connection[Any], source: PostgresCdcSour
             f"the publication {source.slot.name!r} at {source.database} has no {table} any more, and what is changed in"
             " it does not come: was it dropped, or renamed? Begin without a checkpoint"
         )
+
+
+def check_schema(source: PostgresCdcSource, bound: Table, now: Table) -> frozenset[str]:
+    """Compare the columns that a job reads with those that the table has now; return the added ones to ignore.
+
+    Raises:
+        SchemaChangedError: a column was added and the source does not ignore it, or one was dropped, renamed or given
+            another type.
+    """
+    current = {column.number: column for column in now.columns}
+    changed: list[str] = []
+    for column in bound.columns:
+        found = current.pop(column.number, None)
+        if found is None:
+            changed.append(f"{column.name!r} was dropped")
+        elif found.name != column.name:
+            changed.append(f"{column.name!r} is called {found.name!r}")
+        elif found.type != column.type:
+            changed.append(f"{column.name!r} is {found.type}, it was {column.type}")
+    added = [column.name for column in current.values() if not column.is_generated]
+    if source.on_schema_change == "fail":
+        changed += [f"{name!r} was added" for name in added]
+    if changed:
+        raise SchemaChangedError(schema_changed_text(str(source), ", ".join(changed)))
+    return frozenset(added)
+
+
+def schema_changed_text(source: str, change: str) -> str:
+    """The message for a table whose columns have changed under a job."""
+    return (
+        f"{source}: the columns of the table have changed while the job runs: {change}. Run the program again: it reads"
+        ' the columns that are there then, from its last checkpoint on. With on_schema_change="ignore" added columns'
+        " are left out until then"
+    )
 
 
 def check_decoding(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> None:

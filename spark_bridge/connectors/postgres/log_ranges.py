@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flykka.messages.tasks.source import SerializedSplit
@@ -41,11 +41,15 @@ class PageRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The transactions whose commits begin at `start` or later, before `end`, except for the `seen` ones."""
+    """The transactions whose commits begin at `start` or later, before `end`, except for the `seen` ones.
+
+    `columns` are the numbers of the columns that the table had at `start`; None if that is not known.
+    """
 
     start: int
     end: int
     seen: str | None = None
+    columns: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class Position:
 
     `lsn` is where the next range of the log begins, `until` where a bounded source ends. There is a `snapshot` while
     pages of it are left, from `page` on, of `pages`. `seen` are the transactions that are left out up to `seen_to`.
+    `columns` are the numbers of the table's columns at `lsn`, None if that is not known. `ignored` are the columns
+    without which changes were read, each with the place in the log from which on.
     """
 
     lsn: int
@@ -64,14 +70,22 @@ class Position:
     seen: str | None = None
     seen_to: int = 0
     splits: int = 0
+    columns: tuple[int, ...] | None = None
+    ignored: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, position: bytes) -> Position:
         """The position that `written` has made. Raises `SourceError` where it is none."""
         try:
             given: Mapping[str, Any] = json.loads(position)
-            snapshot = given["snapshot"]
-            return cls(**{**given, "snapshot": None if snapshot is None else Snapshot(**snapshot)})
+            snapshot, columns = given["snapshot"], given.get("columns")
+            return cls(
+                **{
+                    **given,
+                    "snapshot": None if snapshot is None else Snapshot(**snapshot),
+                    "columns": None if columns is None else tuple(columns),
+                }
+            )
         except (ValueError, KeyError, TypeError):
             raise SourceError(f"the checkpoint's position {position!r} is none of a PostgresCdcSource") from None
 
@@ -94,7 +108,7 @@ class Position:
     def next_log(self, end: int) -> SerializedSplit:
         """Give out the log up to `end`."""
         seen = self.seen if self.lsn < self.seen_to else None
-        content = {"log": [self.lsn, end], "seen": seen}
+        content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns}
         size = end - self.lsn
         self.lsn = end
         return self._split(content, size)
@@ -121,7 +135,14 @@ def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
     """The ranges of the log that splits read, in their order."""
     contents = [json.loads(split.content) for split in splits]
     return tuple(
-        LogRange(start=each["log"][0], end=each["log"][1], seen=each["seen"]) for each in contents if "log" in each
+        LogRange(
+            start=each["log"][0],
+            end=each["log"][1],
+            seen=each["seen"],
+            columns=None if each.get("columns") is None else tuple(each["columns"]),
+        )
+        for each in contents
+        if "log" in each
     )
 
 

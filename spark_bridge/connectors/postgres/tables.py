@@ -17,7 +17,8 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), base.typname, base.typca
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        a.attnotnull OR t.typnotnull,
        a.atthasdef OR a.attidentity <> '',
-       a.attgenerated <> '', a.attidentity = 'a'
+       a.attgenerated <> '', a.attidentity = 'a',
+       a.attnum, (a.attmissingval::text::text[])[1]
 FROM pg_attribute a
 JOIN pg_type t ON t.oid = a.atttypid
 JOIN pg_type base ON base.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
@@ -25,6 +26,21 @@ LEFT JOIN pg_type element ON element.oid = base.typelem AND base.typcategory = '
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
+
+_FIELDS = (
+    "name",
+    "type",
+    "base",
+    "category",
+    "element",
+    "modifier",
+    "is_not_null",
+    "has_default",
+    "is_generated",
+    "is_identity",
+    "number",
+    "missing_value",
+)
 
 _UNIQUE = """
 SELECT i.indisprimary, array_agg(a.attname::text ORDER BY k.place)
@@ -49,7 +65,9 @@ class TableColumn:
     """A column. `type` is as it was declared, `base` the name of the type below domains, `category` PostgreSQL's.
 
     Of an array `element` is the type of what is in it. `modifier` holds the precision of a numeric. `is_identity`: its
-    values are always made by the database, as those of a generated column are.
+    values are always made by the database, as those of a generated column are. `number` is the catalog's: it stays when
+    the column is renamed. `missing_value` is the text of the value in rows that are older than the column
+    (`attmissingval`).
     """
 
     name: str
@@ -62,6 +80,15 @@ class TableColumn:
     has_default: bool = False
     is_generated: bool = False
     is_identity: bool = False
+    number: int = 0
+    missing_value: str | None = None
+
+    @property
+    def value_of_older_rows(self) -> tuple[str | None] | None:
+        """The value in rows that are older than the column; None if the catalog does not say."""
+        if self.missing_value is not None:
+            return (self.missing_value,)
+        return None if self.is_not_null or self.has_default else (None,)
 
     @property
     def precision(self) -> tuple[int, int] | None:
@@ -145,16 +172,4 @@ def names_of(connection: psycopg.Connection[Any], written: str) -> tuple[str, st
 
 
 def _column(row: tuple[Any, ...]) -> TableColumn:
-    name, declared, base, category, element, modifier, is_not_null, has_default, is_generated, is_identity = row
-    return TableColumn(
-        name=name,
-        type=declared,
-        base=base,
-        category=category,
-        element=element,
-        modifier=modifier,
-        is_not_null=is_not_null,
-        has_default=has_default,
-        is_generated=is_generated,
-        is_identity=is_identity,
-    )
+    return TableColumn(**dict(zip(_FIELDS, row, strict=True)))

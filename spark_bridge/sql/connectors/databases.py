@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
-from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource, StartupMode
+from flykka.spark_bridge.connectors.postgres.cdc_source import OnSchemaChange, PostgresCdcSource, StartupMode
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
-from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, TableConnector, TableSink
+from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector, TableSink
 
 _STARTS: tuple[StartupMode, ...] = ("initial", "latest-offset", "committed-offset")
+_SCHEMA_CHANGES: tuple[OnSchemaChange, ...] = ("fail", "ignore")
+
+Word = TypeVar("Word", bound=str)
 
 
 def _delta_source(declared: Declared) -> DeltaSource:
@@ -55,12 +60,11 @@ def _postgres_source(declared: Declared) -> PostgresCdcSource | None:
     if (slot := options.text("slot")) is None:
         return None
     conninfo, table = _postgres_table(declared)
-    made = PostgresCdcSource.of_table(conninfo, table, slot=slot).with_metadata(*options.names("metadata"))
-    if (mode := options.text("start_from")) is not None:
-        known = next((each for each in _STARTS if each == mode), None)
-        if known is None:
-            raise OptionError(f"the option 'start_from' is one of {', '.join(_STARTS)}, not {mode!r}", "start_from")
-        made = made.start_from(known)
+    made = PostgresCdcSource.of_table(
+        conninfo, table, slot=slot, on_schema_change=_one_of(options, "on_schema_change", _SCHEMA_CHANGES) or "fail"
+    ).with_metadata(*options.names("metadata"))
+    if (mode := _one_of(options, "start_from", _STARTS)) is not None:
+        made = made.start_from(mode)
     if (lsn := options.text("bounded")) is not None:
         made = made.bounded(None if lsn.lower() == "true" else lsn)
     if (interval := options.text("poll_every")) is not None:
@@ -83,6 +87,15 @@ def _postgres_sink(declared: Declared) -> TableSink:
         keys=declared.primary_key,
         unordered=not sequence,
     )
+
+
+def _one_of(options: Options, name: str, words: tuple[Word, ...]) -> Word | None:
+    """The word that an option has; None without the option. Raises `OptionError` for another word."""
+    text = options.text(name)
+    word = next((each for each in words if each == text), None)
+    if text is not None and word is None:
+        raise OptionError(f"the option {name!r} is one of {', '.join(words)}, not {text!r}", name)
+    return word
 
 
 def _postgres_table(declared: Declared) -> tuple[str, str]:
@@ -123,6 +136,7 @@ POSTGRES = TableConnector(
         "metadata",
         "bounded",
         "poll_every",
+        "on_schema_change",
         "create_table",
         "sequence_by",
     ),

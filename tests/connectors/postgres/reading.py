@@ -30,8 +30,12 @@ def look(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
 
 
 def read(spark: SparkSession, source: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
-    """The rows of what was found."""
-    bound = source.bound(spark, None)
+    """The rows of what was found, with the columns that the table has now."""
+    return read_by(spark, source.bound(spark, None), found)
+
+
+def read_by(spark: SparkSession, bound: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
+    """The rows of what was found, with the columns of a bound source."""
     frames = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
     return [tuple(row) for row in together(frames).collect()] if frames else []
 

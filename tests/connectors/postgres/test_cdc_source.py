@@ -232,14 +232,6 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
     assert read(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
 
-def test_a_column_that_was_not_there_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
-    begun = look(table)
-    database.run("INSERT INTO names VALUES (1, 'a')", "ALTER TABLE names ADD COLUMN more int")
-
-    with refused(r"public.names had no column 'more' when it was changed at"):
-        changes_since(spark, table, begun.position)
-
-
 def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Database) -> None:
     database.run(
         "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
@@ -307,6 +299,8 @@ def test_what_cannot_be_read_is_refused(spark: SparkSession, database: Database,
         PostgresCdcSource.of_table(database.conninfo, "names", slot="My Slot")
     with pytest.raises(ValueError, match="starts from initial, latest-offset"):
         of("names").start_from("earliest")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r'on_schema_change is "fail" or "ignore", not \'evolve\''):
+        PostgresCdcSource.of_table(database.conninfo, "names", slot="slot", on_schema_change="evolve")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a change has no 'op'"):
         of("names").with_metadata("op")
     with pytest.raises(ValueError, match="is written like 0/16B3748"):

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka import JobClient, StreamExecutionEnvironment
+from flykka.errors import JobExecutionError
 from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.message import Message
 from flykka.runtime.ref import ActorRef
@@ -109,6 +110,24 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
     client.cancel()
 
     assert failures >= 1
+    assert differences(shop) == []
+
+
+def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
+    env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
+) -> None:
+    client = start(env, shop, tmp_path, bounded=False)
+    change(shop, 1)
+    until(lambda: differences(shop) == [])
+    shop.run("ALTER TABLE orders ADD COLUMN note text")
+    with pytest.raises(JobExecutionError, match="'note' was added"):
+        client.wait(timeout=PATIENCE_S)
+    restarts = client.details.number_of_restarts
+    change(shop, 2)
+
+    start(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
+
+    assert restarts == 0
     assert differences(shop) == []
 
 
