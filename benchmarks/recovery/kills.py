@@ -113,7 +113,12 @@ class Kills:
             injector = FaultInjector(env, folder, random.Random(self._chance.random()))
             fault = inject_at(env.cluster.system, moment, lambda: injector.inject(kind))
             try:
-                sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
+                client = sales.start(env, self._input, folder)
+                try:
+                    client.wait(RUN_S_AT_MOST)
+                except TimeoutError:
+                    (folder / "why").write_text(str(client.why()), encoding="utf-8")
+                    raise
             except (FlykkaError, TimeoutError) as failure:
                 end = f"{type(failure).__name__}: {failure}".partition("\n")[0]
             has_met = injector.end()
