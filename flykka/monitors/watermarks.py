@@ -2,7 +2,8 @@
 
 A monitor does not see which elements a task has read of what has arrived. What it may say lies between two bounds: it
 says no more than each channel has said so far, and no less than each had said before the last batch that was read of
-it. A source that is aligned with others does not read on beyond what it was told.
+it. After a restore it is no less than the watermark of the checkpoint: a row that was late stays late. A source that is
+aligned with others does not read on beyond what it was told.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from flykka.actors.machines.state.watermarks import restored_watermark
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     WATERMARK_MAX,
@@ -59,6 +61,7 @@ class _Task:
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
     passes_on: bool = False
     """True if it is known that its watermarks are those of its inputs."""
+    restored_ms: int = WATERMARK_MIN
     sent_ms: int = WATERMARK_MIN
     max_ms: int = WATERMARK_MAX
     """The watermark up to which an aligned source may read on."""
@@ -72,7 +75,8 @@ class WatermarkMonitor(ConversationMonitor):
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[Ref, _Task] = {}
-        self._passing_on: dict[ExecutionAttemptId, bool] = {}
+        # Whether the watermarks of a task are those of its inputs, and with which it begins.
+        self._submitted: dict[ExecutionAttemptId, tuple[bool, int]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
         """A task begins, and elements come to it."""
@@ -100,8 +104,10 @@ class WatermarkMonitor(ConversationMonitor):
         self._tasks.pop(ref, None)
 
     def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> Iterable[Violation]:
-        head = message.descriptor.vertex.operators[0].kind
-        self._passing_on[message.descriptor.attempt] = not head.makes_watermarks
+        descriptor = message.descriptor
+        passes_on = not descriptor.vertex.operators[0].kind.makes_watermarks
+        restored_ms = restored_watermark(descriptor.restore).watermark_ms if passes_on else WATERMARK_MIN
+        self._submitted[descriptor.attempt] = passes_on, restored_ms
         return ()
 
     def _on_opened(self, turn: Turn, _message: BridgeOpened) -> Iterable[Violation]:
@@ -111,13 +117,15 @@ class WatermarkMonitor(ConversationMonitor):
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is not None:
-            task.passes_on = self._passing_on.pop(message.state.attempt, task.passes_on)
+            begun = self._submitted.pop(message.state.attempt, (task.passes_on, task.restored_ms))
+            task.passes_on, task.restored_ms = begun
         return ()
 
     def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is not None and message.consumer == turn.recipient:
-            task.channels.setdefault((message.partition_id, message.subpartition), _Said())
+            said = _Said(said_ms=task.restored_ms, read_ms=task.restored_ms)
+            task.channels.setdefault((message.partition_id, message.subpartition), said)
         return ()
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:

@@ -130,6 +130,26 @@ class OperatorListState(Value):
     mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
 
 
+@value("state.partition_watermark")
+class PartitionWatermark(Value):
+    """The watermark (ms) of one partition of a source."""
+
+    partition: str
+    watermark_ms: int
+
+
+@value("state.watermark")
+class WatermarkState(Value):
+    """The watermark (ms) of a task at the barrier; of a partitioned source also those of its partitions.
+
+    WATERMARK_MIN, which only an assignment of state has: event time begins again, since a source starts that did not
+    take part in the checkpoint.
+    """
+
+    watermark_ms: int
+    partitions: tuple[PartitionWatermark, ...] = ()
+
+
 @value("state.operator_subtask")
 class OperatorSubtaskState(Value):
     """State of one operator in one subtask.
@@ -139,7 +159,8 @@ class OperatorSubtaskState(Value):
     its own, and `keyed_state` the operator's own msgpack on how they are to be read. `written_as` is the schema of
     these batches where the operator that is to read them has another. `exclusive` is what no other
     checkpoint may refer to. Of an unaligned checkpoint the head of the chain has a state more, with the
-    batches that were in flight into the subtask and out of it; their folders are `exclusive` too.
+    batches that were in flight into the subtask and out of it; their folders are `exclusive` too. An operator that goes
+    by event time, or makes it, has a state more with its `watermark`, and so has the head of its chain.
     """
 
     operator_id: OperatorId
@@ -151,6 +172,7 @@ class OperatorSubtaskState(Value):
     result_subpartitions: tuple[ResultSubpartitionStateHandle, ...] = ()
     keyed_state: bytes = b""
     written_as: StateSchema | None = None
+    watermark: WatermarkState | None = None
 
 
 @value("state.task_snapshot")

@@ -3,8 +3,10 @@
 The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
 violations, punctuated ones, and none. They are told of rows in batches, by the earliest and the latest event time of
 one; a row alone is a batch of one. A source with partitions has a generator for each, and its watermark is the least
-of those that are not idle (Flink's WatermarkOutputMultiplexer): what one partition is behind is not late.
+of those that are not idle (Flink's WatermarkOutputMultiplexer): what one partition is behind is not late. Silence is
+measured for each partition, and so are the quiet periods that let its event time go on by the clock.
 `TimestampsAndWatermarksOperator` says what has grown, and lets nothing pass from before it but the end of event time.
+What it said is part of a checkpoint: Flink forgets it, and takes rows that were late for rows in time after a restart.
 This is the only place where a watermark is made of event times.
 
 Not here: where event times come from, and what the watermarks of several channels mean together (`watermarks`).
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flykka.messages.graph.job_graph import JobVertex, MonotonyViolationHandler
+from flykka.messages.state.handles import PartitionWatermark, WatermarkState
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark
 from flykka.messages.tasks.source import PartitionTime
 
@@ -47,6 +50,9 @@ class WatermarkGenerator(Protocol):
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
         """Rows with event times from `earliest_ms` to `latest_ms` were read."""
 
+    def restore(self, watermark_ms: int) -> None:
+        """Continue from the watermark of a checkpoint."""
+
 
 class BoundedOutOfOrdernessWatermarks:
     """Rows come at most `delay_ms` later than the latest row before them."""
@@ -62,6 +68,10 @@ class BoundedOutOfOrdernessWatermarks:
     def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
         """Rows up to `latest_ms` were read. Nothing wraps around at the beginning of time."""
         self.watermark_ms = max(self.watermark_ms, latest_ms - self._behind_ms)
+
+    def restore(self, watermark_ms: int) -> None:
+        """Continue from the watermark of a checkpoint."""
+        self.watermark_ms = watermark_ms
 
 
 class AscendingTimestampsWatermarks:
@@ -86,6 +96,10 @@ class AscendingTimestampsWatermarks:
         is_fatal = self._on_violation is MonotonyViolationHandler.FAIL
         return MonotonyViolated(timestamp_ms=earliest_ms, latest_ms=before_ms, is_fatal=is_fatal)
 
+    def restore(self, watermark_ms: int) -> None:
+        """Continue from the watermark of a checkpoint."""
+        self._latest_ms = watermark_ms + 1
+
 
 class PunctuatedWatermarks:
     """The batches are those of rows that mark a watermark: their own event time."""
@@ -99,6 +113,10 @@ class PunctuatedWatermarks:
         """Rows that mark a watermark were read."""
         self.watermark_ms = max(self.watermark_ms, latest_ms)
 
+    def restore(self, watermark_ms: int) -> None:
+        """Continue from the watermark of a checkpoint."""
+        self.watermark_ms = watermark_ms
+
 
 class NoWatermarks:
     """There is no event time."""
@@ -109,6 +127,9 @@ class NoWatermarks:
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
         """Event times say nothing here."""
+
+    def restore(self, watermark_ms: int) -> None:
+        """There is nothing to continue from."""
 
 
 def watermark_generator(vertex: JobVertex) -> WatermarkGenerator:
@@ -122,84 +143,207 @@ def watermark_generator(vertex: JobVertex) -> WatermarkGenerator:
     return BoundedOutOfOrdernessWatermarks(vertex.watermark_delay_ms)
 
 
+@dataclass(slots=True)
+class _Partition:
+    generator: WatermarkGenerator
+    last_read_ms: int
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.generator.watermark_ms > WATERMARK_MIN
+
+
+_WHOLE = ""
+"""The name of a source without partitions, as the only partition that it has."""
+
+
 class WatermarkOutputMultiplexer:
     """The generators of the partitions of one source, each made when the partition is first heard of.
 
-    A partition of which nothing was read for `idle_timeout_ms` (None: never) is idle and holds nobody back.
+    A partition of which nothing was read for `idle_timeout_ms` is idle and holds no other back. One of which nothing
+    was read for `quiet_period_ms` goes on by the clock, from the watermark of its last rows. If it never had a row
+    there is nothing to go on from: it is idle, after the idle timeout if there is one. If all are idle, the partition
+    that is furthest goes on. Without partitions all rows are of one.
     """
 
-    __slots__ = ("_generators", "_idle_timeout_ms", "_last_read_ms", "_make", "watermark_ms")
+    __slots__ = ("_idle_timeout_ms", "_make", "_partitions", "_quiet_period_ms", "watermark_ms")
 
-    def __init__(self, make: Callable[[], WatermarkGenerator], idle_timeout_ms: int | None) -> None:
+    def __init__(
+        self, make: Callable[[], WatermarkGenerator], idle_timeout_ms: int | None, quiet_period_ms: int | None = None
+    ) -> None:
         self._make = make
         self._idle_timeout_ms = idle_timeout_ms
-        self._generators: dict[str, WatermarkGenerator] = {}
-        self._last_read_ms: dict[str, int] = {}
+        self._quiet_period_ms = quiet_period_ms
+        self._partitions = {_WHOLE: _Partition(make(), 0)}
         self.watermark_ms = WATERMARK_MIN
+
+    def restore(self, restored: WatermarkState) -> None:
+        """Continue from the watermarks of a checkpoint."""
+        self.watermark_ms = restored.watermark_ms
+        watermarks = {each.partition: each.watermark_ms for each in restored.partitions}
+        self._partitions = {name: _Partition(self._make(), 0) for name in watermarks or (_WHOLE,)}
+        for name, partition in self._partitions.items():
+            partition.generator.restore(watermarks.get(name, restored.watermark_ms))
+
+    @property
+    def partitions(self) -> tuple[PartitionWatermark, ...]:
+        """The watermarks of the partitions that have one; of a source without partitions there are none."""
+        return tuple(
+            PartitionWatermark(partition=name, watermark_ms=partition.generator.watermark_ms)
+            for name, partition in self._partitions.items()
+            if name != _WHOLE and partition.has_event_time
+        )
+
+    def start(self, now: int) -> None:
+        """The silence of all partitions begins."""
+        for partition in self._partitions.values():
+            partition.last_read_ms = now
+
+    def on_read(self, now: int) -> None:
+        """Something is read. Of which partitions that was, `on_partitions` says when it has been read."""
+        if (whole := self._partitions.get(_WHOLE)) is not None:
+            whole.last_read_ms = now
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """A batch of a source without partitions was read."""
+        generator = self._partitions[_WHOLE].generator
+        violated = generator.on_batch(earliest_ms, latest_ms)
+        self.watermark_ms = max(self.watermark_ms, generator.watermark_ms)
+        return violated
 
     def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
         """A batch was read, with something of these partitions or nothing."""
+        self._partitions.pop(_WHOLE, None)
         violated: MonotonyViolated | None = None
         for time in times:
-            generator = self._generators.get(time.partition)
-            if generator is None:
-                generator = self._generators[time.partition] = self._make()
-                self._last_read_ms[time.partition] = now
+            partition = self._partitions.get(time.partition)
+            if partition is None:
+                partition = self._partitions[time.partition] = _Partition(self._make(), now)
             if time.latest_ms is not None:
                 earliest_ms = time.latest_ms if time.earliest_ms is None else time.earliest_ms
-                violated = violated or generator.on_batch(earliest_ms, time.latest_ms)
-                self._last_read_ms[time.partition] = now
-        active = [
-            each.watermark_ms for partition, each in self._generators.items() if not self._is_idle(partition, now)
-        ]
-        self.watermark_ms = max(self.watermark_ms, min(active, default=WATERMARK_MIN))
+                violated = violated or partition.generator.on_batch(earliest_ms, time.latest_ms)
+                partition.last_read_ms = now
+        self.on_time(now)
         return violated
 
-    def _is_idle(self, partition: str, now: int) -> bool:
-        timeout_ms = self._idle_timeout_ms
-        return timeout_ms is not None and now - self._last_read_ms[partition] >= timeout_ms
+    def on_time(self, now: int) -> None:
+        """Some time has passed in which partitions were silent."""
+        partitions = self._partitions.values()
+        active = [self._time(each, now) for each in partitions if not self._is_silent(each, now)]
+        if active:
+            self.watermark_ms = max(self.watermark_ms, min(active))
+        elif self._quiet_period_ms is not None:
+            self.watermark_ms = max(self.watermark_ms, *(self._time(each, now) for each in partitions))
+
+    def is_idle(self, now: int) -> bool:
+        """True if all partitions are idle, and event time does not go on by the clock."""
+        partitions = self._partitions.values()
+        goes_on = self._quiet_period_ms is not None and any(each.has_event_time for each in partitions)
+        return not goes_on and all(self._is_silent(each, now) for each in partitions)
+
+    def next_change_ms(self, now: int) -> int | None:
+        """The time until silence has its next effect, None if it has none any more."""
+        quiet_ms, changes = self._quiet_period_ms, []
+        for partition in self._partitions.values():
+            silent_ms, idle_after_ms = now - partition.last_read_ms, self._idle_after_ms(partition)
+            if idle_after_ms is not None and silent_ms < idle_after_ms:
+                changes.append(idle_after_ms - silent_ms)
+            if quiet_ms is not None and partition.has_event_time:
+                changes.append(quiet_ms - silent_ms if silent_ms < quiet_ms else quiet_ms)
+        return min(changes, default=None)
+
+    def held_back_by(self, now: int) -> tuple[str, int, int] | None:
+        """The active partition that is least far, its watermark, and the time that it has been silent for."""
+        active = [
+            (self._time(each, now), name) for name, each in self._partitions.items() if not self._is_silent(each, now)
+        ]
+        if not active:
+            return None
+        watermark_ms, name = min(active)
+        return name, watermark_ms, now - self._partitions[name].last_read_ms
+
+    def _time(self, partition: _Partition, now: int) -> int:
+        """The watermark of a partition; behind its quiet period it has gone on as the clock has."""
+        watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
+        is_quiet = self._quiet_period_ms is not None and silent_ms >= self._quiet_period_ms
+        return watermark_ms + silent_ms if is_quiet and partition.has_event_time else watermark_ms
+
+    def _is_silent(self, partition: _Partition, now: int) -> bool:
+        after_ms = self._idle_after_ms(partition)
+        return after_ms is not None and now - partition.last_read_ms >= after_ms
+
+    def _idle_after_ms(self, partition: _Partition) -> int | None:
+        if self._idle_timeout_ms is not None or partition.has_event_time:
+            return self._idle_timeout_ms
+        return self._quiet_period_ms
 
 
 class TimestampsAndWatermarksOperator:
     """Says each watermark of its generator once, as far as it has grown (Flink's operator of this name)."""
 
-    __slots__ = ("_generator", "_partitions", "said_ms")
+    __slots__ = ("_partitions", "said_ms")
 
-    def __init__(self, make: Callable[[], WatermarkGenerator], idle_timeout_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], WatermarkGenerator],
+        idle_timeout_ms: int | None = None,
+        quiet_period_ms: int | None = None,
+    ) -> None:
         """`make` makes a generator, one for each partition where there are some."""
-        self._generator = make()
-        self._partitions = WatermarkOutputMultiplexer(make, idle_timeout_ms)
+        self._partitions = WatermarkOutputMultiplexer(make, idle_timeout_ms, quiet_period_ms)
         self.said_ms = WATERMARK_MIN
         """The watermark that was said last."""
 
+    def restore(self, restored: WatermarkState) -> None:
+        """Continue from the watermarks of a checkpoint: what was late then is late now."""
+        self._partitions.restore(restored)
+        self.said_ms = restored.watermark_ms
+
+    @property
+    def state(self) -> WatermarkState:
+        """The watermarks, as a checkpoint keeps them."""
+        return WatermarkState(watermark_ms=self.said_ms, partitions=self._partitions.partitions)
+
+    def start(self, now: int) -> None:
+        """Silence is measured from here."""
+        self._partitions.start(now)
+
+    def on_read(self, now: int) -> None:
+        """Something is read, with event times or without."""
+        self._partitions.on_read(now)
+
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
         """Rows were read; nothing is said of it before `emit`."""
-        return self._generator.on_batch(earliest_ms, latest_ms)
+        return self._partitions.on_batch(earliest_ms, latest_ms)
 
     def on_partitions(self, times: Iterable[PartitionTime], now: int) -> MonotonyViolated | None:
         """Rows of a partitioned source were read."""
         return self._partitions.on_partitions(times, now)
 
-    @property
-    def has_event_time(self) -> bool:
-        """The rows so far have a watermark."""
-        return self._watermark_ms > WATERMARK_MIN
+    def is_idle(self, now: int) -> bool:
+        """True if nothing was read for so long that others need not wait."""
+        return self._partitions.is_idle(now)
 
-    def emit(self, quiet_ms: int = 0) -> Watermark | None:
-        """The watermark, where it has grown since the last one; it is asked for behind each batch.
+    def next_change_ms(self, now: int) -> int | None:
+        """The time until silence has its next effect, None if it has none any more."""
+        return self._partitions.next_change_ms(now)
 
-        For `quiet_ms` nothing was read, and event time is to have gone on by as much, where it is known.
-        """
-        return self._say(self._watermark_ms + quiet_ms) if self.has_event_time else None
+    def held_back_by(self, now: int) -> tuple[str, int, int] | None:
+        """The active partition that is least far, its watermark, and the time that it has been silent for."""
+        return self._partitions.held_back_by(now)
+
+    def emit(self) -> Watermark | None:
+        """The watermark, where it has grown since the last one; it is asked for behind each batch."""
+        return self._say(self._partitions.watermark_ms)
+
+    def on_time(self, now: int) -> Watermark | None:
+        """The watermark, if it has grown because partitions were silent."""
+        self._partitions.on_time(now)
+        return self.emit()
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
         """A watermark from before this operator: only the end of event time is one for those behind it, too."""
         return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
-
-    @property
-    def _watermark_ms(self) -> int:
-        # A source either has partitions or not: the other of the two has heard of nothing.
-        return max(self._generator.watermark_ms, self._partitions.watermark_ms)
 
     def _say(self, watermark_ms: int) -> Watermark | None:
         if watermark_ms <= self.said_ms:

@@ -21,19 +21,22 @@ class _ChannelStatus:
 
 
 class WatermarkValve:
-    """The watermark and the idleness of `channels` channels together. All begin active, without a watermark."""
+    """The watermark and the idleness of `channels` channels together.
+
+    All begin active, without a watermark or with the one that a checkpoint has of all of them.
+    """
 
     __slots__ = ("_active", "_channels", "_heap", "_max_ms", "is_idle", "watermark_ms")
 
-    def __init__(self, channels: int) -> None:
-        self.watermark_ms = WATERMARK_MIN
+    def __init__(self, channels: int, restored_ms: int = WATERMARK_MIN) -> None:
+        self.watermark_ms = restored_ms
         self.is_idle = False
-        self._channels = [_ChannelStatus() for _ in range(channels)]
+        self._channels = [_ChannelStatus(watermark_ms=restored_ms) for _ in range(channels)]
         self._active = channels
         # The greatest watermark of any channel: watermarks of a channel only grow.
-        self._max_ms = WATERMARK_MIN
+        self._max_ms = restored_ms
         # Candidates for the minimum; an entry counts only while its channel is aligned and still has that watermark.
-        self._heap = [(WATERMARK_MIN, channel) for channel in range(channels)]
+        self._heap = [(restored_ms, channel) for channel in range(channels)]
 
     def on_watermark(self, channel: int, watermark: Watermark) -> list[Watermark | WatermarkStatus]:
         """A channel says how far it is; what the task may now say."""

@@ -2,7 +2,7 @@
 
 State belongs to operators, not to the chains or vertices they happen to run in. At the parallelism of the checkpoint
 each subtask gets its own back. At another one, keyed state goes to every subtask whose key groups it touches, which
-reads what is its own; the lists of operator state are dealt out again.
+reads what is its own; the lists of operator state are dealt out again. Watermarks: see `watermarks`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,17 @@ from flykka.actors.machines.state.key_groups import intersection, key_groups_of,
 from flykka.actors.machines.state.operator_state import repartition
 from flykka.actors.machines.state.schema_evolution import has_changed
 from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
+from flykka.actors.machines.state.watermarks import assigned_watermarks, sources_of
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind
-from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.state.handles import (
+    OperatorListState,
+    OperatorSubtaskState,
+    StateSchema,
+    TaskStateSnapshot,
+    WatermarkState,
+)
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 
@@ -59,7 +66,9 @@ def assign(
     taken_over: dict[JobVertexId, int] = {}
     for vertex in vertices:
         own = [
-            (operator, states[operator.operator_id]) for operator in vertex.operators if operator.operator_id in states
+            (operator, state)
+            for operator in vertex.operators
+            if (state := states.get(operator.operator_id)) is not None and state.holds_state
         ]
         max_parallelism = _max_parallelism(vertex, own)
         if max_parallelism != vertex.max_parallelism:
@@ -75,6 +84,8 @@ def assign(
     held = {operator_id: state.in_flight for operator_id, state in states.items() if state.in_flight.by_subtask}
     for place, in_flight in assign_in_flight(held, vertices, taken_over).items():
         assigned[place] = (*assigned.get(place, ()), in_flight)
+    for place, watermark in _watermarks(checkpoint, states, vertices):
+        assigned[place] = (*assigned.get(place, ()), watermark)
     snapshots = {place: TaskStateSnapshot(operators=operators) for place, operators in assigned.items()}
     return StateAssignment(
         states=snapshots,
@@ -92,6 +103,11 @@ class _OperatorState:
     max_parallelism: int
     in_flight: InFlightState
     by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
+    watermarks: dict[int, WatermarkState] = field(default_factory=dict)
+
+    @property
+    def holds_state(self) -> bool:
+        return bool(self.by_subtask or self.in_flight.by_subtask)
 
     def states(self) -> Iterator[OperatorSubtaskState]:
         return (state for subtask in sorted(self.by_subtask) for state in self.by_subtask[subtask])
@@ -118,9 +134,31 @@ def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorS
                     max_parallelism=entry.max_parallelism,
                     in_flight=InFlightState(parallelism=entry.parallelism),
                 )
+            if state.watermark is not None:
+                operator.watermarks[entry.subtask] = state.watermark
+                continue
             held = operator.in_flight.by_subtask if is_in_flight(state) else operator.by_subtask
             held.setdefault(entry.subtask, []).append(state)
     return operators
+
+
+def _watermarks(
+    checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: tuple[JobVertex, ...]
+) -> Iterator[tuple[tuple[JobVertexId, int], OperatorSubtaskState]]:
+    """The watermarks of the subtasks. A source continues if the checkpoint has its enumerator."""
+    known = {each.operator_id for each in checkpoint.coordinator_states}
+    sources = sources_of(vertices)
+    for vertex in vertices:
+        continues = sources[vertex.vertex_id] <= known
+        for operator in vertex.operators:
+            old = states.get(operator.operator_id)
+            if old is None:
+                continue
+            for subtask, watermark in assigned_watermarks(
+                old.watermarks, old.parallelism, vertex.parallelism, continues=continues
+            ):
+                state = OperatorSubtaskState(operator_id=operator.operator_id, watermark=watermark)
+                yield (vertex.vertex_id, subtask), state
 
 
 def _left_over(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.key_groups import covers
 from flykka.actors.machines.state.segments import ResultBounds, Written, latest
+from flykka.actors.machines.state.watermarks import begins_again
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
     KeyGroupRange,
@@ -79,9 +80,13 @@ class RestoredKeyedState:
 def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeyedState:
     """Look through the pieces of an operator's keyed state; nothing is read yet.
 
+    If event time begins again, rows of any time are taken. What is restored is not emitted again all the same: each
+    part keeps its own bounds.
+
     Raises:
         UnreadableStateError: what is noted of a piece cannot be decoded.
     """
+    states = tuple(states)
     bounds: list[ResultBounds] = []
     parts: dict[tuple[str, ResultBounds, bool, StateSchema | None], StatePart] = {}
     for state in states:
@@ -118,6 +123,8 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
         closed_to_ms=_earliest([each.closed_to_ms for each in bounds]),
         emitted_to_ms=_earliest([each.emitted_to_ms for each in bounds]),
     )
+    if begins_again(states):
+        of_all = _NO_BOUNDS
     return RestoredKeyedState(bounds=of_all, parts={name: tuple(some) for name, some in by_name.items()})
 
 

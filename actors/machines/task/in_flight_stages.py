@@ -19,11 +19,13 @@ from flykka.actors.machines.exchange.watermark_generators import (
     TimestampsAndWatermarksOperator,
     watermark_generator,
 )
+from flykka.actors.machines.state.watermarks import restored_watermark
 from flykka.actors.machines.task.effects import TaskEffect, TellJobMaster
 from flykka.actors.machines.task.metrics import Activity, TaskMeter
 from flykka.actors.machines.task.stage_pipeline import StagePipeline
 from flykka.actors.machines.task.task_outputs import TaskOutputs
 from flykka.messages.graph.job_graph import JobType
+from flykka.messages.state.handles import WatermarkState
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.exchange import (
     WATERMARK_MIN,
@@ -83,28 +85,30 @@ class HandleEvents:
 class Snapshot:
     """A stage that snapshots the chain; the barrier goes down behind what goes before it.
 
-    `fired_ms` is the watermark up to which deferred results are emitted with this snapshot, None where none are.
+    `fired_ms` is the watermark up to which deferred results are emitted with this snapshot, None where none are, and
+    `watermark_ms` that of the inputs.
     """
 
     barrier: CheckpointBarrier
     fired_ms: int | None
+    watermark_ms: int = WATERMARK_MIN
 
 
 Purpose = Read | Process | Fire | FireTimers | HandleEvents | Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuietTime:
-    """A time that has passed since the last rows: event time goes on by as much."""
+class SilenceChecked:
+    """It is `now_ms` by the clock of silence: partitions may be idle, or event time goes on in their quiet periods."""
 
-    passed_ms: int
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time.
 
-    `barrier` went down behind it and has left the batches `overtaken` behind.
+    `barrier` went down behind it and has left the batches `overtaken` behind; `watermark` is the task's at the barrier.
     """
 
     purpose: Purpose
@@ -112,6 +116,7 @@ class Finished:
     violated: MonotonyViolated | None = None
     barrier: CheckpointBarrier | None = None
     overtaken: tuple[StageOutput, ...] = ()
+    watermark: WatermarkState | None = None
 
 
 class InFlightStages:
@@ -122,6 +127,8 @@ class InFlightStages:
         "_attempt",
         "_meter",
         "_outputs",
+        "_paused_ms",
+        "_paused_since_ms",
         "_pipeline",
         "_watermarks",
         "has_reached_end_of_data",
@@ -129,7 +136,7 @@ class InFlightStages:
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
-        self._pipeline: StagePipeline[Purpose, Event | QuietTime] = StagePipeline(STAGES_IN_FLIGHT)
+        self._pipeline: StagePipeline[Purpose, Event | SilenceChecked] = StagePipeline(STAGES_IN_FLIGHT)
         self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
         self.has_reached_end_of_data = False
@@ -140,7 +147,13 @@ class InFlightStages:
             # What reads it when it is whole needs to hear of event time once, at its end.
             is_batch = descriptor.job_type is JobType.BATCH
             make = NoWatermarks if is_batch else partial(watermark_generator, descriptor.vertex)
-            self._watermarks = TimestampsAndWatermarksOperator(make, descriptor.vertex.idle_timeout_ms)
+            vertex = descriptor.vertex
+            self._watermarks = TimestampsAndWatermarksOperator(make, vertex.idle_timeout_ms, vertex.quiet_period_ms)
+            if not is_batch:
+                self._watermarks.restore(restored_watermark(descriptor.restore))
+        # Nothing is silent while it could be read, and is not: Flink stops the clock of idleness as well.
+        self._paused_ms = 0
+        self._paused_since_ms: int | None = None
 
     @property
     def has_room(self) -> bool:
@@ -158,9 +171,10 @@ class InFlightStages:
         return self._watermarks is not None
 
     @property
-    def has_event_time(self) -> bool:
-        """The rows that were read have said where event time is."""
-        return self._watermarks is not None and self._watermarks.has_event_time
+    def watermarks(self) -> TimestampsAndWatermarksOperator:
+        """What makes watermarks of the rows that the task reads."""
+        assert self._watermarks is not None, "only what makes watermarks goes by silence"
+        return self._watermarks
 
     @property
     def made_watermark_ms(self) -> int:
@@ -170,6 +184,8 @@ class InFlightStages:
     def pass_time(self, now: int) -> None:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
         self._meter.pass_time(now)
+        if self._paused_since_ms is not None:
+            self._paused_ms += now - self._paused_since_ms
 
     def spend_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
         """Account for the time until the next event; `has_input` is asked where nothing else decides the activity."""
@@ -181,6 +197,13 @@ class InFlightStages:
             self._meter.activity = Activity.BACK_PRESSURED
         else:
             self._meter.activity = _IDLE
+        is_paused = self._watermarks is not None and self._pipeline.in_flight == 0 and has_input()
+        self._paused_since_ms = self._meter.now_ms if is_paused else None
+
+    @property
+    def silence_clock_ms(self) -> int:
+        """The time, without the times in which there was something that the task could not read."""
+        return self._meter.now_ms - self._paused_ms
 
     def start(self, purpose: Purpose) -> int:
         """Begin a stage; its number."""
@@ -191,9 +214,9 @@ class InFlightStages:
         self._pipeline.emit_after(event)
         return self._send_released()
 
-    def pass_quiet_time(self, passed_ms: int) -> list[TaskEffect]:
-        """Let event time go on by as much as has passed since the last rows, behind every stage that is in flight."""
-        self._pipeline.emit_after(QuietTime(passed_ms=passed_ms))
+    def check_silence(self) -> list[TaskEffect]:
+        """Send down, behind every stage that is in flight, the watermark that follows if nothing is read."""
+        self._pipeline.emit_after(SilenceChecked(now_ms=self.silence_clock_ms))
         return self._send_released()
 
     def finish(self, finished: StageFinished, now: int) -> Finished:
@@ -205,17 +228,27 @@ class InFlightStages:
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)
-        violated = self._learn_event_time(finished, now) if isinstance(purpose, Read | Process) else None
+        violated = self._learn_event_time(finished) if isinstance(purpose, Read | Process) else None
         for event in self._own_events(purpose):
             effects += self._send_down(event)
         barrier: CheckpointBarrier | None = None
         overtaken: tuple[StageOutput, ...] = ()
+        watermark: WatermarkState | None = None
         if isinstance(purpose, Snapshot):
+            makes = self._watermarks
+            watermark = WatermarkState(watermark_ms=purpose.watermark_ms) if makes is None else makes.state
             barrier = to_send_on(purpose.barrier, now)
             sent, overtaken = self._outputs.broadcast_barrier(barrier)
             effects += sent
         effects += self._send_released()
-        return Finished(purpose=purpose, effects=effects, violated=violated, barrier=barrier, overtaken=overtaken)
+        return Finished(
+            purpose=purpose,
+            effects=effects,
+            violated=violated,
+            barrier=barrier,
+            overtaken=overtaken,
+            watermark=watermark,
+        )
 
     @property
     def holds_barrier(self) -> bool:
@@ -226,9 +259,13 @@ class InFlightStages:
         """The barrier of the checkpoint overtakes what it waits behind in the outputs: what is sent, what overtaken."""
         return self._outputs.time_out(checkpoint_id)
 
-    def recover(self, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
-        """Send down, before anything else, what was on its way when the checkpoint was taken."""
-        return [effect for output in outputs for effect in self._outputs.add(output.output, output.batch)]
+    def recover(self, outputs: Iterable[StageOutput], input_watermark_ms: int) -> list[TaskEffect]:
+        """Send down, before anything else, what was on its way when the checkpoint was taken, then the watermark."""
+        effects = [effect for output in outputs for effect in self._outputs.add(output.output, output.batch)]
+        watermark_ms = input_watermark_ms if self._watermarks is None else self._watermarks.said_ms
+        if watermark_ms > WATERMARK_MIN:
+            effects += self._send_down(Watermark(timestamp_ms=watermark_ms))
+        return effects
 
     def snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
         """A snapshot is durable: count what left the chain with it, and report it, which may be all that ever does."""
@@ -278,10 +315,10 @@ class InFlightStages:
         self._pipeline.check()
         self._outputs.check()
 
-    def _learn_event_time(self, finished: StageFinished, now: int) -> MonotonyViolated | None:
+    def _learn_event_time(self, finished: StageFinished) -> MonotonyViolated | None:
         latest_ms, earliest_ms = finished.event_time_max, finished.event_time_min
         if self._watermarks is not None and finished.partition_times:
-            return self._watermarks.on_partitions(finished.partition_times, now)
+            return self._watermarks.on_partitions(finished.partition_times, self.silence_clock_ms)
         if self._watermarks is None or latest_ms is None:
             return None
         return self._watermarks.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
@@ -304,10 +341,9 @@ class InFlightStages:
         passed = (self._passed(event) for event in self._pipeline.released())
         return [effect for event in passed if event is not None for effect in self._send_down(event)]
 
-    def _passed(self, event: Event | QuietTime) -> Event | None:
-        if isinstance(event, QuietTime):
-            assert self._watermarks is not None, "time passes for what makes watermarks"
-            return self._watermarks.emit(event.passed_ms)
+    def _passed(self, event: Event | SilenceChecked) -> Event | None:
+        if isinstance(event, SilenceChecked):
+            return self.watermarks.on_time(event.now_ms)
         if isinstance(event, Watermark) and self._watermarks is not None:
             return self._watermarks.on_watermark(event)
         return event

@@ -7,6 +7,7 @@ and is acknowledged with both.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,7 +36,8 @@ class Alignment:
 @dataclass(slots=True, kw_only=True)
 class _Begun:
     alignment: Alignment
-    reader_state: OperatorSubtaskState | None
+    states: tuple[OperatorSubtaskState, ...]
+    """The states that the Task knows itself."""
     is_unaligned: bool
     awaits_channels: bool
     start_delay_ms: int = 0
@@ -83,12 +85,17 @@ class Snapshots:
             return Begin.SKIPPED
         self._begun[checkpoint_id] = _Begun(
             alignment=alignment,
-            reader_state=reader_state,
+            states=() if reader_state is None else (reader_state,),
             is_unaligned=is_unaligned,
             awaits_channels=is_unaligned,
             start_delay_ms=start_delay_ms,
         )
         return Begin.TAKEN
+
+    def add_state(self, checkpoint_id: int, states: Iterable[OperatorSubtaskState]) -> None:
+        """States belong to a snapshot that are known only when its barrier is sent."""
+        if (begun := self._begun.get(checkpoint_id)) is not None:
+            begun.states = (*begun.states, *states)
 
     def aligned(self, checkpoint_id: int, alignment: Alignment) -> None:
         """The barriers of all channels are here, some time after the snapshot was begun."""
@@ -142,14 +149,14 @@ class Snapshots:
         """
         begun = self._begun.get(part.checkpoint_id)
         if begun is None:
-            begun = _Begun(alignment=Alignment(), reader_state=None, is_unaligned=False, awaits_channels=False)
+            begun = _Begun(alignment=Alignment(), states=(), is_unaligned=False, awaits_channels=False)
             return [self._acknowledge(part.checkpoint_id, _with(begun, part))]
         if not _with(begun, part).is_durable:
             return []
         return [self._acknowledge(part.checkpoint_id, self._begun.pop(part.checkpoint_id))]
 
     def _acknowledge(self, checkpoint_id: int, begun: _Begun) -> AcknowledgeCheckpoint:
-        operators: tuple[OperatorSubtaskState, ...] = () if begun.reader_state is None else (begun.reader_state,)
+        operators = begun.states
         sync_ms = async_ms = size_bytes = incremental_bytes = persisted_bytes = 0
         if (chain := begun.chain) is not None:
             operators += chain.state.operators

@@ -90,9 +90,9 @@ class SourceReading:
         if self._restore is not None:
             self._reader.restore(self._restore.operators)
 
-    def start(self, now: int) -> list[TaskEffect]:
+    def start(self) -> list[TaskEffect]:
         """The task runs."""
-        return [*self._idleness.start(now), *self._aligned.start(), *self._start_latency_timer()]
+        return [*self._idleness.start(), *self._aligned.start(), *self._start_latency_timer()]
 
     def handle(self, event: SourceReadingEvent, now: int) -> list[TaskEffect]:
         """Splits arrive or end, the reader is told how far it may go, or a time is over."""
@@ -123,21 +123,21 @@ class SourceReading:
         operator_id = self._reader.operator_id
         return [TellJobMaster(message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))]
 
-    def read(self, now: int) -> list[TaskEffect] | None:
+    def read(self) -> list[TaskEffect] | None:
         """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
         if self.end_of_data or self._waits_for_more or self.held_back_by is not None:
             return None
         splits = self._reader.next()
         if splits:
-            awake = self._idleness.read(now)
+            awake = self._idleness.read()
             stage = self._stages.start(Read(cost=sum(map(self._reader.limit.cost, splits))))
             return [*awake, TellBridge(message=ReadSplits(stage=stage, splits=splits))]
-        return self.end_data(now) if self._reader.exhausted else None
+        return self.end_data() if self._reader.exhausted else None
 
-    def has_read(self, read: Read, duration_ms: int, now: int) -> list[TaskEffect]:
+    def has_read(self, read: Read, duration_ms: int) -> list[TaskEffect]:
         """A stage that read splits has finished."""
         self._reader.limit.learn(read.cost, duration_ms)
-        awake = self._idleness.read(now)
+        awake = self._idleness.read()
         if not self._paces or not duration_ms:
             return awake
         self._rests = True
@@ -155,12 +155,12 @@ class SourceReading:
         is_behind = self._rests or self._stages.is_reading or not self._stages.outputs.have_credit
         return is_behind and self._reader.is_little_unread
 
-    def end_data(self, now: int) -> list[TaskEffect]:
+    def end_data(self) -> list[TaskEffect]:
         """Nothing more is read: say so, and let event time come to its end; once."""
         if self.end_of_data:
             return []
         self.end_of_data = True
-        awake = self._idleness.end(now)
+        awake = self._idleness.end()
         return (
             awake
             + self._aligned.end()

@@ -229,7 +229,7 @@ class StreamTask:
                 files_unread = 0 if self._source is None else self._source.files_unread
                 return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
             case IdleDue() if self._stages.makes_watermarks:
-                return self._idleness.on_due(now, has_unread=self._has_input())
+                return self._idleness.on_due(has_unread=self._has_input())
             case ProcessingTimeDue():
                 self._timers.on_due(now)
                 return []
@@ -275,13 +275,13 @@ class StreamTask:
             return running
         if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
             # The one checkpoint that a batch job takes is behind the end of all data.
-            ended = self._stages.emit_after(EndOfData()) if self._source is None else self._source.end_data(now)
+            ended = self._stages.emit_after(EndOfData()) if self._source is None else self._source.end_data()
             return [*running, *ended]
         if self._descriptor.restore is not None:
             self._timers.on_restored()
-        down = self._stages.recover(opened.recovered_outputs)
+        down = self._stages.recover(opened.recovered_outputs, self._inputs.watermark_ms)
         requests = self._inputs.request_partitions(opened.recovered_inputs)
-        started = self._idleness.start(now) if self._source is None else self._source.start(now)
+        started = self._idleness.start() if self._source is None else self._source.start()
         return [*running, *started, *down, *requests, *self._read_on(now)]
 
     def _has_input(self) -> bool:
@@ -296,7 +296,7 @@ class StreamTask:
             has_room = self._stages.has_room and not waits
             if not has_room and not self._inputs.has_priority:
                 break
-            step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read(now)
+            step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read()
             if step is None:
                 break
             effects += step
@@ -314,7 +314,7 @@ class StreamTask:
             case None:
                 return None
             case BatchArrived() as arrived:
-                awake = self._idleness.read(now)
+                awake = self._idleness.read()
                 run = RunStage(
                     stage=self._stages.start(Process(channels=arrived.channels)),
                     gate=arrived.gate,
@@ -326,7 +326,7 @@ class StreamTask:
                 )
                 return [*awake, TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
-                ended = self._idleness.end(now) if watermark_ms == WATERMARK_MAX else []
+                ended = self._idleness.end() if watermark_ms == WATERMARK_MAX else []
                 return ended + self._advance_watermark(watermark_ms, now)
             case EndOfDataReached(drain=drain):
                 self._timers.end()
@@ -364,9 +364,9 @@ class StreamTask:
         match stage.purpose:
             case Read() as read:
                 assert self._source is not None, "only a source reads splits"
-                effects += self._source.has_read(read, finished.duration_ms, now)
+                effects += self._source.has_read(read, finished.duration_ms)
             case Process(channels=channels):
-                effects += self._inputs.processed(channels) + self._idleness.read(now)
+                effects += self._inputs.processed(channels) + self._idleness.read()
             case Snapshot():
                 effects += self._barriers.on_barrier_sent(stage, now)
         if finished.snapshot is not None:

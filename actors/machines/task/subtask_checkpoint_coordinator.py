@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.state.watermarks import watermark_states
 from flykka.actors.machines.task.channel_state import ChannelStateWriter
 from flykka.actors.machines.task.declines import decline
 from flykka.actors.machines.task.effects import TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.machines.task.snapshots import Alignment, Begin, Snapshots
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
-from flykka.messages.state.handles import OperatorSubtaskState
+from flykka.messages.state.handles import OperatorSubtaskState, WatermarkState
 from flykka.messages.tasks.exchange import CheckpointBarrier
 from flykka.messages.tasks.stage import (
     AbortCheckpoint,
@@ -71,6 +72,11 @@ class SubtaskCheckpointCoordinator:
             if is_unaligned:
                 self.channel_state.start(checkpoint_id)
         return begun
+
+    def note_watermark(self, checkpoint_id: int, watermark: WatermarkState) -> None:
+        """The watermark of the task at the barrier is part of the snapshot."""
+        states = watermark_states(self._descriptor.vertex, watermark)
+        self._snapshots.add_state(checkpoint_id, states)
 
     def in_flight(self, checkpoint_id: int, inputs: Iterable[InputInFlight], *, is_all: bool) -> list[TaskEffect]:
         """These were overtaken on their way in; `is_all` where no barrier is missing."""

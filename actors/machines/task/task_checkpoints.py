@@ -59,7 +59,7 @@ class TaskCheckpoints:
         barrier = CheckpointBarrier(
             checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
         )
-        drained = self._source.end_data(now) if self._source is not None and trigger.options.drain else []
+        drained = self._source.end_data() if self._source is not None and trigger.options.drain else []
         return drained + self._begin(SnapshotDue(barrier=barrier, alignment=Alignment()), now)
 
     def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:
@@ -83,6 +83,8 @@ class TaskCheckpoints:
         """The stage of a snapshot is over, and its barrier went down."""
         barrier = stage.barrier
         assert barrier is not None, "a barrier goes down behind every snapshot"
+        if stage.watermark is not None:
+            self._coordinator.note_watermark(barrier.checkpoint_id, stage.watermark)
         if not self._stages.holds_barrier:
             return self._coordinator.barrier_sent(barrier, stage.overtaken)
         self._coordinator.barrier_waits(barrier.checkpoint_id)
@@ -126,7 +128,7 @@ class TaskCheckpoints:
         """A stage that snapshots the chain, and behind it the barrier. It does not wait for room in the pipeline."""
         watermark_ms = self._inputs.watermark_ms
         fired_ms = watermark_ms if self._defers_firing and watermark_ms > WATERMARK_MIN else None
-        stage = self._stages.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
+        stage = self._stages.start(Snapshot(barrier=barrier, fired_ms=fired_ms, watermark_ms=watermark_ms))
         return TellBridge(
             message=SnapshotState(
                 stage=stage,

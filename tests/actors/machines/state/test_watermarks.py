@@ -1,0 +1,153 @@
+"""The watermarks of a checkpoint reach the tasks whose sources continue, also at another parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed_state
+from flykka.actors.machines.state.segments import ResultBounds
+from flykka.actors.machines.state.watermarks import BEGINS_AGAIN, restored_watermark, watermark_states
+from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.graph.job_graph import JobEdge, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.state.handles import (
+    KeyGroupRange,
+    OperatorSubtaskState,
+    PartitionWatermark,
+    TaskStateSnapshot,
+    WatermarkState,
+)
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+
+
+def vertex(
+    name: str, kind: OperatorKind, *sources: str, parallelism: int = 2, chained: OperatorKind | None = None
+) -> JobVertex:
+    kinds = {name: kind, **({f"{name}-behind": chained} if chained else {})}
+    return JobVertex(
+        vertex_id=JobVertexId(name),
+        name=name,
+        operators=tuple(
+            Operator(operator_id=OperatorId(each), ref=OperatorRef(uid=each, fingerprint=""), name=each, kind=kind)
+            for each, kind in kinds.items()
+        ),
+        parallelism=parallelism,
+        max_parallelism=128,
+        inputs=tuple(
+            JobEdge(source=JobVertexId(source), source_output=0, ship_strategy=ShipStrategy.HASH) for source in sources
+        ),
+    )
+
+
+def source(name: str = "source", parallelism: int = 2) -> JobVertex:
+    return vertex(name, OperatorKind.SOURCE, parallelism=parallelism)
+
+
+def window(*sources: str, parallelism: int = 2) -> JobVertex:
+    return vertex("window", OperatorKind.WINDOW_AGGREGATE, *sources, parallelism=parallelism)
+
+
+def checkpoint(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
+    """A checkpoint of these watermarks by operator and subtask, in which `source` has taken part."""
+    entries = [
+        TaskStateEntry(
+            vertex_id=JobVertexId(name),
+            subtask=subtask,
+            parallelism=len(noted),
+            max_parallelism=128,
+            state=TaskStateSnapshot(operators=() if each is None else (state(name, each),)),
+        )
+        for name, noted in watermarks.items()
+        for subtask, each in enumerate(noted)
+    ]
+    coordinator = OperatorCoordinatorState(operator_id=OperatorId("source"), data=b"")
+    return CompletedCheckpoint(
+        job_id=JobId("job"),
+        checkpoint_id=4,
+        timestamp_ms=0,
+        duration_ms=0,
+        task_states=tuple(entries),
+        coordinator_states=(coordinator,),
+    )
+
+
+def state(operator: str, watermark: WatermarkState | int) -> OperatorSubtaskState:
+    noted = WatermarkState(watermark_ms=watermark) if isinstance(watermark, int) else watermark
+    return OperatorSubtaskState(operator_id=OperatorId(operator), watermark=noted)
+
+
+def restored(taken: CompletedCheckpoint, *vertices: JobVertex) -> Mapping[tuple[str, int], WatermarkState]:
+    states = assign(taken, vertices).states
+    return {place: restored_watermark(snapshot) for place, snapshot in states.items()}
+
+
+def at(watermark_ms: int, **partitions: int) -> WatermarkState:
+    each = (PartitionWatermark(partition=name, watermark_ms=ms) for name, ms in partitions.items())
+    return WatermarkState(watermark_ms=watermark_ms, partitions=tuple(each))
+
+
+def test_each_subtask_continues_from_its_own_watermark() -> None:
+    taken = checkpoint(source=(100, 50), window=(50, 60))
+
+    assert restored(taken, source(), window("source")) == {
+        ("source", 0): at(100),
+        ("source", 1): at(50),
+        ("window", 0): at(50),
+        ("window", 1): at(60),
+    }
+
+
+def test_at_another_parallelism_the_least_watermark_counts() -> None:
+    taken = checkpoint(source=(at(100, a=100, b=120), at(50, b=50)), window=(60, 50))
+
+    made = restored(taken, source(parallelism=1), window("source", parallelism=3))
+
+    assert made["source", 0] == at(50, a=100, b=50)
+    assert [made["window", subtask] for subtask in range(3)] == [at(50)] * 3
+
+
+def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() -> None:
+    assert restored(checkpoint(window=(60, None)), source(), window("source", parallelism=3)) == {}
+
+
+def test_event_time_begins_again_downstream_of_a_source_that_was_not_there() -> None:
+    taken = checkpoint(source=(100, 100), window=(100, 100))
+
+    made = restored(taken, source(), source("new"), window("source", "new"))
+
+    assert [made["source", 0], made["window", 0]] == [at(100), BEGINS_AGAIN]
+
+
+def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism() -> None:
+    taken = checkpoint(map=(100, 100))
+    narrow = replace(taken, task_states=tuple(replace(entry, max_parallelism=2) for entry in taken.task_states))
+
+    assert assign(taken, [source()]).states == {}
+    assert restored(narrow, source(), vertex("map", OperatorKind.STATELESS, "source", parallelism=4))["map", 3] == at(
+        100
+    )
+
+
+@pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
+def test_neither_end_of_event_time_is_kept(watermark_ms: int) -> None:
+    assert list(watermark_states(window(), at(watermark_ms))) == []
+
+
+def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> None:
+    chain = vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
+
+    assert [each.operator_id for each in watermark_states(chain, at(7))] == ["map", "map-behind"]
+
+
+def test_where_event_time_begins_again_rows_of_closed_results_are_taken() -> None:
+    bounds = ResultBounds(closed_to_ms=10, emitted_to_ms=10)
+    noted = keyed_state(OperatorId("window"), KeyGroupRange(start=0, end=127), {}, bounds=bounds)
+    again = OperatorSubtaskState(operator_id=OperatorId("window"), watermark=BEGINS_AGAIN)
+
+    assert restored_keyed_state([noted, state("window", 5)]).bounds == bounds
+    assert restored_keyed_state([noted, again]).bounds == ResultBounds()
