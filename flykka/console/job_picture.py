@@ -30,6 +30,7 @@ from flykka.views.text.formats import (
     format_cause,
     format_count,
     format_event_time,
+    format_event_time_wait,
     format_files_waiting,
     format_lag,
     format_long_work,
@@ -118,7 +119,12 @@ class JobPicture:
         header = Text().append(self.details.name, "bold")
         header.append(f"  {displayed_status(self.details)}", _STATUS_STYLES.get(self.details.status, "bold"))
         header.append(f"  {format_ms(self.details.duration_ms)}")
-        for text in (format_files_waiting(self.details.files_waiting), format_long_work(self.long_work)):
+        waits = (
+            format_files_waiting(self.details.files_waiting),
+            format_event_time_wait(self.details),
+            format_long_work(self.long_work),
+        )
+        for text in waits:
             header.append(f"  {text}" if text else "")
         lately = rates(self.details)[-_RATES:]
         if any(lately) and not ascii_only:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.machines.task.in_flight_stages import HELD_BACK_AFTER_MS
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits
 from flykka.messages.control.job import JobStatus
@@ -13,7 +14,7 @@ from flykka.messages.monitoring.explanation import AttemptExplained, PendingExpl
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId
 from flykka.views.text.failures import outcome, story
-from flykka.views.text.formats import STOPPED, counted, format_bytes, format_cause, lasting
+from flykka.views.text.formats import STOPPED, counted, format_bytes, format_cause, format_hold, lasting
 
 SHOWN = 12
 """Rows that one screen has room for."""
@@ -60,6 +61,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
     if details.kept_checkpoint is not None:
         yield "kept", details.kept_checkpoint
     yield from _backlogs(reports)
+    yield from _held_back(reports)
     yield from _checkpoints(reports)
     if reports.slots is not None:
         slots = reports.slots
@@ -81,6 +83,18 @@ def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
         if task.batch_limit_bytes is not None:
             text += f", {format_bytes(task.batch_limit_bytes)} in a batch: as much as it reads in a second"
         yield "backlog", text
+
+
+def _held_back(reports: ActorReports) -> Iterator[tuple[str, str]]:
+    """The source that is least far in event time, if it has been silent for a while."""
+    attempts = reports.job.attempts if reports.job else ()
+    tasks = ((attempt.name, reports.tasks.get(attempt.attempt)) for attempt in attempts)
+    holds = [(name, task.held_back_by) for name, task in tasks if task is not None and task.held_back_by is not None]
+    if not holds:
+        return
+    name, hold = min(holds, key=lambda each: each[1].watermark_ms)
+    if reports.now_ms - hold.since_ms >= HELD_BACK_AFTER_MS:
+        yield "event time", format_hold(name, hold, reports.now_ms).removeprefix("event time ")
 
 
 def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.state.watermarks import restored_watermark
+from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     WATERMARK_MAX,
@@ -106,8 +106,7 @@ class WatermarkMonitor(ConversationMonitor):
     def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> Iterable[Violation]:
         descriptor = message.descriptor
         passes_on = not descriptor.vertex.operators[0].kind.makes_watermarks
-        restored_ms = restored_watermark(descriptor.restore).watermark_ms if passes_on else WATERMARK_MIN
-        self._submitted[descriptor.attempt] = passes_on, restored_ms
+        self._submitted[descriptor.attempt] = passes_on, restored_input_watermark_ms(descriptor)
         return ()
 
     def _on_opened(self, turn: Turn, _message: BridgeOpened) -> Iterable[Violation]:

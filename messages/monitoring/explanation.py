@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.tasks.task import EventTimeHold, ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, TaskManagerId
 from flykka.messages.wire.message import Message, Value, message, value
@@ -163,7 +163,7 @@ class TaskExplained(Message):
 
     A source that reads files holds `files_unread`; its next batch takes as many of them as are `batch_limit_bytes`
     together, which is None where the user has said how many. One that is aligned and too far ahead waits for the other
-    sources of its group: `waits_for_group`.
+    sources of its group: `waits_for_group`. `held_back_by` is what the watermarks that it makes wait for.
     """
 
     attempt: ExecutionAttemptId
@@ -184,6 +184,7 @@ class TaskExplained(Message):
     files_unread: int = 0
     batch_limit_bytes: int | None = None
     waits_for_group: str | None = None
+    held_back_by: EventTimeHold | None = None
 
 
 @message("explanation.explain_stages")

@@ -13,7 +13,7 @@ from flykka.messages.control.rescaling import RequestRescales, RescalesSnapshot
 from flykka.messages.graph.job_graph import JobGraph, JobType, SchedulerType
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
-from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+from flykka.messages.tasks.task import EventTimeHold, ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
 from flykka.messages.wire.message import Message, Value, message, value
@@ -176,7 +176,7 @@ class JobVertexDetails(Value):
     checkpoint to be completed. A restart counts no row twice; what it publishes because its checkpoint held it is not
     counted, so after a restart `rows_published` is the least that readers see, and `rows_staged` is what the newest
     attempts have staged. A sink that shows rows at once may show some again, and they are counted again. Metrics of the
-    coordinator are those that the user's code counts on the JobMaster's side.
+    coordinator are those that the user's code counts on the JobMaster's side. A source that is silent is `held_back_by`.
     """
 
     vertex_id: JobVertexId
@@ -203,6 +203,7 @@ class JobVertexDetails(Value):
     rows_published: int = 0
     rows_staged: int = 0
     coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
+    held_back_by: EventTimeHold | None = None
 
     @property
     def subtasks(self) -> dict[ExecutionState, int]:

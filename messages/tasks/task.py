@@ -15,7 +15,7 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
-from flykka.messages.tasks.exchange import Buffer, TaskBuffers
+from flykka.messages.tasks.exchange import WATERMARK_MIN, Buffer, TaskBuffers
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
 from flykka.messages.wire.message import Message, Value, message, value
@@ -178,6 +178,19 @@ class LatencyStatistics(Value):
     p99_ms: int
 
 
+@value("task.event_time_hold")
+class EventTimeHold(Value):
+    """A subtask of a source, or one of its partitions, that holds event time back and has been silent since then.
+
+    `partition` is empty if the source has none; `watermark_ms` is WATERMARK_MIN if no row of it had an event time.
+    """
+
+    subtask: int
+    since_ms: int
+    partition: str = ""
+    watermark_ms: int = WATERMARK_MIN
+
+
 @value("task.io_metrics")
 class TaskIOMetrics(Value):
     """Counted since the attempt began; times in ms, watermark in ms of event time.
@@ -188,6 +201,7 @@ class TaskIOMetrics(Value):
 
     `rows_published` were written by sinks and can be seen by readers; `rows_staged` were written by them and wait now
     for a checkpoint. What an attempt published for the one before it, because its checkpoint held it, is not counted.
+    `held_back_by` is what the watermark of a source waits for, once it has waited for a while.
     """
 
     rows_in: int = 0
@@ -205,6 +219,7 @@ class TaskIOMetrics(Value):
     files_unread: int = 0
     rows_published: int = 0
     rows_staged: int = 0
+    held_back_by: EventTimeHold | None = None
 
 
 @message("task.metrics_due")

@@ -267,6 +267,11 @@ class VertexReadModel:
             input_queue_length=sum(metrics.input_queue_length for metrics in running),
             output_queue_length=sum(metrics.output_queue_length for metrics in running),
             coordinator_metrics=self.coordinator_metrics,
+            held_back_by=min(
+                (hold for metrics in running if (hold := metrics.held_back_by) is not None),
+                key=lambda hold: hold.watermark_ms,
+                default=None,
+            ),
             files_waiting=self._files_unassigned + sum(metrics.files_unread for metrics in running) if running else 0,
         )
 

@@ -22,6 +22,7 @@ from flykka.messages.state.handles import (
     WatermarkState,
 )
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 BEGINS_AGAIN = WatermarkState(watermark_ms=WATERMARK_MIN)
@@ -40,6 +41,13 @@ def restored_watermark(restore: TaskStateSnapshot | None) -> WatermarkState:
     states = () if restore is None else restore.operators
     found = (state.watermark for state in states if state.watermark is not None)
     return min(found, key=lambda each: each.watermark_ms, default=BEGINS_AGAIN)
+
+
+def restored_input_watermark_ms(descriptor: TaskDeploymentDescriptor) -> int:
+    """The watermark that the inputs of a task begin with; a task that makes watermarks does not go by its inputs."""
+    if descriptor.vertex.operators[0].kind.makes_watermarks:
+        return WATERMARK_MIN
+    return restored_watermark(descriptor.restore).watermark_ms
 
 
 def begins_again(states: Iterable[OperatorSubtaskState]) -> bool:

@@ -51,6 +51,7 @@ def explain_task(
         snapshotting=checkpoints.snapshotting,
         waits_for_final_checkpoint=stages.has_reached_end_of_data,
         ending=life.ending,
+        held_back_by=stages.held_back_by,
     )
 
 

@@ -28,6 +28,7 @@ from flykka.messages.graph.job_graph import JobType
 from flykka.messages.state.handles import WatermarkState
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.exchange import (
+    WATERMARK_MAX,
     WATERMARK_MIN,
     AddCredit,
     CancelPartitionRequest,
@@ -40,7 +41,10 @@ from flykka.messages.tasks.exchange import (
     Watermark,
 )
 from flykka.messages.tasks.stage import CheckpointCommitted, StageFinished, StageOutput, StateSnapshotted
-from flykka.messages.tasks.task import NotifyEndOfData, TaskDeploymentDescriptor
+from flykka.messages.tasks.task import EventTimeHold, NotifyEndOfData, TaskDeploymentDescriptor
+
+HELD_BACK_AFTER_MS = 10_000
+"""Event time is reported as held back by what has been silent for as long."""
 
 STAGES_IN_FLIGHT = 2
 """Two: the planning of one stage overlaps the work of the other; a third only adds memory."""
@@ -125,17 +129,20 @@ class InFlightStages:
     __slots__ = (
         "_accumulators",
         "_attempt",
+        "_has_event_time",
         "_meter",
         "_outputs",
         "_paused_ms",
         "_paused_since_ms",
         "_pipeline",
+        "_subtask",
         "_watermarks",
         "has_reached_end_of_data",
     )
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
+        self._subtask = descriptor.subtask
         self._pipeline: StagePipeline[Purpose, Event | SilenceChecked] = StagePipeline(STAGES_IN_FLIGHT)
         self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
@@ -143,6 +150,7 @@ class InFlightStages:
         self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
         # Behind what makes watermarks; other tasks have them from their inputs.
         self._watermarks = None
+        self._has_event_time = descriptor.vertex.watermark_delay_ms is not None
         if descriptor.vertex.operators[0].kind.makes_watermarks:
             # What reads it when it is whole needs to hear of event time once, at its end.
             is_batch = descriptor.job_type is JobType.BATCH
@@ -172,9 +180,25 @@ class InFlightStages:
 
     @property
     def watermarks(self) -> TimestampsAndWatermarksOperator:
-        """What makes watermarks of the rows that the task reads."""
+        """The watermarks that the task makes of the rows that it reads."""
         assert self._watermarks is not None, "only what makes watermarks goes by silence"
         return self._watermarks
+
+    @property
+    def held_back_by(self) -> EventTimeHold | None:
+        """The source or partition that the watermarks of this task wait for."""
+        if self._watermarks is None or not self._has_event_time or self._watermarks.said_ms == WATERMARK_MAX:
+            return None
+        held = self._watermarks.held_back_by(self.silence_clock_ms)
+        if held is None:
+            return None
+        partition, watermark_ms, silent_ms = held
+        return EventTimeHold(
+            subtask=self._subtask,
+            since_ms=self._meter.now_ms - silent_ms,
+            partition=partition,
+            watermark_ms=watermark_ms,
+        )
 
     @property
     def made_watermark_ms(self) -> int:
@@ -292,6 +316,9 @@ class InFlightStages:
         self._meter.input_queue_length = input_queue_length
         self._meter.files_unread = files_unread
         self._meter.output_queue_length = self._outputs.buffers_in_use
+        held = self.held_back_by
+        is_long = held is not None and self._meter.now_ms - held.since_ms >= HELD_BACK_AFTER_MS
+        self._meter.held_back_by = held if is_long else None
         report = self._meter.report(self._attempt)
         return TellJobMaster(message=replace(report, accumulators=self._accumulators))
 

@@ -7,7 +7,7 @@ from enum import Enum
 from flykka.actors.machines.task.latency_stats import LatencyStats
 from flykka.messages.tasks.exchange import LatencyMarker
 from flykka.messages.tasks.stage import SinkRows, StageFinished
-from flykka.messages.tasks.task import ReportTaskMetrics, TaskIOMetrics
+from flykka.messages.tasks.task import EventTimeHold, ReportTaskMetrics, TaskIOMetrics
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 
@@ -40,6 +40,7 @@ class TaskMeter:
         "_watermark_ms",
         "activity_since_ms",
         "files_unread",
+        "held_back_by",
         "input_queue_length",
         "output_queue_length",
     )
@@ -48,6 +49,7 @@ class TaskMeter:
         self._activity = Activity.NOT_RUNNING
         self.activity_since_ms = 0
         self.input_queue_length = self.output_queue_length = self.files_unread = 0
+        self.held_back_by: EventTimeHold | None = None
         self._counted_to_ms = 0
         self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
         self._rows_in = self._rows_out = self._late_rows = 0
@@ -131,5 +133,6 @@ class TaskMeter:
             files_unread=self.files_unread,
             rows_published=self._rows_published,
             rows_staged=self._rows_written - self._rows_published,
+            held_back_by=self.held_back_by,
         )
         return ReportTaskMetrics(attempt=attempt, metrics=metrics)

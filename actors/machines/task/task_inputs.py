@@ -44,7 +44,7 @@ from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGat
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.job_graph.broadcast_inputs import broadcast_gates
-from flykka.actors.machines.state.watermarks import BEGINS_AGAIN, restored_watermark
+from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
 from flykka.actors.machines.task.channel_state import ChannelStateWriter
 from flykka.actors.machines.task.coalescing import COALESCED_BYTES, batches_behind
 from flykka.actors.machines.task.effects import (
@@ -119,10 +119,7 @@ class TaskInputs:
         self._variables = broadcast_gates(descriptor.vertex)
         self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers, read_first=self._variables)
         self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
-        # What makes watermarks does not go by those of its inputs.
-        makes_watermarks = descriptor.vertex.operators[0].kind.makes_watermarks
-        restored = BEGINS_AGAIN if makes_watermarks else restored_watermark(descriptor.restore)
-        self._valve = WatermarkValve(len(self._gate.channels), restored.watermark_ms)
+        self._valve = WatermarkValve(len(self._gate.channels), restored_input_watermark_ms(descriptor))
         for channel in range(len(self._gate.channels)):
             if self._is_of_variable(channel):
                 self._valve.on_status(channel, WatermarkStatus(idle=True))
@@ -394,7 +391,6 @@ class TaskInputs:
 
 
 def _in_flight(persisted: PersistInFlight) -> InputInFlight:
-    """A batch that is part of a checkpoint, as the bridge is told of it."""
     return InputInFlight(gate=persisted.gate, batch=persisted.batch)
 
 

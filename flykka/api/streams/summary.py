@@ -93,7 +93,7 @@ def watermarks(source: Transformation) -> str:
         return "watermarks by marked rows"
     silent = "" if source.idle_timeout_ms is None else f", idle after {format_ms(source.idle_timeout_ms)}"
     if source.quiet_period_ms is not None:
-        silent = f", by the clock after {format_ms(source.quiet_period_ms)} without rows"
+        silent += f", by the clock after {format_ms(source.quiet_period_ms)} without rows"
     alignment = source.watermark_alignment
     aligned = "" if alignment is None else f", {format_ms(alignment.max_drift_ms)} ahead of '{alignment.group}' at most"
     return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}{aligned}"

@@ -80,29 +80,29 @@ class WatermarkStrategy:
     def with_idleness(self, idle_timeout: Duration) -> Self:
         """The same strategy for a source that may fall silent: after `idle_timeout` without rows others go on alone.
 
-        It is measured in real time, per subtask. With the next rows the source is waited for again.
+        It is measured in real time, for each subtask and each partition of a source that has some, also for one that
+        never had a row. With the next rows it is waited for again. Time in which rows wait to be read does not count.
 
         Raises:
             DurationError: the time cannot be read, or is none.
-            ProgramError: the strategy has a quiet period.
         """
-        made = replace(self, idle_timeout_ms=positive_duration_ms(idle_timeout, "idle timeout"))
-        return made._checked_silence()
+        return replace(self, idle_timeout_ms=positive_duration_ms(idle_timeout, "idle timeout"))
 
     def with_quiet_period(self, period: Duration) -> Self:
         """The same strategy for a source that may fall silent while its last windows are to fire all the same.
 
         After `period` without rows event time goes on by the clock: from then on, every `period`, the watermark is what
         it was behind the last rows and the time that has passed since. Rows that come later are late where they are
-        older than that. It is measured in real time, per subtask; one that has read nothing at all knows no event time,
-        and is idle. So is one that was restarted, until it reads: watermarks are not part of a checkpoint.
+        older than that. It is measured in real time, for each subtask and each partition of a source that has some. One
+        that never had a row knows no event time: it is idle after the period, or after the time of `with_idleness`.
+
+        With both, a partition that has been silent for the idle timeout is left out while others of its subtask are
+        active; if none is, event time goes on from the one that is furthest.
 
         Raises:
             DurationError: the time cannot be read, or is none.
-            ProgramError: the strategy has an idle timeout.
         """
-        made = replace(self, quiet_period_ms=positive_duration_ms(period, "quiet period"))
-        return made._checked_silence()
+        return replace(self, quiet_period_ms=positive_duration_ms(period, "quiet period"))
 
     def with_watermark_alignment(self, group: str, max_drift: Duration, update_interval: Duration = "1s") -> Self:
         """The same strategy for a source that is not to run ahead of the other sources of its `group` in the job.
@@ -130,14 +130,6 @@ class WatermarkStrategy:
             update_interval_ms=positive_duration_ms(update_interval, "update interval of aligned watermarks"),
         )
         return replace(self, alignment=alignment)
-
-    def _checked_silence(self) -> Self:
-        if self.idle_timeout_ms is not None and self.quiet_period_ms is not None:
-            raise ProgramError(
-                "with_idleness(...) leaves event time to the other sources and with_quiet_period(...) lets it go on by"
-                " the clock when a source falls silent: choose one of them"
-            )
-        return self
 
 
 def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:

@@ -1,7 +1,7 @@
 // The graph of a job: vertices in layers, edges between them.
 
 import { h, s } from "./dom.js";
-import { chip, duration, eventTime, number, rate, tasks } from "./format.js";
+import { chip, clock, duration, eventTime, number, rate, tasks } from "./format.js";
 
 const WIDTH = 256;
 const HEIGHT = 186;
@@ -111,7 +111,8 @@ function card(vertex, { x, y }) {
     moved(vertex.isSource ? "Read" : "In", vertex, vertex.inPerSecond, vertex.rowsIn),
     vertex.isSink ? pair("Visible", number(vertex.published), `${number(vertex.staged)} wait for a checkpoint`)
       : moved("Out", vertex, vertex.outPerSecond, vertex.rowsOut),
-    pair("Watermark", watermark(vertex), vertex.late ? `${number(vertex.late)} rows came late` : ""),
+    pair("Watermark", watermark(vertex), [heldBack(vertex.heldBackBy),
+      vertex.late ? `${number(vertex.late)} rows came late` : ""].filter(Boolean).join("; ")),
     pair("Lag", vertex.lag === null ? "–" : duration(vertex.lag))),
   shares(vertex.shares, Boolean(vertex.tasks.RUNNING)),
   tasks(vertex.tasks));
@@ -125,6 +126,13 @@ function moved(name, vertex, perSecond, total) {
 
 function pair(name, value, more = "") {
   return h("div", { title: more || null }, h("dt", {}, name), h("dd", {}, value));
+}
+
+// Event time stands still for what has been silent.
+function heldBack(by) {
+  if (!by) return "";
+  const what = by.partition ? `partition ${by.partition} of subtask ${by.subtask}` : `subtask ${by.subtask}`;
+  return `waits for ${what}, silent since ${clock(by.since)}`;
 }
 
 function watermark(vertex) {

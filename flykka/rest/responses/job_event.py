@@ -92,7 +92,7 @@ def _exchanged(edge: JobEdge) -> str:
 
 
 def _vertex(vertex: JobVertexDetails, of_graph: JobVertex) -> Json:
-    shares = vertex.shares
+    shares, hold = vertex.shares, vertex.held_back_by
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
@@ -109,6 +109,9 @@ def _vertex(vertex: JobVertexDetails, of_graph: JobVertex) -> Json:
         "watermark": vertex.watermark_ms,
         "lag": vertex.watermark_lag_ms,
         "eventTimeEnded": vertex.event_time_ended,
+        "heldBackBy": None
+        if hold is None
+        else {"partition": hold.partition, "subtask": hold.subtask, "since": hold.since_ms},
         "filesWaiting": vertex.files_waiting,
         "isSource": bool(vertex.sources),
         "isSink": bool(vertex.sinks),

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.task import EventTimeHold
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
@@ -40,6 +42,26 @@ def format_count(count: float) -> str:
 def format_files_waiting(files: int) -> str:
     """Tell how many files wait to be read; empty where none does."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
+
+
+def format_hold(name: str, hold: EventTimeHold, now_ms: int) -> str:
+    """Name the subtask or partition of the source `name` that event time waits for, and since when it is silent."""
+    of = f"partition {hold.partition!r} of {name}" if hold.partition else name
+    if hold.watermark_ms == WATERMARK_MIN:
+        return f"event time waits for {of}: no row with an event time for {lasting(now_ms - hold.since_ms)}"
+    return (
+        f"event time waits at {format_event_time(hold.watermark_ms)} for {of}:"
+        f" no row for {lasting(now_ms - hold.since_ms)}"
+    )
+
+
+def format_event_time_wait(details: JobDetails) -> str:
+    """Name the source or partition that event time waits for; empty if none has been silent for long."""
+    holds = [(vertex, vertex.held_back_by) for vertex in details.vertices if vertex.held_back_by is not None]
+    if not holds:
+        return ""
+    vertex, hold = min(holds, key=lambda each: each[1].watermark_ms)
+    return format_hold(", ".join(vertex.sources) or vertex.name, hold, (details.started_ms or 0) + details.duration_ms)
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:

@@ -88,7 +88,11 @@ def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
 
 @pytest.mark.parametrize(
     ("strategy", "idle_timeout_ms", "quiet_period_ms"),
-    [(WATERMARKS.with_idleness("30s"), 30_000, None), (WATERMARKS.with_quiet_period("40s"), None, 40_000)],
+    [
+        (WATERMARKS.with_idleness("30s"), 30_000, None),
+        (WATERMARKS.with_quiet_period("40s"), None, 40_000),
+        (WATERMARKS.with_quiet_period("40s").with_idleness("30s"), 30_000, 40_000),
+    ],
 )
 def test_the_silence_of_a_source_goes_into_the_job_graph(
     env: StreamExecutionEnvironment,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -115,14 +116,13 @@ def test_a_source_that_falls_silent_holds_nobody_back_for_longer_than_its_idlene
         strategy.with_idleness(0)
 
 
-def test_a_quiet_source_lets_event_time_go_on_by_the_clock_or_is_idle_but_not_both() -> None:
+def test_a_quiet_source_may_have_an_idle_timeout_as_well() -> None:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness("5s").with_quiet_period("30s")
 
     assert (strategy.delay_ms, strategy.quiet_period_ms) == (5000, 30_000)
     with pytest.raises(DurationError, match="quiet period"):
         strategy.with_quiet_period(0)
-    with pytest.raises(ProgramError, match=r"with_idleness\(\.\.\.\) leaves event time to the other sources"):
-        strategy.with_idleness("1s")
+    assert strategy.with_idleness("1s") == replace(strategy, idle_timeout_ms=1000)
 
 
 def test_a_source_may_be_aligned_with_others_of_a_group() -> None:

@@ -20,7 +20,7 @@ from flykka.messages.monitoring.job_details import (
     TimeSeries,
     TimeShares,
 )
-from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.tasks.task import EventTimeHold, ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint, shown
 
@@ -88,6 +88,15 @@ def test_the_header_says_how_many_files_wait(waiting: int, header: str) -> None:
     behind = replace(DETAILS, vertices=(replace(VERTEX, files_waiting=waiting), VERTEX))
 
     assert shown(JobPicture(behind), width=60)[1] == header
+
+
+def test_the_header_names_what_event_time_waits_for() -> None:
+    hold = EventTimeHold(subtask=0, since_ms=DETAILS.duration_ms + (DETAILS.started_ms or 0) - 60_000, partition="3")
+    source = replace(VERTEX, sources=("bids",), held_back_by=hold)
+
+    header = shown(JobPicture(replace(DETAILS, vertices=(source, VERTEX))), width=120)[1]
+
+    assert header.endswith("  event time waits for partition '3' of bids: no row with an event time for 1 min 0 s")
 
 
 @pytest.mark.parametrize(

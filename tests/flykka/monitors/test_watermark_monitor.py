@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot, WatermarkState
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest, Watermark, WatermarkStatus
 from flykka.messages.tasks.source import AlignWatermark
 from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, ReadSplits, RunStage, StageFinished
+from flykka.messages.tasks.task import ExecutionState, SubmitTask, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.watermarks import WatermarkMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, TASK, TASK_MANAGER, attempt, seen, turn
+from tests.actors.machines.task.task_machine import SOURCE, descriptor
+from tests.flykka.monitors.turns import BRIDGE, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 
@@ -94,6 +100,30 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
 
     assert run(9) == []
     assert run(8) == ["the source reads on at watermark 9, and may go to 8"]
+
+
+def restored(watermark_ms: int) -> list[Turn]:
+    """A task begins with a watermark."""
+    state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
+    deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
+    deployed = replace(deployed, attempt=attempt(), restore=TaskStateSnapshot(operators=(state,)))
+    running = UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=ExecutionState.RUNNING))
+    return [
+        turn(
+            JOB_MASTER, StageFinished(stage=0), (TASK_MANAGER, SubmitTask(descriptor=deployed, job_master=JOB_MASTER))
+        ),
+        turn(TASK, BridgeOpened(), (JOB_MASTER, running), asked(LEFT)),
+    ]
+
+
+def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
+    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch("b"), read("b", 7))) == []
+
+
+def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
+    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch("b"), read("b", 6))) == [
+        "b is read at watermark 6, and all channels have said 7 before what was read of them"
+    ]
 
 
 def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:

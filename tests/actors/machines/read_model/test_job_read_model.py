@@ -26,7 +26,7 @@ from flykka.messages.monitoring.job_details import (
     TimeShares,
 )
 from flykka.messages.tasks.exchange import WATERMARK_MAX
-from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+from flykka.messages.tasks.task import EventTimeHold, ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import JobVertexId, attempt_id
 from flykka.messages.wire.message import Message
 from tests.flykka.client.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, completed, metrics, status
@@ -84,6 +84,23 @@ def test_the_files_that_wait_are_those_of_the_running_readers_and_those_that_no_
     ended = told(*reported, *(execution(ExecutionState.FINISHED, subtask) for subtask in range(2)))
 
     assert (running.files_waiting, ended.files_waiting) == (103, 0)
+
+
+def test_a_vertex_names_what_its_event_time_waits_for_the_longest() -> None:
+    holds = [EventTimeHold(subtask=subtask, since_ms=0, watermark_ms=9 - subtask) for subtask in range(2)]
+    reported = [
+        MetricsReported(
+            job_id=JOB,
+            attempt=attempt_id(JOB, WINDOWS, hold.subtask, 0),
+            task_name="windows",
+            metrics=TaskIOMetrics(held_back_by=hold),
+        )
+        for hold in holds
+    ]
+
+    running = told(*(execution(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported)
+
+    assert windows(running).held_back_by == holds[1]
 
 
 def test_before_anything_is_told_the_plan_is_there() -> None:

@@ -1,0 +1,94 @@
+"""A row that is late is late after a restart too, whatever operator it comes to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from flykka import (
+    EventTimeSessionWindows,
+    FileSink,
+    FileSource,
+    JobClient,
+    KeyedContext,
+    KeyedProcessFunction,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.message import Message
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+END = "_SUCCESS"
+
+
+class JudgeRows(KeyedProcessFunction):
+    """Says of each row whether it is late."""
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        timestamp_ms = ctx.timestamp()
+        assert timestamp_ms is not None
+        yield {"at": row["at"], "is_late": timestamp_ms <= ctx.current_watermark()}
+
+
+def start(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    source = FileSource.json(str(folder / "arrivals"), schema="k string, at timestamp").monitor_continuously(
+        "50ms", until=END
+    )
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")
+    rows = env.from_source(source, watermarks, "rows", uid="rows")
+    sessions = rows.key_by("k").window(EventTimeSessionWindows.with_gap("5min")).aggregate(F.min("at").alias("at"))
+    sessions.uid("sessions").sink_to(FileSink.json(str(folder / "sessions"))).uid("sink-sessions")
+    first = rows.drop_duplicates(["k", "at"], within="10min").uid("first")
+    first.sink_to(FileSink.json(str(folder / "first"))).uid("sink-first")
+    judged = rows.key_by("k").process(JudgeRows(), "at timestamp, is_late boolean").uid("judged")
+    judged.sink_to(FileSink.json(str(folder / "judged"))).uid("sink-judged")
+    return env.execute_async("late rows")
+
+
+def arrive(folder: Path, name: str, *rows: tuple[str, str]) -> None:
+    """A file of rows, each with a key and a time of day."""
+    text = "".join(json.dumps({"k": key, "at": f"2026-01-01T{at}:00Z"}) + "\n" for key, at in rows)
+    hidden = folder / "arrivals" / f".{name}"
+    hidden.write_text(text)
+    hidden.rename(folder / "arrivals" / f"{name}.json")
+
+
+def times(folder: Path) -> list[str]:
+    """The hours and minutes of the rows that are published, and what is said of them."""
+    rows = [json.loads(line) for file in folder.glob("*.json") for line in file.read_text().splitlines()]
+    return sorted(f"{row['at'][11:16]}{' late' if row.get('is_late') else ''}" for row in rows)
+
+
+def test_a_late_row_is_late_after_a_restart(
+    environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    fired = threading.Event()
+
+    def listen(said: Message) -> None:
+        if isinstance(said, CheckpointCompleted) and len(times(tmp_path / "sessions")) == 2:
+            fired.set()
+
+    client = start(environment(), tmp_path)
+    client.add_listener(listen)
+    arrive(tmp_path, "1", ("a", "10:00"), ("a", "10:10"))
+    arrive(tmp_path, "2", ("b", "12:30"))
+    assert fired.wait(timeout=120)
+    client.stop()
+    client = start(environment(), tmp_path)
+    arrive(tmp_path, "3", ("a", "10:20"))
+    (tmp_path / "arrivals" / END).touch()
+    client.wait(timeout=120)
+
+    assert times(tmp_path / "sessions") == ["10:00", "10:10", "12:30"]
+    assert times(tmp_path / "first") == ["10:00", "10:10", "12:30"]
+    assert times(tmp_path / "judged") == ["10:00", "10:10", "10:20 late", "12:30"]
