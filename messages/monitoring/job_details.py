@@ -176,7 +176,7 @@ class JobVertexDetails(Value):
     checkpoint to be completed. A restart counts no row twice; what it publishes because its checkpoint held it is not
     counted, so after a restart `rows_published` is the least that readers see, and `rows_staged` is what the newest
     attempts have staged. A sink that shows rows at once may show some again, and they are counted again. Metrics of the
-    coordinator are those that the user's code counts on the JobMaster's side. A source that is silent is `held_back_by`.
+    coordinator are those that the user's code counts on the JobMaster's side. `held_back_by` names a silent source.
     """
 
     vertex_id: JobVertexId

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import intersection, key_groups_of
+from flykka.actors.machines.state.watermarks import BEGINS_AGAIN
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.spark_bridge.operators.local_state import LocalStates
@@ -31,6 +32,7 @@ from tests.spark_bridge.windows_in_memory import (
 
 KEYS = 4
 VERTEX = JobVertexId("windows")
+AGAIN = OperatorSubtaskState(operator_id=OperatorId("windows"), watermark=BEGINS_AGAIN)
 
 
 @dataclass
@@ -56,8 +58,8 @@ class Job:
     subtasks: list[Subtask] = field(default_factory=list)
     local: LocalStates = field(default_factory=lambda: LocalStates(Everything()))
 
-    def begin(self, parallelism: int) -> None:
-        """Begin from the last checkpoint, or with nothing."""
+    def begin(self, parallelism: int, *, event_time_begins_again: bool = False) -> None:
+        """Begin from the last checkpoint, or with nothing; with a source that it does not have, in event time again."""
         snapshots, before = self.taken or ([], [])
         now = vertex(["windows"], parallelism, KEYS)
         was = vertex(["windows"], len(snapshots) or parallelism, KEYS)
@@ -77,7 +79,8 @@ class Job:
                 fires_late_rows_at_once=self.allowed_lateness_ms > 0 and not self.deferred,
             )
             state = states.get((VERTEX, subtask))
-            operator.restore(state.operators if state is not None else ())
+            restored = state.operators if state is not None else ()
+            operator.restore([*restored, AGAIN] if event_time_begins_again else restored)
             operator.read_restored()
             flink = FlinkWindows(windows=self.windows, allowed_lateness_ms=self.allowed_lateness_ms)
             for piece in (each.of_keys(owned) for each in before):
@@ -89,7 +92,8 @@ class Job:
                 if intersection(key_groups_of(number, KEYS, len(before)), owned) and each.is_in_checkpoint
             )
             # What had fired in one of the subtasks before and not in another is open for rows to come.
-            flink.fired = min((each.fired for each in read), default=WATERMARK_MIN)
+            fired = min((each.fired for each in read), default=WATERMARK_MIN)
+            flink.fired = WATERMARK_MIN if event_time_begins_again else fired
             self.subtasks.append(Subtask(operator, flink))
 
     def process(self, rows: list[tuple[int, int]]) -> None:
@@ -159,7 +163,7 @@ STEPS = st.lists(
         ROWS,
         ROWS,
         st.tuples(st.integers(0, 3), st.integers(0, 12)),
-        st.sampled_from(["checkpoint", "savepoint", "advance all"]),
+        st.sampled_from(["checkpoint", "savepoint", "advance all", "begin again"]),
         st.sampled_from([1, 2, 3]),
     ),
     max_size=30,
@@ -192,6 +196,8 @@ def test_windows_emit_what_those_of_flink_do(
             case "advance all":
                 for number in range(len(job.subtasks)):
                     job.advance(number, 6)
+            case "begin again":
+                job.begin(len(job.subtasks), event_time_begins_again=True)
             case kind:
                 job.checkpoint(savepoint=kind == "savepoint")
 
