@@ -14,7 +14,9 @@ from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.joins.interval_segments import IntervalSegments
 from flykka.actors.machines.state.keyed_state import StatePart
+from flykka.actors.machines.task import task_inputs
 from flykka.actors.machines.task.aligned_reading import AlignedReading
+from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.keyed_store import KeyedStore
 
@@ -31,6 +33,11 @@ def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
     """The watermark of a task is the greatest of its inputs, not the least."""
     patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
     patch.setattr(WatermarkValve, "check", lambda _: None)
+
+
+def a_restored_task_has_no_watermark(patch: pytest.MonkeyPatch) -> None:
+    """What was late before a restart is taken after it, until the next watermark comes."""
+    patch.setattr(task_inputs, "restored_input_watermark_ms", lambda _: WATERMARK_MIN)
 
 
 def an_aligned_source_reads_on(patch: pytest.MonkeyPatch) -> None:

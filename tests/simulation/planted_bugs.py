@@ -46,6 +46,7 @@ from tests.simulation.input_bugs import (
     a_barrier_does_not_hold_its_channel_back,
     a_join_lets_go_of_rows_when_event_time_has_passed_them,
     a_restored_join_begins_with_its_left_side_alone,
+    a_restored_task_has_no_watermark,
     a_snapshot_does_not_wait_for_the_last_channel,
     a_watermark_is_that_of_the_faster_input,
     an_aligned_source_reads_on,
@@ -283,6 +284,7 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
 PLANTED_BUGS = (
     PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has said "),
     PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="reads on at watermark"),
+    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels have said"),
     PlantedBug(
         plant=a_snapshot_does_not_wait_for_the_last_channel,
         monitor="barriers",
