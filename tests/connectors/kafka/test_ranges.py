@@ -1,0 +1,20 @@
+"""What a split says of the partitions of its source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka import JsonFormat, KafkaSource
+from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition, offset_split
+
+
+def test_a_partition_without_records_is_one_that_event_time_waits_for() -> None:
+    source = KafkaSource.of_topics("broker:9092", "bids").values(JsonFormat("at timestamp"))
+    ranges = [
+        OffsetRange(at=TopicPartition("bids", 0), start=120, end=180),
+        OffsetRange(at=TopicPartition("bids", 1), start=0, end=0),
+    ]
+
+    timed = replace(source, event_time="at")
+
+    assert timed.partitions_of([offset_split(0, ranges)]) == ["bids-0", "bids-1"]
