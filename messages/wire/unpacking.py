@@ -9,7 +9,34 @@ import msgpack
 MAX_NESTING = 100
 """Levels of maps and arrays that a value may have: code that goes through one may call itself for each."""
 
+MAX_ITEMS = 4_000_000
+"""Items that all maps and arrays of an object may have together."""
+
 _CHECKED_BYTES = 1024
+_COUNTED_BYTES = 1024 * 1024
+"""Fewer bytes cannot be so many items that it matters."""
+
+
+class Budget:
+    """Counts the items of one object while msgpack makes it, as its `list_hook` and `object_hook`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    def __call__(self, made: Any) -> Any:
+        """Count what was made. Raises `ValueError` for too many items."""
+        self._left -= len(made) + 1
+        if self._left < 0:
+            raise ValueError(f"more than {self._most:,} items")
+        return made
+
+
+def hooks(size: int, most: int = MAX_ITEMS) -> dict[str, Any]:
+    """The options that count the items of an object of so many bytes; none for a small one."""
+    if size <= _COUNTED_BYTES:
+        return {}
+    budget = Budget(most)
+    return {"list_hook": budget, "object_hook": budget}
 
 
 def unpack(data: bytes, **options: Any) -> Any:
@@ -25,7 +52,7 @@ def unpack(data: bytes, **options: Any) -> Any:
             unpacker = msgpack.Unpacker(max_buffer_size=len(data))
             unpacker.feed(data)
             unpacker.skip()
-        return msgpack.unpackb(data, **options)
+        return msgpack.unpackb(data, **options, **hooks(len(data)))
     except msgpack.UnpackException as refusal:
         raise ValueError(str(refusal) or "incomplete input") from refusal
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.errors import UnresolvedPropsError
+from flykka.runtime.errors import TraceError, UnresolvedPropsError
 from flykka.runtime.inspection.nondeterminism import Nondeterminism
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import UnknownTypeError, error_of
@@ -115,7 +115,13 @@ class ReplayEngine:
         """The number of turns that are not replayed yet."""
         self._taker = TurnTaker(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
-            RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
+            try:
+                RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
+            except TraceError:
+                raise
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({what})") from error
 
     # What one does with it
 
@@ -151,15 +157,25 @@ class ReplayEngine:
         system = self.system
         for record in self.records:
             system.number = self.position = record.sequence
-            if self._taker.has_more:
-                self._go_on(record.now_ms)
-            if type(record) is Turn:
-                self._take(record)
-                return record
-            self._follow(record)
+            try:
+                if self._taker.has_more:
+                    self._go_on(record.now_ms)
+                if type(record) is Turn:
+                    self._take(record)
+                    return record
+                self._follow(record)
+            except (DivergenceError, TraceError):
+                raise
+            except Exception as error:
+                raise self._unfitting(record, error) from error
         if self._taker.has_more:
             self._go_on(system.replay_clock.now_ms())
         return None
+
+    def _unfitting(self, record: Record, error: Exception) -> TraceError:
+        """The error for a record that may be sound by itself, and cannot follow those before it: the kernel raises."""
+        what = f"{type(error).__name__}: {error}"
+        return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({what})")
 
     # What is no turn
 

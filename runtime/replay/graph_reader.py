@@ -53,6 +53,8 @@ class GraphReader:
         if not isinstance(item, list):
             return item
         (place,) = item
+        if type(place) is not int or place < 0:
+            raise TypeError(f"{place!r} is no place among the nodes of a graph")
         if place not in self._made:
             kind, content = self._nodes[place]
             made = self._made[place] = self._make(place, kind, content)

@@ -62,14 +62,16 @@ class RingStart:
         if not is_wanted and guardian is None:
             self._leave_out(ref, _NOT_WANTED)
             return None
-        reader = _StateReader(snapshot.state, self._resolver, system)
-        if guardian is not None:
-            return guardian, reader
         try:
+            reader = _StateReader(snapshot.state, self._resolver, system)
+            if guardian is not None:
+                return guardian, reader
             props = self._resolver.given(ref) or self._resolver.checked(reader.graph.read(0))
         except ForeignModuleError:
             raise
         except REFUSALS as reason:
+            if guardian is not None:
+                raise TraceError(f"the snapshot of {ref} cannot be read: {reason}") from reason
             self._leave_out(ref, str(reason))
             return None
         return system.attach(props, ref), reader
