@@ -8,7 +8,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from flykka.cli.main import main
 from flykka.errors import TraceSelectionError
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ReplaySessionError, TraceError
+from flykka.runtime.replay.divergence import DivergenceError
 from flykka.runtime.trace.file.frame_format import END, NAMES, block, end, framed, header, snapshots
 from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
 from flykka.traces.record_json import record_json
@@ -66,7 +67,8 @@ def as_json(path: Path) -> None:
 
 
 def replay(path: Path) -> None:
-    Replayer(modules=MODULES).replay(path)
+    with suppress(DivergenceError):
+        Replayer(modules=MODULES).engine(path).run()
 
 
 READERS: list[Callable[[Path], object]] = [show, show, as_json, replay, replay, replay]
@@ -105,9 +107,9 @@ def read_mutations(count: int, seed: int, folder: Path, commands: float = 0.01) 
 def _bases(folder: Path, seed: int) -> list[tuple[int, TraceMutator]]:
     office(folder / "office.trace", ring=40, rounds=45)
     paths = {
-        record(folder / "notes.trace"): 200,
-        couriers.record(folder / "couriers.trace", ring=12).path: 150,
-        folder / "office.trace": 150,
+        record(folder / "notes.trace"): 500,
+        couriers.record(folder / "couriers.trace", ring=12).path: 300,
+        folder / "office.trace": 100,
         ROOT / "tests" / "histories" / "savepoints.trace": 1,
     }
     return [
