@@ -12,7 +12,6 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import msgpack
@@ -141,19 +140,33 @@ def a_chunk(
     refs: object = (("/user/a", 1),),
     values: object = (b"\x81\xa0\xa1x",),
     others: object = (),
-    columns: object = ((1,), (0,), (0,), (None,), (None,), (0,), (0,), (None,), (None,), (None,)),
+    columns: object = None,
 ) -> bytes:
-    packed: bytes = msgpack.packb((refs, values, others, columns))
+    packed: bytes = msgpack.packb((refs, values, others, tuple(SOUND.values()) if columns is None else columns))
     return packed
 
 
+SOUND: dict[str, object] = {
+    "sequences": (1,),
+    "times": (0,),
+    "recipients": (0,),
+    "senders": (None,),
+    "causes": (None,),
+    "kinds": (0,),
+    "messages": (0,),
+    "effects": (None,),
+    "failures": (None,),
+    "digests": (None,),
+}
+
+
 def columns(**changed: object) -> tuple[object, ...]:
-    names = "sequences times recipients senders causes kinds messages effects failures digests".split()
-    sound = dict(zip(names, ((1,), (0,), (0,), (None,), (None,), (0,), (0,), (None,), (None,), (None,)), strict=True))
-    return tuple({**sound, **changed}.values())
+    """The columns of one turn."""
+    return tuple({**SOUND, **changed}.values())
 
 
 MIB = 1 << 20
+RING = {"limit": 1, "not_kept": 1, "begins_at": 2}
 INVALID = {
     "no stream": framed(b"\x01" + b"nothing"),
     "a stream that goes on": framed(block([a_chunk()])[8:] + b"more"),
@@ -222,6 +235,3 @@ def test_a_bomb_is_refused_soon(tmp_path: Path, make: Callable[[], bytes]) -> No
             read(path)
 
     assert time.process_time() - began < 5
-
-
-RING = {"limit": 1, "not_kept": 1, "begins_at": 2}

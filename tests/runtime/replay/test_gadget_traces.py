@@ -140,22 +140,22 @@ def assert_harmless(folder: Path, loaded: set[str]) -> None:
     assert not any(name.partition(".")[0] == "harm_of_traces" for name in set(sys.modules) - loaded)
 
 
+def refusals(path: Path) -> list[str]:
+    try:
+        result = Replayer().replay(path)
+    except ForeignModuleError as refusal:
+        return [str(refusal)]
+    return list(result.boundary) if result.is_empty else []
+
+
 @pytest.mark.parametrize("write", [spawned_trace, ring_trace])
 @pytest.mark.parametrize("gadget", GADGETS.values(), ids=GADGETS)
 def test_replay_refuses_a_gadget(folder: Path, gadget: Nodes, write: Callable[[Path, Nodes], Path]) -> None:
     path, loaded = write(folder / "foreign.trace", gadget), set(sys.modules)
 
-    try:
-        result = Replayer().replay(path)
-    except ForeignModuleError as refusal:
-        assert refusal.module.partition(".")[0] == "harm_of_traces"
-        assert f"--import {refusal.module}" in str(refusal)
-    else:
-        (actor,) = result.boundary
-        assert result.is_empty
-        assert actor.startswith("/user/a: ")
-        assert "'life'" not in actor, "the whole state was read"
-
+    (refused,) = refusals(path)
+    assert refused.startswith("/user/a: ") or "add --import harm_of_traces" in refused
+    assert "'life'" not in refused, "the whole state was read"
     assert_harmless(folder, loaded)
 
 
