@@ -22,7 +22,9 @@ KernelError
 ├── CircuitBreakerTimeoutError  the called side took longer than a circuit breaker allows
 ├── FutureCancelledError        the asker gave up
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
-├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
+├── TraceError                  the file: no trace, damaged content, or written by a newer flykka (a `ValueError`)
+│   ├── ForeignModuleError      the caller: has not passed a module that the trace names
+│   └── UnresolvedPropsError    the trace: an actor of it cannot be made here
 ├── ReplaySessionError          the caller: looks in a replayed trace for a missing turn or actor (a `ValueError`)
 │   └── ForkError               the caller: wants a fault at a turn where it cannot happen
 ├── ShutdownBegunError          the caller: a shutdown task was added too late
@@ -51,7 +53,22 @@ class DurationError(KernelError, ValueError):
 
 
 class TraceError(KernelError, ValueError):
-    """The file is no trace, or one of a later format."""
+    """The file is no trace, one of a later format, or has content that no recorder writes; the text says where."""
+
+
+class ForeignModuleError(TraceError):
+    """A trace names a class of a module that is not flykka's and was not passed by the caller: it is not imported."""
+
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(
+            f"the trace names {name}, and no module is imported because a trace names it; if you trust {module}, "
+            f"add --import {module}, or Replayer(modules=[{module!r}]) in Python"
+        )
+        self.module = module
+
+
+class UnresolvedPropsError(TraceError):
+    """An actor of a trace cannot be made here; the text says why."""
 
 
 class ReplaySessionError(KernelError, ValueError):

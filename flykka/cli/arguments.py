@@ -53,8 +53,8 @@ def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
-    """Add `--import`: what a replay needs where no actor of the trace imports it."""
-    modules = "import this module first: one that declares messages; may be given several times"
+    """Add `--import`: no module is imported because a trace names it, but for flykka's own."""
+    modules = "import this module, which declares actors or messages of the trace; may be given several times"
     parser.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
 
 

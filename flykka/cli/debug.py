@@ -59,7 +59,7 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
     from flykka.replay.replayer import Replayer
 
     import_modules(arguments.modules)
-    session = Replayer().session(trace)
+    session = Replayer(modules=arguments.modules).session(trace)
     try:
         breakpoints = [Breakpoint.parse(text) for text in arguments.breakpoints]
         if arguments.until is not None:

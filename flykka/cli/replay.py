@@ -32,7 +32,7 @@ _EPILOG = """\
 examples:
   flykka replay run.trace
   flykka replay run.trace --actor /user/job-1/checkpoint-coordinator
-  flykka replay run.trace --import shop.messages
+  flykka replay run.trace --import shop.actors
   flykka replay histories/*.trace --junit replay.xml
 
 exit codes:
@@ -99,7 +99,8 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
     began = time.perf_counter()
     try:
         with opened(address) as trace:
-            result = Replayer().replay(trace, actor=arguments.actor, until=arguments.until)
+            replayer = Replayer(modules=arguments.modules)
+            result = replayer.replay(trace, actor=arguments.actor, until=arguments.until)
             notes = tuple(beforehand(trace))
             damage = trace.damage
     except (TraceError, OSError, ImportError) as unreadable:

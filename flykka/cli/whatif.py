@@ -97,7 +97,7 @@ def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
     from flykka.replay.replayer import Replayer
 
     import_modules(arguments.modules)
-    session = Replayer().session(trace)
+    session = Replayer(modules=arguments.modules).session(trace)
     try:
         session.at(arguments.at)
         if session.divergence is not None:

@@ -73,7 +73,7 @@ def _why_recorded(arguments: argparse.Namespace) -> int:
     def tell(trace: TraceReader) -> int:
         import_modules(arguments.modules)
         try:
-            explained = diagnose_recorded(trace, arguments.turn, arguments.job)
+            explained = diagnose_recorded(trace, arguments.turn, arguments.job, modules=arguments.modules)
         except ReplaySessionError as refused:
             raise TraceSelectionError(str(refused)) from refused
         print(explained)

@@ -71,7 +71,22 @@ ENGINE_CALLS = frozenset(
 """The calls of bridges to their engines."""
 
 
-class RecordedDataPlane:
+class Recorded:
+    """Stands for an object that reaches outside: its methods can be begun as blocking work, and never be called."""
+
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise AssertionError(f"an actor has called {name} in its own turn, which reaches outside: no replay can")
+
+        # What blocking work is begun with is recorded by its name.
+        refuse.__name__ = name
+        return refuse
+
+
+class RecordedDataPlane(Recorded):
     """Stands for a `DataPlane` with nothing behind it. What would move rows or look at files cannot be called."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
@@ -81,17 +96,6 @@ class RecordedDataPlane:
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
         """An engine that is never asked for work: its answers are in the trace."""
         return EmptyEngine(descriptor)
-
-    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        def refuse(*_: object, **__: object) -> NoReturn:
-            raise AssertionError(f"an actor has called {name} of the data plane in its own turn: it cannot be replayed")
-
-        # What blocking work is begun with is recorded by its name.
-        refuse.__name__ = name
-        return refuse
 
 
 class ForkDataPlane(RecordedDataPlane):

@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.messages.wire.ids import JobId, LeaderSessionId
-from flykka.replay.data_planes import ForkDataPlane, RecordedDataPlane
+from flykka.replay.data_planes import ForkDataPlane, Recorded, RecordedDataPlane
 from flykka.replay.job_fork import JobSession
-from flykka.runtime.replay.engine import ReplayEngine
 from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Spawned
@@ -47,6 +46,7 @@ class Replayer(TraceReplayer):
     Args:
         actors: Props by path, for actors that a trace does not tell enough about.
         stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+        modules: the names of modules, besides flykka's own, that declare actors and messages of the traces.
     """
 
     outside = MappingProxyType(_OUTSIDE)
@@ -59,11 +59,9 @@ class Replayer(TraceReplayer):
         """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
         opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
 
-        def fork_engine() -> ReplayEngine:
-            stand_ins = {**_stand_ins(opened, ForkDataPlane(opened)), **self._stand_ins}
-            return ReplayEngine(opened, self._actors, stand_ins, outside=_OUTSIDE)
-
-        return JobSession(lambda: self.engine(opened), fork_engine)
+        return JobSession(
+            lambda: self.engine(opened), lambda: self._engine(opened, _stand_ins(opened, ForkDataPlane(opened)))
+        )
 
 
 def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, object]:
@@ -72,6 +70,7 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
     store = services.store(LeaderSessionId("recorded"))
     return {
         **dict.fromkeys(_HA_SERVICES, services),
+        "flykka.actors.checkpoint_storage.storage:CheckpointStorage": Recorded(),
         "flykka.actors.high_availability.services:LeaderStore": store,
         "flykka.actors.checkpoint_storage.checkpoint_pointers:CheckpointPointers": store.checkpoints(JobId("recorded")),
         **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane),

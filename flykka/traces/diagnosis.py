@@ -6,7 +6,7 @@ No actor is unresponsive in a replay. The engines are not there, so how far the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
 from flykka.actors.execution_graph_info_store.actor import INFO_STORE_PATH
@@ -31,14 +31,16 @@ from flykka.runtime.replay.engine import ReplayEngine
 from flykka.runtime.trace.file.reader import TraceReader
 
 
-def diagnose_recorded(trace: TraceReader, turn: int | None = None, job: str | None = None) -> JobDiagnosis:
+def diagnose_recorded(
+    trace: TraceReader, turn: int | None = None, job: str | None = None, *, modules: Iterable[str] = ()
+) -> JobDiagnosis:
     """Tell what a job of the trace waited for behind this turn, or at the end; of several the one that is named.
 
     Raises:
         ReplaySessionError: there is no such turn, or the replay diverges before it.
         TraceSelectionError: there is no such job up to there, or there are several and none was named.
     """
-    engine = Replayer().engine(trace)
+    engine = Replayer(modules=modules).engine(trace)
     store = ExecutionGraphInfoStore(sys.maxsize)
     now_ms = 0
     last: int | None = None

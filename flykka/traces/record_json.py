@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.state.graph_text import graph_text
@@ -32,7 +33,10 @@ def record_json(record: Record) -> dict[str, Any]:
         case Killed():
             return head | {"kind": "killed", "recipient": plain(record.ref)}
         case Spawned():
-            props = None if record.props is None else graph_text(record.props)
+            try:
+                props = None if record.props is None else graph_text(record.props)
+            except TraceError as wrong:
+                raise TraceError(f"record {record.sequence}: {wrong}") from wrong
             return head | {
                 "kind": "spawned",
                 "recipient": plain(record.ref),

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class Trace(TraceReader):
     """A recorded run. Nothing but the header is kept in memory; every iteration reads the file from its beginning."""
 
-    def at(self, number: int) -> JobSession:
+    def at(self, number: int, *, modules: Iterable[str] = ()) -> JobSession:
         """The run, replayed up to behind turn `number`: `trace.at(142).state("/user/job-manager")`.
+
+        `modules` are those that a `Replayer` may take actors from.
 
         Raises:
             ReplaySessionError: there is no such turn.
@@ -31,7 +33,7 @@ class Trace(TraceReader):
         # The actors take a second to load, and what is told and drawn needs none of them.
         from flykka.replay.replayer import Replayer
 
-        session = Replayer().session(self)
+        session = Replayer(modules=modules).session(self)
         session.at(number)
         return session
 

@@ -17,13 +17,15 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 import msgpack
 
 from flykka.messages.wire.errors import DeclarationError
-from flykka.messages.wire.forms import TAG_KEY, Alternative, ClassForm, FieldForm, Form, Misfit
+from flykka.messages.wire.forms import TAG_KEY, Alternative, ClassForm, FieldForm, Form, Misfit, shorten
 from flykka.messages.wire.message import Value, class_of, is_a, is_declared
 from flykka.messages.wire.ref import Ref, Resolve
+from flykka.messages.wire.unpacking import unpack
 
 REF_CODE = 1
 """The msgpack extension type of a ref."""
 
+_MAX_ADDRESS_BYTES = 64 * 1024
 _ADDRESSES_KEPT = 4096
 """The same few actors are told of again and again."""
 
@@ -119,7 +121,7 @@ def _values(bases: tuple[type[Value], ...]) -> Alternative:
         tag = wire.get(TAG_KEY)
         cls = class_of(tag) if isinstance(tag, str) else None
         if cls is None:
-            raise Misfit(f"unknown tag {tag!r}")
+            raise Misfit(f"unknown tag {shorten(tag)!r}" if isinstance(tag, str) else "it has no tag")
         form = accepted.get(cls)
         if form is None:
             if not is_a(cls, bases):
@@ -136,7 +138,7 @@ def _enum(enum: type[StrEnum]) -> Alternative:
     def decode(wire: str, resolve: Resolve) -> object:
         member = members.get(wire)
         if member is None:
-            raise Misfit(f"{wire!r} is no {enum.__qualname__}")
+            raise Misfit(f"{shorten(wire)!r} is no {enum.__qualname__}")
         return member
 
     return Alternative(str, lambda kind: is_a(kind, (enum,)), lambda member: member.value, decode)
@@ -187,6 +189,8 @@ def _encode_ref(ref: Ref) -> object:
 
 
 def _decode_ref(wire: msgpack.ExtType, resolve: Resolve) -> object:
+    if len(wire.data) > _MAX_ADDRESS_BYTES:
+        raise Misfit(f"a ref of {len(wire.data):,} bytes")
     if wire.code != REF_CODE:
         raise Misfit(f"unknown extension type {wire.code}")
     return resolve(*_address(wire.data))
@@ -200,11 +204,11 @@ def _packed_address(path: str, incarnation: int) -> msgpack.ExtType:
 @lru_cache(_ADDRESSES_KEPT)
 def _address(data: bytes) -> tuple[str, int]:
     try:
-        address = msgpack.unpackb(data, use_list=False)
-    except (ValueError, msgpack.UnpackException):
+        address = unpack(data, use_list=False)
+    except ValueError:
         address = None
     match address:
-        case (str(path), int(incarnation)):
+        case (str(path), int(incarnation)) if type(incarnation) is int:
             return path, incarnation
         case _:
             raise Misfit("malformed ref")

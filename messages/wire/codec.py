@@ -16,11 +16,13 @@ import msgpack
 
 from flykka.messages.wire.annotations import value_form
 from flykka.messages.wire.errors import DecodeError, EncodeError
-from flykka.messages.wire.forms import TAG_KEY, Misfit
+from flykka.messages.wire.forms import Misfit, wire_name
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref, Resolve
+from flykka.messages.wire.unpacking import MAX_NESTING, is_nested_deeply, unpack
 
 _ANY_VALUE = value_form((Value,))
+_EMPTY_KEY = b"\xa0"
 
 
 def encode(value: Value, pack: Callable[[object], bytes] = msgpack.packb) -> bytes:
@@ -54,11 +56,14 @@ def decode(data: bytes, resolve: Resolve = Ref) -> Value:
         DeclarationError: a field is annotated with what the wire has no form for.
     """
     try:
-        wire = msgpack.unpackb(data, use_list=False)
+        wire = unpack(data, use_list=False)
     except msgpack.ExtraData as extra:
         raise DecodeError(f"{_tag(extra.unpacked)}: {len(extra.extra)} trailing bytes") from None
-    except (ValueError, msgpack.UnpackException) as refusal:
+    except ValueError as refusal:
         raise DecodeError(f"not the bytes of a value: {refusal}") from None
+    # Each value has its tag under the empty key: few can be nested deeply.
+    if data.count(_EMPTY_KEY) > MAX_NESTING and is_nested_deeply(wire):
+        raise DecodeError(f"{_tag(wire)}: nested too deeply")
     try:
         value = _ANY_VALUE.decode(wire, resolve)
     except Misfit as misfit:
@@ -70,7 +75,7 @@ def decode(data: bytes, resolve: Resolve = Ref) -> Value:
 
 
 def _tag(wire: object) -> str:
-    return str(wire.get(TAG_KEY, "no tag")) if isinstance(wire, dict) else "no value"
+    return wire_name(wire) if isinstance(wire, dict) else "no value"
 
 
 def _at(what: str, separator: str, path: str) -> str:

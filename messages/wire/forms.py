@@ -24,6 +24,7 @@ Encode = Callable[[Any], object]
 Decode = Callable[[Any, Resolve], object]
 
 _ABSENT = object()
+_SHOWN = 80
 
 
 class Misfit(Exception):
@@ -83,7 +84,7 @@ class Form:
             return wire
         decode = self._decoders.get(kind)
         if decode is None:
-            raise Misfit(f"expected {self._name}, found {_wire_name(wire)}")
+            raise Misfit(f"expected {self._name}, found {wire_name(wire)}")
         return decode(wire, resolve)
 
     def _encoder(self, kind: type) -> Encode:
@@ -145,7 +146,14 @@ class ClassForm:
             raise Misfit(f"refused by {self.cls.__qualname__}: {refusal}") from refusal
 
 
-def _wire_name(wire: object) -> str:
+def wire_name(wire: object) -> str:
+    """The tag of a value on the wire, or else what it is."""
     if isinstance(wire, dict):
-        return str(wire.get(TAG_KEY, "a map without a tag"))
+        tag = wire.get(TAG_KEY)
+        return shorten(tag) if isinstance(tag, str) else "a map without a tag"
     return type(wire).__qualname__
+
+
+def shorten(text: str) -> str:
+    """A text from the wire for an error: it may be of any length."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

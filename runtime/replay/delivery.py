@@ -59,9 +59,11 @@ def error_of(failure: SerializedThrowable) -> BaseException:
         return errors.AskFailedError(asked)
     for module in (errors, builtins):
         kind = getattr(module, failure.type_name, None)
-        if isinstance(kind, type) and issubclass(kind, BaseException) and _takes_text(kind, failure.message):
+        if isinstance(kind, type) and issubclass(kind, Exception) and _takes_text(kind, failure.message):
             return kind(failure.message)
-    error: BaseException = type(failure.type_name, (Exception,), {})(failure.message)
+    # Not every text can be the name of a class.
+    name = failure.type_name if failure.type_name.isidentifier() else "Failure"
+    error: BaseException = type(name, (Exception,), {})(failure.message)
     return error
 
 

@@ -36,12 +36,14 @@ class Divergence(Difference):
     causes: tuple[Turn, ...] = ()
     source: str | None = None
     notes: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    """The modules that the replay was given, which the command needs as well."""
 
     @classmethod
-    def of(cls, difference: Difference, trace: str, turn: Turn) -> Divergence:
+    def of(cls, difference: Difference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
         """The divergence of a turn that differs so."""
         told = {each.name: getattr(difference, each.name) for each in fields(difference)}
-        return cls(trace=trace, turn=turn, **told)
+        return cls(trace=trace, turn=turn, modules=modules, **told)
 
     def text(self) -> str:
         """The report, of a few lines."""
@@ -73,7 +75,8 @@ class Divergence(Difference):
     @property
     def command(self) -> str:
         """The command that stops there."""
-        return f"flykka debug {self.trace} --until {self.turn.sequence}"
+        imports = "".join(f" --import {module}" for module in self.modules)
+        return f"flykka debug {self.trace} --until {self.turn.sequence}{imports}"
 
     def _headline(self) -> str:
         turn = self.turn

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.wire.ref import Ref
+from flykka.runtime.errors import TraceError, UnresolvedPropsError
 from flykka.runtime.inspection.nondeterminism import Nondeterminism
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import UnknownTypeError, error_of
@@ -24,7 +25,7 @@ from flykka.runtime.replay.effect_comparator import EffectComparator
 from flykka.runtime.replay.effect_differences import Difference, DivergenceKind
 from flykka.runtime.replay.explanation import explain
 from flykka.runtime.replay.mailbox import DeafMailbox
-from flykka.runtime.replay.props_resolver import PropsResolver, UnresolvedPropsError
+from flykka.runtime.replay.props_resolver import PropsResolver
 from flykka.runtime.replay.ring import RingStart
 from flykka.runtime.replay.system import BOUNDARY, ReplaySystem
 from flykka.runtime.replay.turn_taker import TurnTaker
@@ -80,6 +81,7 @@ class ReplayEngine:
         stand_ins: live objects by the "module:Qualname" of the class of what could not be written to the trace.
         only: the paths of the actors to be replayed, all others being boundaries; None for all.
         outside: why actors of a class are never replayed, by its "module:Qualname".
+        modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ReplayEngine:
         *,
         only: frozenset[str] | None = None,
         outside: Mapping[str, str] | None = None,
+        modules: Iterable[str] = (),
     ) -> None:
         self.trace = trace
         header = trace.header
@@ -105,13 +108,20 @@ class ReplayEngine:
         """True if any of these were turns of others than the guardians, which every system has."""
         self.boundary: dict[str, str] = {}
         """The reason for which an actor is not replayed, by its path."""
-        self._resolver = PropsResolver(actors, stand_ins, outside)
+        self._modules = tuple(modules)
+        self._resolver = PropsResolver(actors, stand_ins, outside, self._modules)
         self._only = only
         self.records = LookAhead(exactly_in_order(trace))
         """The number of turns that are not replayed yet."""
         self._taker = TurnTaker(self.system, EffectComparator(trace))
         if trace.header.ring is not None:
-            RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
+            try:
+                RingStart(self.system, self._resolver, self._leave_out).fill(trace.snapshots(), self._is_wanted)
+            except TraceError:
+                raise
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise TraceError(f"{trace.path}: its snapshots do not fit each other ({what})") from error
 
     # What one does with it
 
@@ -147,15 +157,25 @@ class ReplayEngine:
         system = self.system
         for record in self.records:
             system.number = self.position = record.sequence
-            if self._taker.has_more:
-                self._go_on(record.now_ms)
-            if type(record) is Turn:
-                self._take(record)
-                return record
-            self._follow(record)
+            try:
+                if self._taker.has_more:
+                    self._go_on(record.now_ms)
+                if type(record) is Turn:
+                    self._take(record)
+                    return record
+                self._follow(record)
+            except (DivergenceError, TraceError):
+                raise
+            except Exception as error:
+                raise self._unfitting(record, error) from error
         if self._taker.has_more:
             self._go_on(system.replay_clock.now_ms())
         return None
+
+    def _unfitting(self, record: Record, error: Exception) -> TraceError:
+        """The error for a record that may be sound by itself, and cannot follow those before it: the kernel raises."""
+        what = f"{type(error).__name__}: {error}"
+        return TraceError(f"{self.trace.path}: record {record.sequence} does not fit those before it ({what})")
 
     # What is no turn
 
@@ -216,7 +236,7 @@ class ReplayEngine:
                 self._diverge(turn, cell, difference)
 
     def _diverge(self, turn: Turn, cell: Cell, difference: Difference) -> NoReturn:
-        divergence = Divergence.of(difference, str(self.trace.path), turn)
+        divergence = Divergence.of(difference, str(self.trace.path), turn, self._modules)
         raise DivergenceError(explain(divergence, self.trace, cell))
 
     # Boundaries

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from random import Random
+from types import FunctionType, MemberDescriptorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.codec import decode
@@ -17,6 +18,10 @@ from flykka.runtime.trace.state.graph_text import unpacked
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Resolve
     from flykka.runtime.replay.props_resolver import PropsResolver
+
+
+_MAX_PARTS = 10_000_000
+"""So many parts an immutable node may have, those of its parts included: whoever hashes it goes through all of them."""
 
 
 class GraphReader:
@@ -35,6 +40,7 @@ class GraphReader:
     ) -> None:
         self._nodes, self._items_packed = unpacked(graph)
         self._made: dict[int, Any] = {}
+        self._parts: dict[int, int] = {}
         self._resolver = resolver
         self._resolve = resolve
         self._outside = outside
@@ -47,13 +53,31 @@ class GraphReader:
         if not isinstance(item, list):
             return item
         (place,) = item
+        if type(place) is not int or place < 0:
+            raise TypeError(f"{place!r} is no place among the nodes of a graph")
         if place not in self._made:
             kind, content = self._nodes[place]
-            self._made[place] = self._make(place, kind, content)
+            made = self._made[place] = self._make(place, kind, content)
+            if kind not in _MUTABLE:
+                self._weigh(place, content)
+            return made
         return self._made[place]
 
     def _items(self, items: list[Any]) -> list[Any]:
         return [self._item(item) for item in items]
+
+    def _weigh(self, place: int, content: Any) -> None:
+        # Parts that are shared level after level double with each level.
+        weight, waiting = 1, [content]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, list):
+                is_place = len(part) == 1 and type(part[0]) is int
+                weight += self._parts.get(part[0], 1) if is_place else 1
+                waiting += () if is_place else part
+        if weight > _MAX_PARTS:
+            raise ValueError(f"it has more than {_MAX_PARTS:,} parts, most of them shared")
+        self._parts[place] = weight
 
     def _make(self, place: int, kind: str, content: Any) -> Any:
         match kind:
@@ -62,17 +86,15 @@ class GraphReader:
             case "value":
                 return decode(content, self._resolve)
             case "ref":
-                return self._resolve(*content)
+                return self._resolve(*_address(*content))
             case "enum":
                 return self._resolver.member(*content)
             case "named":
                 return self._resolver.find(content)
             case "method" if self._outside is not None:
-                return getattr(self._item(content[0]), content[1])
+                return self._method(*content)
             case "partial":
-                func, args, keywords = content
-                given = {self._item(key): self._item(item) for key, item in keywords}
-                return partial(self._item(func), *self._items(args), **given)
+                return self._partial(*content)
             case "int":
                 return int(content)
             case "random":
@@ -92,9 +114,27 @@ class GraphReader:
             case _:
                 raise ValueError(f"a {kind!r} is nothing that Props are made of")
 
+    def _method(self, owner: Any, name: str) -> Any:
+        """A method of an object's class that is written in Python: no property is asked for it, and nothing called."""
+        instance = self._item(owner)
+        found = _of_class(type(instance), name)
+        if isinstance(found, FunctionType) and not _is_special(name):
+            return MethodType(found, instance)
+        if self._resolver.is_stand_in(instance) and not name.startswith("_"):
+            return getattr(instance, name)
+        raise TypeError(f"a {type(instance).__name__} has no method {name!r}")
+
+    def _partial(self, func: Any, args: list[Any], keywords: list[Any]) -> Any:
+        called = self._item(func)
+        if isinstance(called, type) and called.__module__ == "builtins":
+            raise TypeError(f"a {called.__name__} that is made later is nothing that actors hold")
+        return partial(called, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
+
     def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
         given = {name: self._item(item) for name, item in kwargs}
-        props = Props(self._item(factory), *self._items(args), **given)
+        maker = self._item(factory)
+        self._resolver.check_factory(maker)
+        props = Props(maker, *self._items(args), **given)
         if dispatcher != props.dispatcher:
             props = props.with_dispatcher(dispatcher)  # type: ignore[arg-type]  # Checked there.
         return props if capacity is None else props.with_stash_capacity(capacity)
@@ -126,8 +166,8 @@ class GraphReader:
 
     def _object(self, place: int, name: str, attributes: list[Any]) -> Any:
         kind = self._resolver.find(name)
-        if self._outside is None and not (isinstance(kind, type) and is_dataclass(kind)):
-            raise TypeError(f"it was given a {kind.__qualname__}, which is no dataclass any more")
+        if not isinstance(kind, type) or (self._outside is None and not is_dataclass(kind)):
+            raise TypeError(f"it was given a {getattr(kind, '__qualname__', kind)}, which is no dataclass any more")
         made = self._made[place] = object.__new__(kind)
         # Of a dataclass that has got more fields since, these have their defaults.
         for each in fields(kind) if is_dataclass(kind) else ():
@@ -136,5 +176,32 @@ class GraphReader:
             elif each.default_factory is not MISSING:
                 object.__setattr__(made, each.name, each.default_factory())
         for attribute, item in attributes:
+            if not _is_plain(kind, attribute):
+                raise TypeError(f"{attribute!r} is no attribute that a {kind.__name__} keeps")
             object.__setattr__(made, attribute, self._item(item))
         return made
+
+
+_MUTABLE = frozenset({"object", "list", "set", "dict", "OrderedDict", "Counter", "deque", "defaultdict"})
+"""Kinds of nodes whose parts are not gone through when they are hashed, or that have no hash."""
+
+
+def _address(path: Any, incarnation: Any) -> tuple[str, int]:
+    if type(path) is not str or type(incarnation) is not int:
+        raise TypeError("not the address of an actor")
+    return path, incarnation
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _of_class(kind: type, name: str) -> object:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+@cache
+def _is_plain(kind: type, attribute: str) -> bool:
+    """Tell whether an attribute is only kept: `__class__` and properties do more."""
+    found = _of_class(kind, attribute)
+    return not _is_special(attribute) and (isinstance(found, MemberDescriptorType) or not hasattr(found, "__set__"))

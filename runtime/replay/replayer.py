@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -50,28 +51,45 @@ class ReplayResult:
 class TraceReplayer:
     """Replays traces of any actor system; `flykka.Replayer` knows what stands for the live objects of jobs.
 
-    Making the actors of a trace imports the modules of their classes, and calls nothing but these classes; see
-    `PropsResolver`.
+    A trace may come from anywhere: nothing is imported because it names it, and only actors, values and the parts of
+    their state are made.
 
     Args:
         actors: Props by path, for actors that a trace does not tell enough about.
         stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+        modules: the names of modules, besides flykka's own, that declare actors and messages of the traces. They are
+            imported, and their classes and functions may stand in what actors were given.
+
+    Raises:
+        ImportError: one of `modules` cannot be imported.
     """
 
     outside: Mapping[str, str] = MappingProxyType({})
     """Reasons for which actors of a class, by its "module:Qualname", are never replayed."""
 
     def __init__(
-        self, *, actors: Mapping[str, Props] | None = None, stand_ins: Mapping[str, object] | None = None
+        self,
+        *,
+        actors: Mapping[str, Props] | None = None,
+        stand_ins: Mapping[str, object] | None = None,
+        modules: Iterable[str] = (),
     ) -> None:
         self._actors = dict(actors or {})
         self._stand_ins = dict(stand_ins or {})
+        self._modules = tuple(modules)
+        for name in self._modules:
+            import_module(name)
 
     def engine(self, trace: TraceReader | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
         """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
         opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
-        stand_ins = {**self.stand_ins(opened), **self._stand_ins}
-        return ReplayEngine(opened, self._actors, stand_ins, only=self._only(opened, actor), outside=self.outside)
+        return self._engine(opened, self.stand_ins(opened), only=self._only(opened, actor))
+
+    def _engine(
+        self, trace: TraceReader, stand_ins: Mapping[str, object], only: frozenset[str] | None = None
+    ) -> ReplayEngine:
+        given = {**stand_ins, **self._stand_ins}
+        return ReplayEngine(trace, self._actors, given, only=only, outside=self.outside, modules=self._modules)
 
     def stand_ins(self, trace: TraceReader) -> Mapping[str, object]:
         """Live objects that stand in without being given, by the "module:Qualname" of what they stand for."""
@@ -101,6 +119,7 @@ class TraceReplayer:
 
         Raises:
             TraceError: the file is no trace, or one of a later version; or no `actor` in it has taken a turn.
+            ForeignModuleError: the trace names a module that is neither flykka's nor one of `modules`.
             DivergenceError: with `raise_on_divergence`, where there is a divergence.
         """
         engine = self.engine(trace, actor=actor)

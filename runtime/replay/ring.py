@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.context import ActorContext
-from flykka.runtime.errors import TraceError
+from flykka.runtime.errors import ForeignModuleError, TraceError
 from flykka.runtime.replay.graph_reader import GraphReader
 from flykka.runtime.replay.props_resolver import REFUSALS
 from flykka.runtime.replay.system import BOUNDARY
@@ -62,12 +62,16 @@ class RingStart:
         if not is_wanted and guardian is None:
             self._leave_out(ref, _NOT_WANTED)
             return None
-        reader = _StateReader(snapshot.state, self._resolver, system)
-        if guardian is not None:
-            return guardian, reader
         try:
+            reader = _StateReader(snapshot.state, self._resolver, system)
+            if guardian is not None:
+                return guardian, reader
             props = self._resolver.given(ref) or self._resolver.checked(reader.graph.read(0))
+        except ForeignModuleError:
+            raise
         except REFUSALS as reason:
+            if guardian is not None:
+                raise TraceError(f"the snapshot of {ref} cannot be read: {reason}") from reason
             self._leave_out(ref, str(reason))
             return None
         return system.attach(props, ref), reader
@@ -75,6 +79,8 @@ class RingStart:
     def _restore(self, cell: Cell, reader: _StateReader) -> None:
         try:
             reader.restore(cell)
+        except ForeignModuleError:
+            raise
         except REFUSALS as refusal:
             if cell.parent is None or cell.parent.parent is None:
                 raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {refusal}") from refusal

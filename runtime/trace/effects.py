@@ -56,8 +56,12 @@ CODES: dict[str, int] = {}
 """The codes by the kinds."""
 OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
 """The fields of each class, by its code."""
+PLAIN_TYPES: list[dict[str, frozenset[type]]] = []
+"""The types that the fields of each class may have in a trace, by its code; of those that are no plain values, None."""
 SEND = 0
 """The code of what most effects are."""
+
+_BY_NAME = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": list, "LeaderSessionId": str, "None": type(None)}
 
 _WORD_BEGINS = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -70,6 +74,7 @@ def _effect(words: str) -> Callable[[type[E]], type[E]]:
         CODES[_WORD_BEGINS.sub("_", made.__name__).lower()] = len(EFFECTS)
         EFFECTS.append(made)
         OPERANDS.append(tuple((field.name, _operand(str(field.type))) for field in fields(made)))
+        PLAIN_TYPES.append({field.name: _types(str(field.type)) for field in fields(made)})
         return made
 
     return declare
@@ -85,6 +90,10 @@ def _operand(annotation: str) -> Operand:
             return Operand.VALUE
         case _:
             return Operand.PLAIN
+
+
+def _types(annotation: str) -> frozenset[type]:
+    return frozenset(_BY_NAME[name] for name in annotation.split(" | ") if name in _BY_NAME)
 
 
 def effect_of(noted: Noted) -> Effect:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flykka.messages.wire.ref import Ref
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Value
-    from flykka.messages.wire.ref import Ref
     from flykka.runtime.mailbox.envelope import TurnKind
     from flykka.runtime.trace.effects import Effect, Undecoded
 
@@ -63,6 +64,13 @@ class TraceHeader:
     recorded_at_ms: int | None = None
     redacted: frozenset[str] = frozenset()
     capped: Capped | None = None
+
+
+def recorded_ref(path: object, incarnation: object) -> Ref:
+    """A ref as it stands in a trace. Raises `TypeError` for what is none."""
+    if type(path) is not str or path[:1] != "/" or type(incarnation) is not int or incarnation < 0:
+        raise TypeError(f"{path!r}, {incarnation!r} is not the address of an actor")
+    return Ref(path, incarnation)
 
 
 class _Unread:

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-import msgpack
-
 from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.unpacking import is_nested_deeply, unpack
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Record, Turn
 
@@ -87,10 +86,12 @@ def failure_text(failure: SerializedThrowable) -> str:
 def wire_fields(message: Undecoded) -> dict[str, Any]:
     """The fields of a message as they stand on the wire; none where it cannot be read at all."""
     try:
-        fields_on_the_wire = msgpack.unpackb(message.data, use_list=False)
+        fields_on_the_wire = unpack(message.data, use_list=False)
     except ValueError:
         return {}
-    return fields_on_the_wire if isinstance(fields_on_the_wire, dict) else {}
+    if not isinstance(fields_on_the_wire, dict) or is_nested_deeply(fields_on_the_wire):
+        return {}
+    return fields_on_the_wire
 
 
 def _value_text(value: Any, depth: int) -> str:

@@ -33,7 +33,7 @@ sys.meta_path.insert(0, WithoutSpark())
 
 from flykka.cli.main import main
 
-sys.exit(main(["replay", *sys.argv[1:]]))
+sys.exit(main(["replay", "--import", "tests.actors.peer", *sys.argv[1:]]))
 """
 
 

@@ -139,7 +139,7 @@ def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
     office(tmp_path / "run.trace", ring=100, rounds=300)
 
     trace = TraceReader.open(tmp_path / "run.trace")
-    result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+    result = TraceReplayer(modules=[__name__]).replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert {snapshot.ref.path for snapshot in trace.snapshots()} >= {"/", "/user", "/user/clerk", "/user/clerk/helper"}
     assert result.divergence is None
@@ -151,7 +151,7 @@ def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
 def test_wherever_it_begins_a_ring_replays(tmp_path: Path, ring: int) -> None:
     office(tmp_path / "run.trace", ring=ring, rounds=200)
 
-    result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+    result = TraceReplayer(modules=[__name__]).replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert result.divergence is None
     assert result.compared > 0
@@ -179,7 +179,7 @@ def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -
     assert locked.state is None
     assert locked.reason is not None
     assert "_secret[0] is a builtins:function" in locked.reason
-    assert any("/user/locked" in each for each in TraceReplayer().replay(path).boundary)
+    assert any("/user/locked" in each for each in TraceReplayer(modules=[__name__]).replay(path).boundary)
 
 
 class Lookout:
@@ -217,7 +217,7 @@ def test_what_reaches_the_world_outside_is_kept_without_what_it_has_reached(tmp_
             ref.tell(says("x"))
         system.run_until_idle()
 
-    result = TraceReplayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer(modules=[__name__]).replay(path, raise_on_divergence=True)
 
     assert result.compared > 10
     assert not [reason for reason in result.boundary if "watchman" in reason]
@@ -301,7 +301,7 @@ def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
         for clerk in clerks:
             clerk.stop(timeout=10)
 
-    result = TraceReplayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer(modules=[__name__, "tests.runtime.players"]).replay(path, raise_on_divergence=True)
 
     assert result.divergence is None
     assert result.compared > 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,6 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
 @contextmanager
 def opened(address: str) -> Iterator[TraceReader]:
     """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words."""
-    _find_modules_here()
     if "://" not in address:
         yield TraceReader.open(address)
         return
@@ -57,20 +56,19 @@ def opened(address: str) -> Iterator[TraceReader]:
         yield TraceReader.open(copy)
 
 
-def import_modules(names: Iterable[str]) -> None:
-    """Import modules that declare messages. Raises `TraceSelectionError` for one that cannot be."""
-    _find_modules_here()
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules that declare messages and actors, from the working directory too, as `python -m` does.
+
+    Raises:
+        TraceSelectionError: one cannot be imported.
+    """
+    if names and "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     for name in names:
         try:
             import_module(name)
         except ImportError as missing:
             raise TraceSelectionError(f"{name} cannot be imported: {missing}") from missing
-
-
-def _find_modules_here() -> None:
-    """Have modules of the working directory found, as with `python -m`: a trace names those of its actors."""
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def is_the_same_file(output: str, *addresses: str) -> bool:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.effects import CODES, EFFECTS, OPERANDS, SEND, Effect, Operand, Send, Undecoded
+from flykka.runtime.trace.effects import CODES, EFFECTS, OPERANDS, PLAIN_TYPES, SEND, Effect, Operand, Send, Undecoded
 from flykka.runtime.trace.file.chunks import KINDS
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn, recorded_ref
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Value
+    from flykka.messages.wire.ref import Ref
 
 _set = object.__setattr__
 """The way past the frozenness of records, for who makes them."""
@@ -26,6 +26,15 @@ _set = object.__setattr__
 MALFORMED = (LookupError, TypeError, ValueError, OverflowError)
 """Errors of reading where the parts of a chunk do not fit each other."""
 
+
+_MAX_NUMBER = 1 << 62
+
+_NUMBER = frozenset({int})
+_NUMBERS = frozenset({int, type(None)})
+_FORMS = frozenset({bytes, str})
+_LISTS = frozenset({list, type(None)})
+_TEXT = frozenset({str})
+_BYTES_OR_NONE = frozenset({bytes, type(None)})
 
 _KEPT = 4096
 _KEPT_BYTES = 1024
@@ -58,6 +67,19 @@ class Decoding:
         return SerializedThrowable(type_name="Undecoded", message=reason)
 
 
+def _number(item: Any, least: int = 0) -> int:
+    """A whole number that is no less: as a place, a negative one would count from the end."""
+    if type(item) is not int or not least <= item <= _MAX_NUMBER:
+        raise TypeError(f"{item!r} is no number from {least}")
+    return item
+
+
+def _plain(item: Any, types: frozenset[type]) -> Any:
+    if type(item) not in types:
+        raise TypeError(f"a {type(item).__name__} stands where none can be")
+    return item
+
+
 def _value(packed: bytes | str) -> Value | Undecoded:
     if isinstance(packed, str):
         return Undecoded(data=b"", reason=packed)
@@ -69,13 +91,45 @@ def _value(packed: bytes | str) -> Value | Undecoded:
 
 
 class Chunk:
-    """Unpack a chunk as far as msgpack does it. `place` says for errors where it is."""
+    """Unpack a chunk as far as msgpack does it. `place` says for errors where it is.
+
+    What a recorder does not write raises one of `MALFORMED`; the effects of a turn are looked at with the turn.
+    """
 
     def __init__(self, unpacked: list[Any], decoding: Decoding, place: str) -> None:
-        refs, self.values, self._others, self._columns = unpacked
-        self.refs = [Ref(path, incarnation) for path, incarnation in refs]
+        refs, self.values, self._others, columns = unpacked
+        self.refs = [recorded_ref(path, incarnation) for path, incarnation in refs]
+        if not set(map(type, self.values)) <= _FORMS:
+            raise TypeError("a message in it is neither bytes nor a text")
+        self._columns = self._checked(columns) if columns else ()
         self._decoding = decoding
         self._place = place
+
+    def _checked(self, columns: list[list[Any]]) -> tuple[list[Any], ...]:
+        """The columns, with numbers in the place of their distances."""
+        sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = columns
+        numbers, now = list(accumulate(sequences)), list(accumulate(times))
+        last_ref, last_value = len(self.refs) - 1, len(self.values) - 1
+        for column, allowed, least, most in (
+            (numbers, _NUMBER, 1, _MAX_NUMBER),
+            (now, _NUMBER, -_MAX_NUMBER, _MAX_NUMBER),
+            (recipients, _NUMBER, 0, last_ref),
+            (senders, _NUMBERS, 0, last_ref),
+            (causes, _NUMBERS, -_MAX_NUMBER, _MAX_NUMBER),
+            (kinds, _NUMBER, 0, len(KINDS) - 1),
+            (messages, _NUMBER, 0, last_value),
+            (failures, _NUMBERS, 0, last_value),
+            (digests, _NUMBERS, 0, _MAX_NUMBER),
+        ):
+            types = set(map(type, column))
+            if not types <= allowed:
+                raise TypeError("a number of a turn in it is none")
+            present = column if len(types) == 1 else [each for each in column if each is not None]
+            if int in types and not (least <= min(present) and max(present) <= most):
+                raise ValueError("a number of a turn in it is out of its range")
+        if not set(map(type, effects)) <= _LISTS:
+            raise TypeError("the effects of a turn in it are no list")
+        return numbers, now, recipients, senders, causes, kinds, messages, effects, failures, digests
 
     def __iter__(self) -> Iterator[Record]:
         turns = self._turns()
@@ -88,11 +142,11 @@ class Chunk:
 
     def sequences(self) -> Iterator[int]:
         """The numbers of the records."""
-        numbers = accumulate(self._columns[0]) if self._columns else iter(())
+        numbers = iter(self._columns[0] if self._columns else ())
         place = 0
         for at, _, sequence, *_ in self._others:
             yield from islice(numbers, at - place)
-            yield sequence
+            yield _number(sequence, 1)
             place = at + 1
         yield from numbers
 
@@ -102,35 +156,38 @@ class Chunk:
 
     def message(self, place: int) -> Value | Undecoded:
         """The message at a place of the table."""
-        return self._decoding.value(self.values[place])
+        return self._decoding.value(self.values[_number(place)])
 
     def failure(self, place: int | None) -> SerializedThrowable | None:
         """The failure at a place of the table."""
-        return None if place is None else self._decoding.failure(self.values[place])
+        return None if place is None else self._decoding.failure(self.values[_number(place)])
 
     def effect(self, packed: list[Any]) -> Effect:
         """The record of a packed effect."""
         code, *operands = packed
         if code == 0 and len(operands) == 2:
-            return Send(target=self.refs[operands[0]], message=self.message(operands[1]))
-        if code >= len(EFFECTS):
-            raise TraceError(f"effects of kind {code} are of a newer version")
+            return Send(target=self._ref(operands[0]), message=self.message(operands[1]))
+        if _number(code) >= len(EFFECTS):
+            raise TraceError(f"{self._place} has effects of kind {code}: a newer version wrote it, or it is damaged")
         pairs = zip(OPERANDS[code], operands, strict=False)
-        effect: Effect = EFFECTS[code](**{name: self._operand(name, what, item) for (name, what), item in pairs})
+        types = PLAIN_TYPES[code]
+        effect: Effect = EFFECTS[code](**{name: self._operand(name, what, item, types) for (name, what), item in pairs})
         return effect
 
-    def _operand(self, name: str, operand: Operand, item: Any) -> object:
+    def _operand(self, name: str, operand: Operand, item: Any, types: Mapping[str, frozenset[type]]) -> object:
         match operand:
+            case Operand.PLAIN:
+                if name != "key":  # The key of a timer is whatever the actor took for it.
+                    _plain(item, types[name])
+                return tuple(item) if isinstance(item, list) else item
             case _ if item is None:
-                return None
+                return _plain(None, types[name])
             case Operand.REF:
-                return self.refs[item]
+                return self._ref(item)
             case Operand.REFS:
-                return tuple(self.refs[place] for place in item)
+                return tuple(map(self._ref, _plain(item, _LISTS)))
             case Operand.VALUE:
                 return self.failure(item) if name == "failure" else self.message(item)
-            case Operand.PLAIN:
-                return tuple(item) if isinstance(item, list) else item
 
     def _turns(self) -> Iterator[Turn]:
         if not self._columns:
@@ -138,8 +195,8 @@ class Chunk:
         sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = self._columns
         refs = self.refs
         rows = zip(
-            accumulate(sequences),
-            accumulate(times),
+            sequences,
+            times,
             recipients,
             senders,
             causes,
@@ -162,25 +219,35 @@ class Chunk:
 
     def _other(self, packed: list[Any]) -> Record:
         kind, sequence, now_ms, *fields = packed
-        refs = self.refs
+        _number(sequence, 1)
+        _number(now_ms, -_MAX_NUMBER)
         if kind == KILLED:
-            return Killed(sequence=sequence, now_ms=now_ms, ref=refs[fields[0]])
+            (place,) = fields
+            return Killed(sequence=sequence, now_ms=now_ms, ref=self._ref(place))
         if kind == DEAD_LETTER:
             message, sender, recipient, reason = fields
             return DeadLetterRecord(
                 sequence=sequence,
                 now_ms=now_ms,
                 message=self.message(message),
-                sender=None if sender is None else refs[sender],
-                recipient=refs[recipient],
-                reason=reason,
+                sender=None if sender is None else self._ref(sender),
+                recipient=self._ref(recipient),
+                reason=_plain(reason, _TEXT),
             )
         if kind == SPAWNED:
             ref, parent, actor, props = fields
             return Spawned(
-                sequence=sequence, now_ms=now_ms, ref=refs[ref], parent=refs[parent], actor=actor, props=props
+                sequence=sequence,
+                now_ms=now_ms,
+                ref=self._ref(ref),
+                parent=self._ref(parent),
+                actor=_plain(actor, _TEXT),
+                props=_plain(props, _BYTES_OR_NONE),
             )
-        raise TraceError(f"records of kind {kind} are of a newer version")
+        raise TraceError(f"{self._place} has records of kind {kind!r}: a newer version wrote it, or it is damaged")
+
+    def _ref(self, place: Any) -> Ref:
+        return self.refs[_number(place)]
 
 
 class Content:

@@ -21,6 +21,7 @@ import msgpack
 
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
+from flykka.runtime.trace.file.frame_format import MAX_CHUNK_ITEMS
 from flykka.runtime.trace.file.message_encoding import Written
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
 
@@ -31,7 +32,13 @@ KINDS = ("message", "timer", "signal")
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 _CHUNK_BYTES = 1024 * 1024
-"""With so many bytes of messages a chunk is full, however few its records are."""
+"""With so many bytes of messages and Props a chunk is full, however few its records are."""
+
+_CHUNK_ITEMS = MAX_CHUNK_ITEMS // 4
+"""So is one with so many numbers, refs and effects."""
+
+_RECORD_ITEMS = 16
+_EFFECT_ITEMS = 8
 
 _KEPT_BYTES = 256 * 1024
 
@@ -81,11 +88,12 @@ class ChunkPacker:
         rows, others = self._rows, self._others
         # Looked up here and not in the methods: nearly all have come up before, and this is done for every turn.
         refs, values = self._ref_ids.get, self._value_ids.get
-        place = begin
+        place, items = begin, 0
         for place in range(begin, len(noted)):
-            if self._bytes >= _CHUNK_BYTES:
+            if self._bytes >= _CHUNK_BYTES or items >= _CHUNK_ITEMS:
                 return place
             record = noted[place]
+            items += _RECORD_ITEMS
             if record[0] != TURN:
                 others.append((place - begin, *self._other(record)))
                 continue
@@ -93,6 +101,8 @@ class ChunkPacker:
             ref = refs(id(recipient))
             teller = None if sender is None else refs(id(sender))
             value = values(id(message))
+            if effects:
+                items += _EFFECT_ITEMS * len(effects)
             rows.append(
                 (
                     sequence,
@@ -126,6 +136,7 @@ class ChunkPacker:
             sender = None if sender is None else self._ref(sender)
             return (kind, sequence, now_ms, self._value(message), sender, self._ref(recipient), reason)
         ref, parent, actor, props = record[3:]
+        self._bytes += len(props or b"")
         self._written.actor(actor)
         return (kind, sequence, now_ms, self._ref(ref), self._ref(parent), actor, props)
 

@@ -21,7 +21,7 @@ import platform
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,12 @@ FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 1 << 30
 """A length above this is damage, not a frame."""
 
+MAX_INFLATED_BYTES = 64 * 1024 * 1024
+"""The size of the largest frame when it is not compressed: a chunk ends when it has 1 MiB, but for its last message."""
+
+MAX_INFLATION = 256
+"""So many times its size a frame may be when it is not compressed. zlib's fastest level reaches 229."""
+
 BLOCK = 1
 NAMES = 2
 END = 3
@@ -47,6 +53,10 @@ BLOCK_BYTES = 64 * 1024
 
 _COMPRESSION = 1
 """zlib's fastest: what is in a block repeats itself so much that more effort hardly makes it smaller."""
+
+
+MAX_CHUNK_ITEMS = 1_000_000
+"""So many numbers, refs and effects a chunk of a large block may have together; a recorder ends it far earlier."""
 
 
 def header(system: str, seed: int, **more: object) -> bytes:
@@ -73,6 +83,35 @@ def header(system: str, seed: int, **more: object) -> bytes:
 def block(chunks: Iterable[bytes]) -> bytes:
     """The frame of some chunks. Compressing lets other threads run."""
     return framed(bytes([BLOCK]) + zlib.compress(b"".join(chunks), _COMPRESSION))
+
+
+def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The frames of some chunks, each as soon as it is worth one."""
+    taken: list[bytes] = []
+    for chunk in chunks:
+        taken.append(chunk)
+        if sum(map(len, taken)) >= BLOCK_BYTES:
+            yield block(taken)
+            taken = []
+    if taken:
+        yield block(taken)
+
+
+def inflated(compressed: bytes) -> bytes:
+    """The content of a frame that is compressed. Raises `ValueError` where it is no such, or too large."""
+    most = min(MAX_INFLATED_BYTES, MAX_INFLATION * len(compressed) + BLOCK_BYTES)
+    inflate = zlib.decompressobj()
+    try:
+        data = inflate.decompress(compressed, most + 1)
+    except zlib.error as wrong:
+        raise ValueError(f"it cannot be decompressed ({wrong})") from None
+    if len(data) > most:
+        raise ValueError(
+            f"it is {len(compressed):,} bytes, and decompressed more than {most:,}: no recorder writes that"
+        )
+    if not inflate.eof or inflate.unused_data:
+        raise ValueError("what is compressed does not end with it")
+    return data
 
 
 def names(content: Mapping[str, object]) -> bytes:

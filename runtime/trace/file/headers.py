@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
+from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.file.frame_format import FORMAT_NAME, FORMAT_VERSION, FRAME, merge_names
 from flykka.runtime.trace.file.frame_reader import Damage, Frame
 from flykka.runtime.trace.records import Capped, Ring, TraceHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from pathlib import Path
 
 T = TypeVar("T")
 
 _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
 """The keys that every header has."""
+
+_NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
+"""What later frames may add."""
 
 _NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
@@ -56,7 +60,7 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
 def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
     """The header, with what later frames add to it. Raises `TraceError` where something is not of its type."""
     try:
-        return _header_of(fields, [_map(frame.payload[1:]) for frame in later])
+        return _header_of(fields, [_names_of(path, frame) for frame in later])
     except (TypeError, ValueError) as wrong:
         raise TraceError(f"{path} is a trace whose header cannot be read: {wrong}") from wrong
 
@@ -66,7 +70,7 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
     for each in later:
         merge_names(added, each)
     capped = _numbers("capped", added)
-    ring = _numbers("ring", fields)
+    ring = _numbers("ring", fields, optional=("begins_at",))
     return TraceHeader(
         format_version=fields["version"],
         system=fields["system"],
@@ -79,7 +83,7 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
         modules=_texts("modules", added),
         revision=_of(str, "revision", fields),
         recorded_at_ms=_of(int, "recorded_at_ms", fields),
-        redacted=frozenset(map(str, _of(list, "redacted", added) or ())),
+        redacted=_redacted(added),
         capped=None if capped is None else Capped(**capped),
     )
 
@@ -94,23 +98,45 @@ def _begins_as_one(path: Path) -> bool:
 def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
     """An optional field. Raises `TypeError` where it is something else."""
     found = fields.get(name)
-    if found is None or isinstance(found, kind):
-        return found
+    if found is None or type(found) is kind:
+        return found  # type: ignore[no-any-return]
     raise TypeError(f"{name} is a {type(found).__name__}")
 
 
 def _texts(name: str, fields: dict[str, Any]) -> dict[str, str]:
-    return {str(key): str(text) for key, text in (_of(dict, name, fields) or {}).items()}
+    found = _of(dict, name, fields) or {}
+    if not all(type(each) is str for each in (*found, *found.values())):
+        raise TypeError(f"{name} has something else than texts")
+    return found
 
 
-def _numbers(name: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+def _redacted(fields: dict[str, Any]) -> frozenset[str]:
+    tags = _of(list, "redacted", fields) or []
+    if not all(type(each) is str for each in tags):
+        raise TypeError("redacted has something else than texts")
+    return frozenset(tags)
+
+
+def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -> dict[str, int] | None:
+    """A map of whole numbers, of which the `optional` may be None."""
     found: dict[str, Any] | None = _of(dict, name, fields)
-    return None if found is None else {key: _of(int, key, found) for key in found}
+    for key, number in (found or {}).items():
+        if not (number is None and key in optional) and not (type(number) is int and number >= 0):
+            raise TypeError(f"{name}.{key} is {number!r}")
+    return found
 
 
 def _map(payload: bytes) -> dict[str, Any]:
     try:
-        found = msgpack.unpackb(payload)
+        found = unpack(payload)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _names_of(path: Path, frame: Frame) -> dict[str, Any]:
+    found = _map(frame.payload[1:])
+    for key, kind in _NAMES.items():
+        if type(found.get(key, kind())) is not kind:
+            raise TraceError(f"{path} cannot be read at byte {frame.offset}: {key} is a {type(found[key]).__name__}")
+    return found

@@ -49,8 +49,11 @@ class Written:
         to_wire = self._to_wire.get(kind)
         if to_wire is not None and (kind is not LeaderSessionMessage or type(value.message) in self._to_wire):  # type: ignore[attr-defined]
             try:
-                if weight(value) <= MAX_MESSAGE_BYTES:
-                    return self._pack(to_wire(value))
+                if (
+                    weight(value) <= MAX_MESSAGE_BYTES
+                    and len(packed := self._pack(to_wire(value))) <= MAX_MESSAGE_BYTES
+                ):
+                    return packed
             except (Misfit, ValueError, OverflowError, RecursionError):
                 pass  # Told in the words of the codec, where nobody waits for it.
         return self._form(value)
@@ -78,15 +81,16 @@ class Written:
         # Ahead of the encoding, which would take as much memory once more.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
-            return (
-                f"{type(value).__qualname__} of {carried:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
-            )
+            return _too_large(value, carried)
         try:
-            return encode(value, self._pack)
+            packed = encode(value, self._pack)
         except CodecError as refusal:
             # Its `repr`, for a trace must not lose the turn.
             shown = repr(value)
             return f"{shown[:_SHOWN_CHARACTERS]} ({refusal})"
+        if len(packed) > MAX_MESSAGE_BYTES:
+            return _too_large(value, len(packed))
+        return packed
 
     def _meet(self, value: Value) -> None:
         kind = type(value)
@@ -115,6 +119,10 @@ class Written:
         if type(redacted) is not type(value):
             raise TypeError(f"redact made a {type(redacted).__qualname__} of it")
         return redacted
+
+
+def _too_large(value: Value, size: int) -> str:
+    return f"{type(value).__qualname__} of {size:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
 
 
 def _name_alone(work: BlockingWork) -> BlockingWork:

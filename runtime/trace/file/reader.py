@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pkgutil
-import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -14,6 +13,7 @@ from typing import Self, TypeVar
 import msgpack
 
 import flykka.messages
+from flykka.messages.wire.unpacking import hooks
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Chunk, Decoding
@@ -79,7 +79,11 @@ class TraceReader:
         with self.path.open("rb") as file:
             next(read_frames(file))
             for frame in small_frames(file, _SNAPSHOTS):
-                yield from read_snapshots(frame.payload[1:])
+                try:
+                    rows = read_snapshots(layout.inflated(frame.payload[1:]))
+                except MALFORMED as wrong:
+                    raise TraceError(f"{self._place(frame)} cannot be read: {wrong}") from wrong
+                yield from rows
 
     @property
     def turns(self) -> list[Turn]:
@@ -128,13 +132,20 @@ class TraceReader:
             yield frame
 
     def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
-        place = f"{self.path}: the block at byte {block.offset}"
+        place = self._place(block)
         try:
-            # Without a limit of its own: what is inflated is bounded by what is read, and a message may be large.
-            for unpacked in msgpack.Unpacker(_Inflated(block), max_buffer_size=layout.MAX_FRAME_BYTES):
-                yield from read(Chunk(unpacked, decoding, place))
-        except (zlib.error, msgpack.UnpackException, *MALFORMED) as wrong:
-            raise TraceError(f"{place} cannot be read: {wrong}") from wrong
+            data = layout.inflated(block.payload[1:])
+            most = layout.MAX_CHUNK_ITEMS
+            limits = {"max_array_len": most, "max_map_len": 0, "max_ext_len": 0, **hooks(len(data), most)}
+            unpacker = msgpack.Unpacker(max_buffer_size=len(data), **limits)
+            unpacker.feed(data)
+            while unpacker.tell() < len(data):
+                yield from read(Chunk(unpacker.unpack(), decoding, place))
+        except (msgpack.UnpackException, *MALFORMED) as wrong:
+            raise wrong if isinstance(wrong, TraceError) else TraceError(f"{place} cannot be read: {wrong}") from wrong
+
+    def _place(self, frame: Frame) -> str:
+        return f"{self.path}: the block at byte {frame.offset}"
 
 
 @cache
@@ -143,17 +154,3 @@ def _declare_messages() -> None:
     modules = [module.name for module in pkgutil.walk_packages(flykka.messages.__path__, "flykka.messages.")]
     for name in (*modules, "flykka.runtime.events", "flykka.runtime.signals"):
         import_module(name)
-
-
-class _Inflated:
-    """The chunks of a block as a file, inflated as far as they are read: a block may be much larger than its frame."""
-
-    def __init__(self, block: Frame) -> None:
-        self._rest = block.payload[1:]
-        self._inflate = zlib.decompressobj()
-
-    def read(self, size: int) -> bytes:
-        """The next bytes; fewer only at the end."""
-        data = self._inflate.decompress(self._rest, size)
-        self._rest = self._inflate.unconsumed_tail
-        return data

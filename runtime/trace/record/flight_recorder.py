@@ -259,5 +259,5 @@ def _frames(head: bytes, records: list[Noted]) -> Iterator[bytes]:
         chunks = [chunk for _, chunk in ChunkPacker(written).pack(records[begin : begin + _BLOCK_RECORDS])]
         if names := written.take_names():
             yield layout.names(names)
-        yield layout.block(chunks)
+        yield from layout.blocks(chunks)
     yield layout.end({})

@@ -22,7 +22,7 @@ from flykka.runtime.trace.state.graph_writer import NoFormError, learn_opaque, p
 from flykka.runtime.trace.state.snapshots import IDLE, snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from flykka.messages.wire.ref import Ref
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.noted import Noted
 
 _SNAPSHOTS_PER_FRAME = 256
+_FRAME_BYTES = 1024 * 1024
+"""With so many bytes of snapshots a frame is full, however few they are."""
 
 Row = tuple[Any, ...]
 
@@ -108,8 +110,7 @@ class RingBlocks:
             for number in sorted(self._generations):
                 generation = self._generations[number]
                 chunks = [generation.chunks.popleft() for _ in range(len(generation.chunks))]
-                if chunks:
-                    generation.blocks.append(layout.block(chunks))
+                generation.blocks += layout.blocks(chunks)
 
     def close(self) -> None:
         """Write the file, if the system has begun."""
@@ -126,9 +127,7 @@ class RingBlocks:
             begins_at = kept[0][0] * self._limit + 1 if kept else None
             ring = {"limit": self._limit, "not_kept": (begins_at or 1) - 1, "begins_at": begins_at}
             frames = [layout.header(*self._origin, ring=ring), layout.names(self._names)]
-            rows = list(self._rows(begins_at or 1))
-            for place in range(0, len(rows), _SNAPSHOTS_PER_FRAME):
-                frames.append(layout.snapshots(rows[place : place + _SNAPSHOTS_PER_FRAME]))
+            frames += _snapshot_frames(self._rows(begins_at or 1))
             frames += [block for _, generation in kept for block in generation.blocks]
             frames.append(layout.end({}))
         layout.write_whole(path, frames)
@@ -172,6 +171,20 @@ class RingBlocks:
                 rows[cell.ref] = (None, _row(cell, pack_props(cell.props), None, IDLE))
         there = [row for ref, (_, row) in rows.items() if ref not in born]
         yield from sorted(there, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
+
+
+def _snapshot_frames(rows: Iterable[Row]) -> Iterator[bytes]:
+    taken: list[Row] = []
+    size = 0
+    for row in rows:
+        *_, props, state, _ = row
+        taken.append(row)
+        size += len(props or b"") + len(state or b"")
+        if size >= _FRAME_BYTES or len(taken) == _SNAPSHOTS_PER_FRAME:
+            yield layout.snapshots(taken)
+            taken, size = [], 0
+    if taken:
+        yield layout.snapshots(taken)
 
 
 def _row(cell: Cell, props: bytes | None, state: bytes | None, reason: str | None) -> Row:

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
-import msgpack
-
 from flykka.messages.wire.forms import TAG_KEY
+from flykka.messages.wire.unpacking import unpack
+from flykka.runtime.errors import TraceError
 
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
 _MAX_DEPTH = 8
+_MAX_PARTS = 1_000
 
 
 def unpacked(graph: bytes) -> tuple[list[Any], list[Any]]:
-    """The nodes of a graph, and the items that were packed. Raises `ValueError` for anything else."""
-    nodes, items = msgpack.unpackb(graph, unicode_errors="surrogatepass", strict_map_key=False)
+    """The nodes of a graph, and the items that were packed. Raises `ValueError` or `TypeError` for anything else."""
+    nodes, items = unpack(graph, unicode_errors="surrogatepass", strict_map_key=False)
+    for kind, _ in nodes:
+        if type(kind) is not str:
+            raise TypeError(f"a node of a graph has the kind {kind!r}")
+    if type(items) is not list:
+        raise TypeError("a graph has no items")
     return nodes, items
 
 
 def graph_text(graph: bytes) -> str:
-    """The first item of a graph in one line, such as `app:Worker(1, <app:Session>)`: of the last there is no copy."""
-    nodes, items = unpacked(graph)
-    return _text(nodes, items[0], 0)
+    """The first item of a graph in one line, such as `app:Worker(1, <app:Session>)`: of the last there is no copy.
+
+    Raises:
+        TraceError: it is no graph.
+    """
+    try:
+        nodes, items = unpacked(graph)
+        return _Text(nodes).of(items[0], 0)
+    except _MALFORMED as wrong:
+        raise TraceError(f"what an actor was made of cannot be read: {wrong}") from wrong
 
 
 def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
@@ -29,11 +44,14 @@ def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
 
     Of those alone whose own class begins with `owners`.
     """
-    nodes, _ = unpacked(graph)
-    named = [pair for kind, content in nodes for pair in _named_parts(nodes, kind, content, owners)]
-    held = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
-    names = {"opaque": lambda content: content, "object": lambda content: content[0]}
-    return [names[kind](content) for kind, content in held if kind in names]
+    try:
+        nodes, _ = unpacked(graph)
+        named = [pair for kind, content in nodes for pair in _named_parts(nodes, kind, content, owners)]
+        held = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
+        found = [content[0] if kind == "object" else content for kind, content in held if kind in ("object", "opaque")]
+    except _MALFORMED:
+        return []  # Whoever makes the actor says what is wrong.
+    return [each for each in found if isinstance(each, str)]
 
 
 def _named_parts(nodes: list[Any], kind: str, content: Any, owners: str) -> Iterable[tuple[str, Any]]:
@@ -46,39 +64,52 @@ def _named_parts(nodes: list[Any], kind: str, content: Any, owners: str) -> Iter
             return ()
 
 
-def _text(nodes: list[Any], item: Any, depth: int) -> str:
-    if not isinstance(item, list):
-        return repr(item)
-    if depth > _MAX_DEPTH:
-        return "..."
-    kind, content = nodes[item[0]]
+class _Text:
+    """Writes the nodes of a graph as text, which ends where it has become long: nodes may be shared many times."""
 
-    def text(part: Any) -> str:
-        return _text(nodes, part, depth + 1)
+    def __init__(self, nodes: list[Any]) -> None:
+        self._nodes = nodes
+        self._left = _MAX_PARTS
 
-    match kind:
-        case "props":
-            factory, args, kwargs, *_ = content
-            return f"{text(factory)}({', '.join([*map(text, args), *_assigned(text, kwargs)])})"
-        case "object":
-            return f"{content[0]}({', '.join(_assigned(text, content[1]))})"
-        case "value":
-            said = msgpack.unpackb(content, strict_map_key=False)
-            return str(said.get(TAG_KEY, "?")) if isinstance(said, dict) else "?"
-        case "ref":
-            return f"{content[0]}#{content[1]}"
-        case "enum":
-            return ".".join(content)
-        case "named" | "int":
-            return str(content)
-        case "opaque":
-            return f"<{content}>"
-        case "dict" | "OrderedDict" | "Counter":
-            return f"{{{', '.join(f'{text(key)}: {text(part)}' for key, part in content)}}}"
-        case "list" | "tuple" | "set" | "frozenset":
-            return f"{kind}({', '.join(map(text, content))})"
-        case _:
-            return f"{kind}(...)"
+    def of(self, item: Any, depth: int) -> str:
+        """The text of an item."""
+        if not isinstance(item, list):
+            return repr(item)
+        self._left -= 1
+        if depth > _MAX_DEPTH or self._left < 0:
+            return "..."
+        (place,) = item
+        kind, content = self._nodes[place]
+
+        def text(part: Any) -> str:
+            return self.of(part, depth + 1)
+
+        def texts(parts: Iterable[Any]) -> list[str]:
+            return [text(part) for part in islice(parts, max(0, self._left) + 1)]
+
+        match kind:
+            case "props":
+                factory, args, kwargs, *_ = content
+                return f"{text(factory)}({', '.join([*texts(args), *_assigned(text, kwargs)])})"
+            case "object":
+                return f"{content[0]}({', '.join(_assigned(text, content[1]))})"
+            case "value":
+                said = unpack(content, strict_map_key=False)
+                return str(said.get(TAG_KEY, "?"))[:_MAX_PARTS] if isinstance(said, dict) else "?"
+            case "ref":
+                return f"{content[0]}#{content[1]}"
+            case "enum":
+                return ".".join(content)
+            case "named" | "int":
+                return str(content)
+            case "opaque":
+                return f"<{content}>"
+            case "dict" | "OrderedDict" | "Counter":
+                return f"{{{', '.join(f'{text(key)}: {text(part)}' for key, part in content[: self._left + 1])}}}"
+            case "list" | "tuple" | "set" | "frozenset":
+                return f"{kind}({', '.join(texts(content))})"
+            case _:
+                return f"{kind}(...)"
 
 
 def _assigned(text: Any, pairs: Iterable[tuple[str, Any]]) -> list[str]:

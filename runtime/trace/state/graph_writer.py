@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 MAX_PROPS_BYTES = 16 * 1024 * 1024
-"""Larger Props are not written: the caller of a replay has to say how the actor is made."""
+"""Larger Props are not written: the caller of a replay has to say how the actor is made. Nor are larger states."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
-_MAX_NODES = 200_000
+MAX_NODES = 200_000
 _MAX_INT = 1 << 63
 
 Node = tuple[str, Any]
@@ -99,6 +99,8 @@ class GraphWriter:
             packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, written])
         except (RecursionError, ValueError) as refusal:
             raise NoFormError(f"{self._where()}: {refusal}") from None
+        if self._cell is not None and len(packed) > MAX_PROPS_BYTES:
+            raise NoFormError(f"it holds {len(packed):,} bytes, more than {MAX_PROPS_BYTES:,}")
         return packed
 
     def _item(self, item: object) -> object:
@@ -108,8 +110,8 @@ class GraphWriter:
         place = self._places.get(id(item))
         if place is None:
             place = self._places[id(item)] = len(self._nodes)
-            if place >= _MAX_NODES:
-                raise NoFormError(f"it holds more than {_MAX_NODES:,} objects")
+            if place >= MAX_NODES:
+                raise NoFormError(f"it holds more than {MAX_NODES:,} objects")
             # Held, so that the id of what is made in passing is not another's.
             self._held.append(item)
             self._nodes.append(None)

@@ -9,14 +9,12 @@ This file knows the insides of a cell's parts, so that none of them has to know 
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgpack
-
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell.behaviours import Behaviours
 from flykka.runtime.cell.lifecycle import Life
@@ -25,11 +23,10 @@ from flykka.runtime.cell.seeded_random import SeededRandom
 from flykka.runtime.cell.stash import Stash
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.time.timers import Repeats, Timer
+from flykka.runtime.trace.records import recorded_ref
 from flykka.runtime.trace.state.graph_writer import GraphWriter, NoFormError, pack_props
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from flykka.runtime.cell.cell import Cell
 
 IDLE = "it took no turn in the ring"
@@ -54,17 +51,24 @@ class Snapshot:
     reason: str | None
 
 
-def read_snapshots(compressed: bytes) -> Iterator[Snapshot]:
-    """The snapshots of one frame."""
-    for path, incarnation, parent, actor, props, state, reason in msgpack.unpackb(zlib.decompress(compressed)):
-        yield Snapshot(
-            ref=Ref(path, incarnation),
-            parent=None if parent is None else Ref(*parent),
-            actor=actor,
-            props=props,
-            state=state,
-            reason=reason,
+def read_snapshots(packed: bytes) -> list[Snapshot]:
+    """The snapshots of one frame. Raises `ValueError` or `TypeError` for anything else."""
+    snapshots = []
+    for path, incarnation, parent, actor, props, state, reason in unpack(packed):
+        texts, graphs = (actor, "" if reason is None else reason), (props or b"", state or b"")
+        if not all(type(each) is str for each in texts) or not all(type(each) is bytes for each in graphs):
+            raise TypeError(f"the snapshot of {path!r} has parts of other types")
+        snapshots.append(
+            Snapshot(
+                ref=recorded_ref(path, incarnation),
+                parent=None if parent is None else recorded_ref(*parent),
+                actor=actor,
+                props=props,
+                state=state,
+                reason=reason,
+            )
         )
+    return snapshots
 
 
 def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:

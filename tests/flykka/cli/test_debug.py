@@ -149,7 +149,7 @@ def run_flykka(*arguments: str, **options: object) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_the_commands_may_come_from_a_pipe_and_who_reads_may_stop(file: Path) -> None:
     pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    debugger = run_flykka("debug", str(file), **pipe)
+    debugger = run_flykka("debug", str(file), "--import", couriers.__name__, **pipe)
 
     out, err = debugger.communicate("step 3\nquit\n", timeout=60)
 
@@ -160,7 +160,9 @@ def test_the_commands_may_come_from_a_pipe_and_who_reads_may_stop(file: Path) ->
 @pytest.mark.slow
 def test_on_a_terminal_an_empty_line_is_the_last_command_again(file: Path) -> None:
     controller, terminal = pty.openpty()
-    debugger = run_flykka("debug", str(file), stdin=terminal, stdout=terminal, stderr=terminal)
+    debugger = run_flykka(
+        "debug", str(file), "--import", couriers.__name__, stdin=terminal, stdout=terminal, stderr=terminal
+    )
     os.close(terminal)
 
     os.write(controller, b"step\n\n\nquit\n")

@@ -184,7 +184,10 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
     subprocess.run([sys.executable, "-c", script, path], check=True, env=dict(os.environ))
 
     replayed = subprocess.run(
-        [sys.executable, "-m", "flykka", "replay", path], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "flykka", "replay", path, "--import", "tests.runtime.players"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert replayed.returncode == 2, replayed.stderr
@@ -203,7 +206,10 @@ def test_modules_with_more_messages_may_be_named(flykka: Shell, trace: Path, mon
 
 @pytest.mark.slow
 def test_a_user_who_has_seen_enough_may_leave(trace: Path) -> None:
-    command = f"{sys.executable} -m flykka replay {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
+    modules = f"--import {__name__} --import {players.__name__}"
+    command = (
+        f"{sys.executable} -m flykka replay {modules} {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
+    )
 
     piped = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
 

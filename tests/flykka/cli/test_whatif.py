@@ -168,6 +168,7 @@ def test_a_file_that_is_no_trace_is_told(whatif: WhatIf, tmp_path: Path) -> None
 def test_on_a_terminal_it_is_a_table(acknowledgement: int) -> None:
     controller, terminal = pty.openpty()
     words = [sys.executable, "-m", "flykka", "whatif", str(KILLED), "--at", str(acknowledgement), "--duplicate"]
+    words += ["--import", "tests.actors.peer"]
     command = subprocess.Popen(words, stdout=terminal, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"})
     os.close(terminal)
 

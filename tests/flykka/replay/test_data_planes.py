@@ -31,7 +31,7 @@ def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
     assert plane.bridge_props(None).actor_class is Bridge
 
     for name in [name for name in OF_THE_PORT if name != "bridge_props"]:
-        with pytest.raises(AssertionError, match=f"has called {name} of the data plane in its own turn"):
+        with pytest.raises(AssertionError, match=f"has called {name} in its own turn"):
             getattr(plane, name)()
 
 

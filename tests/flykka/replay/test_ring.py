@@ -18,7 +18,14 @@ def test_a_ring_replays_from_its_beginning_with_nobody_left_out(name: str, tmp_p
     path = tmp_path / "ring.trace"
     RUNS[name](TraceRecorder(path, ring=150, digests=True), SEED)
 
-    result = Replayer().replay(path, raise_on_divergence=True)
+    engines = [
+        "flykka.actors.failure_enrichers",
+        "tests.actors.cast",
+        "tests.actors.engines",
+        "tests.actors.keyed_cast",
+        "tests.actors.slow_cast",
+    ]
+    result = Replayer(modules=engines).replay(path, raise_on_divergence=True)
 
     trace = TraceReader.open(path)
     assert trace.header.ring is not None

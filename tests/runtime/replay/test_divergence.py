@@ -214,7 +214,9 @@ def test_a_test_gets_the_report_as_its_failure(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
     with pytest.raises(DivergenceError, match=r"field +text: recorded 'x', now 'y'"):
-        TraceReplayer(actors={"/user/a": player([], {"do": tells("y")})}).replay(stage.path, raise_on_divergence=True)
+        TraceReplayer(actors={"/user/a": player([], {"do": tells("y")}), "/user/b": player([])}).replay(
+            stage.path, raise_on_divergence=True
+        )
 
 
 def test_an_ask_that_timed_out_times_out_again(stage: Stage) -> None:
