@@ -27,7 +27,7 @@ JOB_PATH = f"/jobs/{JOB}"
 
 @dataclass(frozen=True)
 class Served:
-    """A server, a client of it, the client of the job, and what asks the actors."""
+    """A server, a client of it that bears its token, the client of the job, and what asks the actors."""
 
     server: RestServer
     gateway: RestfulGateway
@@ -57,7 +57,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         job = cluster.submit(replace(graph, job_id=JOB, name="a <job>", checkpointing=checkpointing))
         job.wait_submitted(timeout=10)
         server.start(cluster, last_work)
-        http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
+        headers = {} if server.token is None else {"Authorization": f"Bearer {server.token}"}
+        http = httpx.Client(base_url=server.address, timeout=20, headers=headers, **more)  # type: ignore[arg-type]
         made.append((cluster, Served(server, RestfulGateway(cluster), http, job)))
         return made[-1][1]
 
