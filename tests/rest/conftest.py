@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from flykka.actors.data_plane import DataPlane
 from flykka.client.job_client import JobClient
+from flykka.client.running_jobs import RunningJob, RunningJobFile
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
@@ -34,6 +37,9 @@ class Served:
     http: httpx.Client
     job: JobClient
 
+    def ask_without_token(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return httpx.request(method, f"{self.server.address}{path}", timeout=20, **more)
+
 
 Serve = Callable[..., Served]
 
@@ -41,7 +47,7 @@ Serve = Callable[..., Served]
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a cluster, a job on it and a server with these settings."""
-    made: list[tuple[LocalCluster, Served]] = []
+    made: list[tuple[LocalCluster, Served, RunningJobFile]] = []
 
     def begin(
         settings: RestSettings | None = None,
@@ -59,11 +65,15 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         server.start(cluster, last_work)
         headers = {} if server.token is None else {"Authorization": f"Bearer {server.token}"}
         http = httpx.Client(base_url=server.address, timeout=20, headers=headers, **more)  # type: ignore[arg-type]
-        made.append((cluster, Served(server, RestfulGateway(cluster), http, job)))
+        running = RunningJob(
+            job_id=JOB, name="a <job>", process=os.getpid(), address=server.address, token=server.token
+        )
+        made.append((cluster, Served(server, RestfulGateway(cluster), http, job), RunningJobFile(running)))
         return made[-1][1]
 
     yield begin
-    for cluster, served in made:
+    for cluster, served, file in made:
+        file.remove()
         served.http.close()
         served.server.close()
         cluster.shutdown()

@@ -50,8 +50,8 @@ def test_the_page_needs_no_token_and_its_data_does(serve: Serve, tmp_path: Path)
     file.write_text("0123456789abcdef")
     served = serve(RestSettings(token_file=str(file)))
 
-    statuses = {path: served.http.get(path).status_code for path in ("/", "/page/main.js")}
-    refused = {path: served.http.get(path).status_code for path in DATA}
+    statuses = {path: served.ask_without_token("GET", path).status_code for path in ("/", "/page/main.js")}
+    refused = {path: served.ask_without_token("GET", path).status_code for path in DATA}
 
     assert set(statuses.values()) == {200}
     assert set(refused.values()) == {401}

@@ -34,9 +34,7 @@ def test_what_the_recorder_does_not_hold_has_no_story(served: Served) -> None:
     answer = served.http.get(f"{JOB_PATH}/checkpoints/details/7/story")
 
     assert answer.status_code == 404
-    assert answer.json()["errors"] == [
-        "the recorder holds nothing of it: there is no checkpoint 7; the trace tells of no checkpoint at all"
-    ]
+    assert answer.json()["errors"] == [f"checkpoint 7 of job {JOB} is not kept"]
 
 
 def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
