@@ -36,6 +36,7 @@ from flykka.rest.history_gateway import HistoryGateway
 from flykka.rest.open_api import open_api
 from flykka.rest.recording import Recording
 from flykka.rest.security import Guard, Rules
+from flykka.runtime.secrets import masked
 
 if TYPE_CHECKING:
     from flykka.rest.costly import CostlyAnswers
@@ -126,7 +127,7 @@ def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
 
 async def _refused(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, RestError)
-    return JSONResponse({"errors": [str(raised)]}, raised.status, raised.headers)
+    return JSONResponse({"errors": [masked(str(raised))]}, raised.status, raised.headers)
 
 
 async def _no_such_path(request: Request, raised: Exception) -> Response:

@@ -33,6 +33,7 @@ from flykka.rest.process.metrics import ReadJvm, no_jvm
 from flykka.rest.process.served import ServedProcess
 from flykka.rest.responses.attempt_work import LastWork, no_work
 from flykka.rest.security import HEADER_BYTES
+from flykka.runtime.secrets import remember_secrets
 
 if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster
@@ -64,6 +65,7 @@ class RestServer:
             raise ClusterError(f"no REST interface at {settings.host}:{settings.port}: {refused}") from None
         self.token = token or (None if settings.no_token else token_urlsafe(24))
         """The token that requests which change something must bear; None if they need none."""
+        remember_secrets({"token": self.token})
         self.address = _url(settings.scheme, *self._socket.getsockname()[:2])
         """The URL of the page, `http://127.0.0.1:8081`."""
         self._running: tuple[uvicorn.Server, threading.Thread] | None = None
