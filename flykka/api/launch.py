@@ -139,7 +139,8 @@ class Launch:
         once; on a terminal with the token, for other outputs may be kept in a log.
         """
         if rest_address is not None:
-            link = "" if rest_token is None or not sys.stderr.isatty() else f"/#token={rest_token}"
+            is_seen = sys.stdout.isatty() and sys.stderr.isatty()
+            link = f"/#token={rest_token}" if is_seen and rest_token is not None else ""
             self._tell_once(f"web page and REST interface at {rest_address}{link}")
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:

@@ -44,7 +44,7 @@ class CostlyAnswers:
 
     def begin(self, costly: Costly) -> Future[Any]:
         """Begin to make an answer, unless an equal one is being made. Raises `RestError` if too many are."""
-        key, begun = costly.key or object(), self._begun[costly.cost]
+        key, begun = object() if costly.key is None else costly.key, self._begun[costly.cost]
         with self._lock:
             if (known := begun.get(key)) is not None:
                 return known
