@@ -6,11 +6,8 @@ gives it through `masked`.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping
-from threading import Lock
-from typing import Any
 from urllib.parse import quote
 
 MASK = "***"
@@ -35,7 +32,6 @@ _SHORTEST = 4
 _NO_SECRETS = frozenset({"true", "false", "none", "null"})
 _OF_URI = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]*@")
 _QUOTED = re.compile(r"""password\s*=\s*(["'])(?P<value>.+?)\1""", re.IGNORECASE)
-_logger = logging.getLogger("flykka")
 
 
 def masked_uri(text: str) -> str:
@@ -47,31 +43,27 @@ class Secrets:
     """The values that are masked."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._values: tuple[str, ...] = ()
+        # Threads add to it, and none takes away.
+        self._values: dict[str, None] = {}
 
     def remember(self, settings: Mapping[str, object]) -> None:
         """Mask the values of settings whose names are those of secrets, and the credentials in URIs."""
-        found = {form for name, value in settings.items() for secret in _of(name, value) for form in _forms(secret)}
-        with self._lock:
-            # One may be a part of another one.
-            self._values = tuple(sorted({*self._values, *found}, key=lambda each: (-len(each), each)))
+        for name, value in settings.items():
+            for secret in _of(name, value):
+                self._values.update(dict.fromkeys(_forms(secret)))
 
     def masked(self, text: str) -> str:
         """The text without any of them."""
-        for value in self._values:
+        # One may be a part of another one.
+        for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)
         return masked_uri(text)
 
 
 _secrets = Secrets()
 masked = _secrets.masked
-
-
-def remember_secrets(settings: Mapping[str, object]) -> None:
-    """Mask secrets among these settings from now on, in failures and in what flykka logs."""
-    _secrets.remember(settings)
-    _mask_logs()
+remember_secrets = _secrets.remember
+"""Mask secrets among these settings from now on, in failures and in what flykka logs."""
 
 
 def _of(name: str, value: object) -> Iterator[str]:
@@ -90,27 +82,3 @@ def _forms(secret: str) -> set[str]:
     if len(secret) < _SHORTEST or secret.lower() in _NO_SECRETS:
         return set()
     return {secret, quote(secret, safe=""), repr(secret)[1:-1]}
-
-
-def _mask_logs() -> None:
-    """Make the records of flykka's loggers without secrets: handlers of the user's would show them."""
-    make = logging.getLogRecordFactory()
-    if isinstance(make, _MaskedRecords):
-        return
-    logging.setLogRecordFactory(_MaskedRecords(make))
-
-
-class _MaskedRecords:
-    def __init__(self, make: Any) -> None:
-        self._make = make
-
-    def __call__(self, *args: Any, **more: Any) -> logging.LogRecord:
-        record: logging.LogRecord = self._make(*args, **more)
-        if record.name == _logger.name or record.name.startswith(f"{_logger.name}."):
-            text = record.getMessage()
-            if (without := masked(text)) != text:
-                record.msg, record.args = without, ()
-            if record.exc_info:
-                # A formatter takes this text, and not the exception.
-                record.exc_text = masked(logging.Formatter().formatException(record.exc_info))
-        return record

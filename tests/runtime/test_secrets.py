@@ -11,6 +11,7 @@ import pytest
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
+from flykka.runtime.masked_logs import mask_logs
 from flykka.runtime.props import Props
 from flykka.runtime.secrets import Secrets, masked, masked_uri, remember_secrets
 from flykka.runtime.testing.seeded import SeededSystem
@@ -24,6 +25,7 @@ SECRET = "hunter2-of-the-tests"
 @pytest.fixture(autouse=True)
 def configured() -> None:
     remember_secrets({"password": SECRET})
+    mask_logs()
 
 
 class LogsIn(Actor):

@@ -61,9 +61,9 @@ class App:
         One of flykka's own is told with the line of the app that it came from, any other with its traceback, in which
         the frames of flykka and of what drives Spark are left out unless the `whole` is wanted.
         """
-        return masked(self._text(raised, whole)) + ("" if is_ours(raised) and not whole else _hint(raised))
+        return masked(self._explained(raised, whole)) + ("" if is_ours(raised) and not whole else _hint(raised))
 
-    def _text(self, raised: BaseException, whole: bool) -> str:
+    def _explained(self, raised: BaseException, whole: bool) -> str:
         if whole:
             _tell_all(raised)
             return "".join(TracebackException.from_exception(raised).format()).rstrip()
