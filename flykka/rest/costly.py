@@ -18,7 +18,7 @@ WAITING = 16
 class Cost(IntEnum):
     """The kind of cost, with the number of answers that are made at a time."""
 
-    PROCESSOR = 2
+    PROCESSOR = 1
     """The interpreter is busy with it."""
     ACTORS = 4
     """Actors or all threads are asked: it mostly waits for them."""
