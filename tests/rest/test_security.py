@@ -15,7 +15,7 @@ from flykka.errors import ClusterError
 from flykka.rest.settings import RestSettings
 from tests.rest.conftest import JOB, Serve, Served
 
-TOKEN = "0123456789abcdef"
+TOKEN = "token-of-the-tests"
 PARTS = {
     "jobid": JOB,
     "applicationid": "a",
