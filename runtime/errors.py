@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING
 import pykka
 
 from flykka.messages.wire.failure import SerializedThrowable, suppresses_restarts
+from flykka.runtime.secrets import masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,11 +188,11 @@ class TerminationTimeoutError(KernelError):
 
 
 def serialized(error: BaseException) -> SerializedThrowable:
-    """Turn a living exception into text that may travel and be kept."""
+    """Turn a living exception into text that may travel and be kept, without the secrets of this process."""
     return SerializedThrowable(
         type_name=type(error).__name__,
-        message=_text(error),
-        stack_trace="".join(traceback.format_exception(error)),
+        message=masked(_text(error)),
+        stack_trace=masked("".join(traceback.format_exception(error))),
         suppress_restarts=suppresses_restarts(error),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import AskFailedError
 from flykka.runtime.events import EndReason
+from flykka.runtime.secrets import masked
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
@@ -106,7 +107,7 @@ def _failure(error: BaseException) -> SerializedThrowable:
     asked = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,
-        message=str(error),
+        message=masked(str(error)),
         stack_trace="" if asked is None else asked.stack_trace,
         suppress_restarts=asked is not None and asked.suppress_restarts,
     )

@@ -15,6 +15,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId, ResultPartitionId
 from flykka.runtime.props import Props
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
@@ -79,6 +80,7 @@ class SparkDataPlane:
 
         `owns_session`: flykka has started it, and where it is stopped starts another one like it.
         """
+        remember_secrets(dict(session.sparkContext.getConf().getAll()))
         self.session = engine_session(session)
         fast_paths = FastPaths.of(session)
         self.sessions = SparkSessions(session, owned=owns_session)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from flykka.client.running_jobs import FOLDER_VARIABLE
+from flykka.runtime.secrets import _secrets
 from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
 from flykka.spark_bridge.session.cache_folder import cache_folder
 from tests.budget import FileBudget
@@ -83,6 +84,12 @@ def pid_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("jobs", numbered=True)))
         yield
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords of a test are masked in no other one: they may be words."""
+    monkeypatch.setattr(_secrets, "_values", {})
 
 
 @pytest.fixture(scope="session")

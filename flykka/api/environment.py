@@ -252,7 +252,7 @@ class StreamExecutionEnvironment(
             flight_record=None if survives else surviving_flight_record_path(start.job_graph),
             attached=attached,
         )
-        self._running.add(client, self.rest_address)
+        self._running.add(client, self.rest_address, self.rest_token)
         remember_job(client, self)
         client.wait_submitted()
         start.note()
@@ -263,7 +263,9 @@ class StreamExecutionEnvironment(
         self._program = self._program.close(job_name)
         assert self._data_plane is not None, "the cluster that took the job has it"
         look = partial(self._data_plane.long_work, client.job_id)
-        launch.job_submitted(client, keeps_checkpoints=survives, look=look, rest_address=self.rest_address)
+        launch.job_submitted(
+            client, keeps_checkpoints=survives, look=look, rest_address=self.rest_address, rest_token=self.rest_token
+        )
         return client
 
     @property

@@ -125,14 +125,23 @@ class Launch:
         """The app executes: what was written down in the environment is about to become a job of this name."""
 
     def job_submitted(
-        self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple, rest_address: str | None = None
+        self,
+        client: JobClient,
+        *,
+        keeps_checkpoints: bool,
+        look: Look = tuple,
+        rest_address: str | None = None,
+        rest_token: str | None = None,
     ) -> None:
         """A job was accepted; its checkpoint folder outlives the environment, or does not.
 
-        `look` asks Spark how far that work of the job is which takes long. Where to watch it is told once.
+        `look` asks Spark how far that work of the job is which takes long. The address of the page is printed
+        once; on a terminal with the token, for other outputs may be kept in a log.
         """
         if rest_address is not None:
-            self._tell_once(f"web page and REST interface at {rest_address}")
+            is_seen = sys.stdout.isatty() and sys.stderr.isatty()
+            link = f"/#token={rest_token}" if is_seen and rest_token is not None else ""
+            self._tell_once(f"web page and REST interface at {rest_address}{link}")
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
         """The `with` statement of an environment was left without an error; next the environment is closed."""

@@ -34,11 +34,15 @@ class RestInterface:
         token_file: str | PathLike[str] | None = None,
         certificate: str | PathLike[str] | None = None,
         key: str | PathLike[str] | None = None,
+        no_token: bool | None = None,
+        connections_per_peer: int | None = None,
     ) -> Self:
         """Answer HTTP requests about the jobs at `PORT` or `HOST:PORT`, in the shape of Flink's REST API.
 
         Port 0 is any that is free; without a host only this machine is answered. Any other address needs a file with a
-        token, which every request must bear. It begins with the first job.
+        token, which every request must bear. Without that file only requests that change something need a token:
+        `rest_token`, or none with `no_token`. One address may have `connections_per_peer` connections at a time. It
+        begins with the first job.
 
         Raises:
             MissingExtraError: the extra `web` is not installed.
@@ -47,6 +51,7 @@ class RestInterface:
         if self._rest_server is not None:
             raise ProgramError(f"there is a REST interface already, at {self._rest_server.address}")
         said = {"rest": address, "rest_token_file": token_file, "rest_certificate": certificate, "rest_key": key}
+        said |= {"rest_no_token": no_token, "rest_connections_per_peer": connections_per_peer}
         self._options.say({name: value for name, value in said.items() if value is not None}, "enable_rest")
         rest_settings(self._options.values)
         return self
@@ -55,6 +60,11 @@ class RestInterface:
     def rest_address(self) -> str | None:
         """The URL of the REST interface; None where there is none, or not yet."""
         return None if self._rest_server is None else self._rest_server.address
+
+    @property
+    def rest_token(self) -> str | None:
+        """The token that requests which change something must bear; None where they need none, or not yet."""
+        return None if self._rest_server is None else self._rest_server.token
 
     def _start_cluster(
         self, data_plane: SparkDataPlane, settings: ClusterSettings, datasets: ClusterDatasets

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from flykka.errors import ProgramError
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.errors import UserFileError
 from flykka.spark_bridge.program.call_site import call_site
 
@@ -96,6 +97,7 @@ class UserFiles(ABC):
         wrong = [pair for pair in parameters.items() if not all(isinstance(each, str) for each in pair)]
         if wrong:
             raise ProgramError(f"global job parameters are texts by name, not {dict(wrong)!r}: write str(value)")
+        remember_secrets(parameters)
         said = self._options.overrides.get("global_job_parameters", {})
         self._registry.files.global_job_parameters = {**parameters, **said}
         return self

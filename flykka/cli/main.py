@@ -50,6 +50,7 @@ _COMMANDS = {
     "cancel": ("flykka.cli.remote.cancel", "end a job there"),
     "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
     "checkpoint": ("flykka.cli.remote.checkpoint", "have a job there take a checkpoint now"),
+    "token": ("flykka.cli.remote.token", "print the token of the REST interface of a job on this machine"),
     "rescale": ("flykka.cli.remote.rescale", "have a job there go on with another parallelism"),
     "history": ("flykka.cli.history", "show jobs that have ended, from their archives, on a page"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),

@@ -27,9 +27,15 @@ class EnvironmentJobs:
     def __iter__(self) -> Iterator[JobClient]:
         return (client for client in self._files if not client.done())
 
-    def add(self, client: JobClient, rest_address: str | None) -> None:
+    def add(self, client: JobClient, rest_address: str | None, rest_token: str | None) -> None:
         """Keep the code of this job until it has ended, and let it be found by other processes."""
-        job = RunningJob(job_id=client.job_id, name=client.job_name, process=os.getpid(), address=rest_address)
+        job = RunningJob(
+            job_id=client.job_id,
+            name=client.job_name,
+            process=os.getpid(),
+            address=rest_address,
+            token=rest_token,
+        )
         self._files[client] = RunningJobFile(job)
 
     def let_go(self) -> None:

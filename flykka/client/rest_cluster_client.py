@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 from uuid import uuid4
 
 from flykka.client.remote_job_result import ClientHeartbeats, RemoteJobResult, await_result, pauses, result_of
+from flykka.client.running_jobs import token_at
 from flykka.errors import (
     CheckpointError,
     ClusterError,
@@ -75,6 +76,8 @@ class RestClusterClient:
     ) -> None:
         """`ca_file` holds the certificates that are trusted beside the system's, for `https`.
 
+        Without a `token_file` the token of a job of this user on this machine is found by itself.
+
         What keeps the server from answering at this moment is told to `on_retry`, before the request is made again.
 
         Raises:
@@ -89,6 +92,16 @@ class RestClusterClient:
             self._tls = ssl.create_default_context(cafile=ca_file) if self._base.startswith("https:") else None
         except (OSError, ssl.SSLError) as refused:
             raise ClusterError(f"the cluster at {address} cannot be asked: {refused}") from None
+
+    @property
+    def address(self) -> str:
+        """The URL of the server."""
+        return self._base
+
+    @property
+    def token(self) -> str | None:
+        """The token of the file, else that of a job of this user which answers there now; None if there is none."""
+        return self._token or token_at(self._base)
 
     def jobs(self) -> list[ListedJob]:
         """The jobs that run, and the last that have ended."""
@@ -238,7 +251,8 @@ class RestClusterClient:
         return operation
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        token = self.token
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         content = None if body is None else json.dumps(body).encode()
         request = Request(f"{self._base}/v1{path}", content, headers, method=method)
         for _ in range(RETRY_MAX_ATTEMPTS - 1):

@@ -2,7 +2,8 @@
 
 The process holds a lock on the file of its job. A lock ends with its process in whatever way that ends, so a file that
 can be locked tells of a job that runs no more, and is removed by the next process that looks. The folder belongs to
-the user and to nobody else (0700): a file tells what a job is called, and where it answers HTTP requests.
+the user and to nobody else (0700): a file tells what a job is called, where it answers HTTP requests, and the token
+that those need.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from flykka.messages.wire.ids import JobId
 
@@ -28,12 +30,13 @@ _SUFFIX = ".job"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """A job that has not ended, the process that runs it, and the URL of its REST interface where it has one."""
+    """A job that has not ended, the process that runs it, and the URL and token of its REST interface, if any."""
 
     job_id: JobId
     name: str
     process: int
     address: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 class RunningJobFile:
@@ -68,6 +71,17 @@ def running_jobs() -> tuple[RunningJob, ...]:
     except (OSError, ImportError) as refused:
         _log.info("which jobs run in other processes is not known: %s", refused)
         return ()
+
+
+def token_at(address: str) -> str | None:
+    """Return the token of the REST interface at a URL, if a job of this user answers there."""
+    place = _place(address)
+    return next((job.token for job in running_jobs() if job.address is not None and _place(job.address) == place), None)
+
+
+def _place(address: str) -> tuple[str, str | None, int | None]:
+    url = urlsplit(address)
+    return url.scheme, "127.0.0.1" if url.hostname == "localhost" else url.hostname, url.port
 
 
 def pid_folder() -> Path:

@@ -39,6 +39,7 @@ from flykka.messages.graph.restart_strategies import RestartStrategyConfiguratio
 from flykka.messages.monitoring.job_details import JobOverview, JobsOverview, RequestJobsOverview
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import ActorDeadError
+from flykka.runtime.masked_logs import mask_logs
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS, FlightRecorder
@@ -121,6 +122,7 @@ class LocalCluster:
     """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
+        mask_logs()
         self._services = services_of(settings.high_availability)
         self._services.rest_address = settings.rest_address
         if system is None:

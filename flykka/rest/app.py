@@ -36,8 +36,10 @@ from flykka.rest.history_gateway import HistoryGateway
 from flykka.rest.open_api import open_api
 from flykka.rest.recording import Recording
 from flykka.rest.security import Guard, Rules
+from flykka.runtime.secrets import masked
 
 if TYPE_CHECKING:
+    from flykka.rest.costly import CostlyAnswers
     from flykka.rest.gateway import RestfulGateway
     from flykka.rest.operations import AsyncOperations
     from flykka.rest.process.served import ServedProcess
@@ -51,6 +53,7 @@ logger = logging.getLogger("flykka")
 def rest_app(
     gateway: RestfulGateway | HistoryGateway,
     operations: AsyncOperations,
+    costly: CostlyAnswers,
     settings: RestSettings,
     token: str | None,
     *,
@@ -62,7 +65,7 @@ def rest_app(
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Make the application, for requests that bear the token where there is one. That of a history only shows."""
+    """Make the application, for requests that bear the token if they need it. That of a history only shows."""
     endpoints = [
         # What names all of a kind comes before what names one of it.
         *([] if isinstance(gateway, HistoryGateway) else TaskManagerHandlers(gateway, process).endpoints()),
@@ -90,15 +93,19 @@ def rest_app(
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
         endpoints += ResourceRequirementsHandlers(gateway).endpoints()
         endpoints += DatasetHandlers(datasets, operations).endpoints()
-        endpoints += RecorderHandlers(Recording(recorder)).endpoints()
+        endpoints += RecorderHandlers(gateway, Recording(recorder)).endpoints()
     page = PageHandlers(gateway, now_ms, last_work)
     endpoints.extend(page.endpoints())
-    described = open_api(endpoints)
+    reads_need_token = settings.token_file is not None
+    if read_only is not None and not reads_need_token:
+        token = None  # A history refuses all requests that change something.
+    described = open_api(endpoints, acts_need_token=token is not None, reads_need_token=reads_need_token)
     endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))
     dashboard = FlinkDashboard.find()
-    of_dashboard = [] if dashboard is None else [*routes(endpoints, PREFIX), *dashboard.routes()]
+    of_dashboard = [] if dashboard is None else [*routes(endpoints, costly, PREFIX), *dashboard.routes()]
     rules = Rules(
         token=token,
+        reads_need_token=reads_need_token,
         host=settings.host,
         is_loopback=settings.is_loopback,
         is_public=is_page,
@@ -106,7 +113,7 @@ def rest_app(
         read_only=read_only,
     )
     return Starlette(
-        routes=[*page.routes(), *EventHandlers(gateway, now_ms).routes(), *routes(endpoints), *of_dashboard],
+        routes=[*page.routes(), *EventHandlers(gateway, now_ms).routes(), *routes(endpoints, costly), *of_dashboard],
         middleware=[Middleware(Guard, rules=rules)],
         exception_handlers={RestError: _refused, HTTPException: _no_such_path, Exception: _broken},
     )
@@ -120,7 +127,7 @@ def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
 
 async def _refused(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, RestError)
-    return JSONResponse({"errors": [str(raised)]}, raised.status, raised.headers)
+    return JSONResponse({"errors": [masked(str(raised))]}, raised.status, raised.headers)
 
 
 async def _no_such_path(request: Request, raised: Exception) -> Response:

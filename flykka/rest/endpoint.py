@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +14,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from flykka.rest.costly import Costly, CostlyAnswers
 from flykka.rest.errors import RestError
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+JSON = "application/json"
+TEXT = "text/plain"
+FILE = "application/octet-stream"
 _PART_BYTES = 64 * 1024
-_TYPE = "application/json; charset=UTF-8"
-_TEXT = "text/plain; charset=UTF-8"
+_TYPE = f"{JSON}; charset=UTF-8"
+_TEXT = f"{TEXT}; charset=UTF-8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,10 @@ Handler = Callable[[Query], Any]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A handler may block. It gives what JSON can say, a `Text` or a `Download`; `status` is that of a success."""
+    """A handler may block. It gives what JSON can say, a `Text` or a `Download`; `status` is that of a success.
+
+    If it takes seconds, it gives a `Costly`. Its query has the arguments and fields of the body that are declared here.
+    """
 
     path: str
     handler: Handler
@@ -93,21 +102,56 @@ class Endpoint:
     """True for a GET that changes something, as one of Flink's does."""
     pages: str | None = field(default=None, kw_only=True)
     """The list in its answer that may be long: `offset` and `limit` ask for a part, and then `total` is its length."""
+    arguments: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """The types of the arguments of a query, in the words of JSON Schema."""
+    body: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """The JSON Schema of the body."""
+    gives: str = field(default=JSON, kw_only=True)
+    """The media type of the answer."""
+
+    @property
+    def changes(self) -> bool:
+        """True if it changes something."""
+        return self.acts or self.method not in SAFE_METHODS
+
+    @property
+    def every_argument(self) -> dict[str, str]:
+        """The arguments with those that ask for a part."""
+        return {**self.arguments, **({} if self.pages is None else {"offset": "integer", "limit": "integer"})}
+
+    def query(self, path: Mapping[str, Any], arguments: Mapping[str, str], body: Mapping[str, Any]) -> Query:
+        """A query of what is declared."""
+        schema = self.body or {}
+        of_body = body if "additionalProperties" in schema else _only(body, schema.get("properties", {}))
+        return Query(path=path, arguments=_only(arguments, self.every_argument), body=of_body)
 
 
-def routes(endpoints: Iterable[Endpoint], prefix: str = "") -> list[Route]:
+def fields(required: Iterable[str] = (), **types: str) -> dict[str, Any]:
+    """The JSON Schema of an object of these fields; `_` in a name stands for `-`."""
+    properties = {name.replace("_", "-"): {"type": of_field} for name, of_field in types.items()}
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
+def _only(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: given[name] for name in names if name in given}
+
+
+def routes(endpoints: Iterable[Endpoint], costly: CostlyAnswers, prefix: str = "") -> list[Route]:
     """Routes behind a prefix, with and without the version of the interface."""
     return [
-        Route(f"{prefix}{version}{each.path}", _serve(each), methods=[each.method])
+        Route(f"{prefix}{version}{each.path}", _serve(each, costly), methods=[each.method])
         for each in endpoints
         for version in ("", "/v1")
     ]
 
 
-def _serve(endpoint: Endpoint) -> Callable[[Request], Any]:
+def _serve(endpoint: Endpoint, costly: CostlyAnswers) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
-        query = Query(path=request.path_params, arguments=request.query_params, body=_body(await request.body()))
+        query = endpoint.query(request.path_params, request.query_params, _body(await request.body()))
         made = await run_in_threadpool(endpoint.handler, query)
+        if isinstance(made, Costly):
+            # Others may wait for it too.
+            made = await asyncio.shield(asyncio.wrap_future(costly.begin(made)))
         if endpoint.pages is not None:
             made = _part(made, endpoint.pages, query)
         if isinstance(made, Text):
@@ -131,7 +175,7 @@ def _download(made: Download) -> Response:
     if made.name is None:
         return StreamingResponse(made.parts(), headers=headers, media_type=_TEXT)
     headers["Content-Disposition"] = f'attachment; filename="{made.name}"'
-    return StreamingResponse(made.parts(), headers=headers, media_type="application/octet-stream")
+    return StreamingResponse(made.parts(), headers=headers, media_type=FILE)
 
 
 def _body(content: bytes) -> Mapping[str, Any]:

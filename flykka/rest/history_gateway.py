@@ -32,7 +32,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.rest.errors import RestError
-from flykka.spark_bridge.rows.filesystem import shown
+from flykka.runtime.secrets import masked_uri
 
 logger = logging.getLogger("flykka")
 
@@ -52,7 +52,7 @@ class HistoryGateway:
         Raises:
             ClusterError: there is no such directory, or no way to it.
         """
-        self.history_of = shown(directory)
+        self.history_of = masked_uri(directory)
         """The directory, without credentials."""
         self.now_ms = now_ms
         self._storage = CheckpointStorage(directory)

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
+from flykka.runtime.secrets import masked
 
 STORE_SECONDS = 300.0
 _AT_ONCE = 8
@@ -79,4 +80,4 @@ class AsyncOperations:
 def _failure(raised: BaseException) -> Json:
     """A failure that any client can read; Java's own form of it cannot be made here."""
     name = type(raised).__name__
-    return {"class": name, "stack-trace": f"{name}: {raised}", "serialized-throwable": ""}
+    return {"class": name, "stack-trace": masked(f"{name}: {raised}"), "serialized-throwable": ""}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from flykka.client.flight_record import flight_record_writer
@@ -24,11 +27,28 @@ if TYPE_CHECKING:
 _NOTHING = "this cluster records nothing: flykka was started with flight_recorder_turns=0"
 
 
+STORY_SECONDS = 5.0
+"""Time for which a story is given again though more was recorded since."""
+
+_STORIES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownStory:
+    held: Json
+    made_at: float
+    story: Json
+
+
 class Recording:
     """Of one system, whose recorder holds the last records in memory or writes all of them to a file."""
 
-    def __init__(self, recorder: Recorder | None) -> None:
+    def __init__(self, recorder: Recorder | None, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds."""
         self._recorder = recorder
+        self._clock = clock
+        self._lock = Lock()
+        self._stories: dict[tuple[JobId, int], _KnownStory] = {}
 
     def held(self) -> Json:
         """The amount: its `kind` is `memory`, `file` or `none`. Raises `RestError` where its system has ended."""
@@ -56,8 +76,26 @@ class Recording:
         with self._written() as path:
             return path.open("rb")
 
-    def story(self, job_id: JobId, checkpoint_id: int) -> Story:
+    def known_story(self, job_id: JobId, checkpoint_id: int) -> Json | None:
+        """The story of a checkpoint as it was made last, if nothing was recorded since or that was just now."""
+        known = self._stories.get((job_id, checkpoint_id))
+        if known is None:
+            return None
+        # How much of a file is still in memory, its size does not tell.
+        is_same = known.held["kind"] == "memory" and self.held() == known.held
+        return known.story if is_same or self._clock() - known.made_at < STORY_SECONDS else None
+
+    def story(self, job_id: JobId, checkpoint_id: int) -> Json:
         """The story of a checkpoint. Raises `RestError` where nothing of it is recorded any more."""
+        held, made_at = self.held(), self._clock()
+        story = self._story(job_id, checkpoint_id).to_json()
+        with self._lock:
+            self._stories[job_id, checkpoint_id] = _KnownStory(held=held, made_at=made_at, story=story)
+            while len(self._stories) > _STORIES:
+                self._stories.pop(next(iter(self._stories)))
+        return story
+
+    def _story(self, job_id: JobId, checkpoint_id: int) -> Story:
         # A program begins without them, and most are never asked.
         from flykka.runtime.trace.file.reader import TraceReader
         from flykka.traces.checkpoint_story import checkpoint_story

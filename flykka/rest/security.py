@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from flykka.rest.endpoint import SAFE_METHODS
 from flykka.rest.errors import RestError
 
 if TYPE_CHECKING:
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 BODY_BYTES = 64 * 1024
 HEADER_BYTES = 16 * 1024
 REQUEST_SECONDS = 30.0
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """`token`: what a request must bear; `host`: the address that is listened at.
+
+    Requests that change nothing need the token only if `reads_need_token`.
 
     `is_public` says of a path that it is open to everybody, as the page itself is, and `acts` of a safe method that it
     changes something all the same. Where there is a `read_only`, nothing may be changed, for this reason.
@@ -42,16 +44,21 @@ class Rules:
     is_public: Callable[[str], bool] = lambda path: False
     acts: Callable[[str], bool] = lambda path: False
     read_only: str | None = None
+    reads_need_token: bool = False
 
     def check(self, request: Request) -> None:
         """Raise `RestError` where the request is refused."""
         if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
             raise RestError(431, f"the headers of a request have {HEADER_BYTES} bytes at most")
+        if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
+            # A proxy may see another end of this request than the server does.
+            raise RestError(400, "a request has either Content-Length or Transfer-Encoding", closes=True)
         path: str = request.scope["path"]
         self._check_host(request)
-        if self.token is not None and not self.is_public(path):
+        acts = request.method not in SAFE_METHODS or self.acts(path)
+        if self.token is not None and (acts or (self.reads_need_token and not self.is_public(path))):
             self._check_token(request, self.token)
-        if request.method not in _SAFE or self.acts(path):
+        if acts:
             self._check_origin(request)
             if self.read_only is not None:
                 raise RestError(405, self.read_only)
@@ -68,7 +75,12 @@ class Rules:
     def _check_token(self, request: Request, token: str) -> None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
-            raise RestError(401, "a token is needed: Authorization: Bearer ...")
+            what = "this request" if self.reads_need_token else "a request that changes something"
+            raise RestError(
+                401,
+                f"{what} needs a token, in the header `Authorization: Bearer TOKEN`: `flykka token` prints that of a"
+                " job of yours on this machine",
+            )
 
     def _check_origin(self, request: Request) -> None:
         origin = request.headers.get("origin")
@@ -101,6 +113,8 @@ class Guard:
         try:
             self._rules.check(Request(scope))
             body = await _whole_body(receive)
+            if body is None:
+                return
             streams = scope["path"].endswith(("/events", "/recorder/trace"))
             async with asyncio.timeout(None if streams else REQUEST_SECONDS):
                 await self._app(scope, _once(body, receive), noted)
@@ -111,18 +125,18 @@ class Guard:
                 await _answer(RestError(503, f"no answer in {REQUEST_SECONDS:.0f} s"), scope, receive, send)
 
 
-async def _whole_body(receive: Receive) -> bytes:
+async def _whole_body(receive: Receive) -> bytes | None:
+    """Return the body; None if the client has gone before all of it was there. The connection bounds the time."""
     body = b""
-    async with asyncio.timeout(REQUEST_SECONDS):
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return body
-            body += bytes(message.get("body", b""))
-            if len(body) > BODY_BYTES:
-                raise RestError(413, f"a request has {BODY_BYTES} bytes at most")
-            if not message.get("more_body"):
-                return body
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += bytes(message.get("body", b""))
+        if len(body) > BODY_BYTES:
+            raise RestError(413, f"a request has {BODY_BYTES} bytes at most")
+        if not message.get("more_body"):
+            return body
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
@@ -140,7 +154,7 @@ def _once(body: bytes, receive: Receive) -> Receive:
 
 
 async def _answer(refused: RestError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse({"errors": [str(refused)]}, refused.status)
+    answer = JSONResponse({"errors": [str(refused)]}, refused.status, refused.headers)
     if refused.status == 401:
         answer.headers["WWW-Authenticate"] = "Bearer"
     await answer(scope, receive, send)

@@ -13,14 +13,18 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import uvicorn
 
 from flykka.errors import ClusterError
 from flykka.rest.app import rest_app
+from flykka.rest.connections import HEAD_SECONDS, BoundedProtocol, Connections
+from flykka.rest.costly import CostlyAnswers
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.datasets import Datasets, NoDatasets
 from flykka.rest.handlers.log_urls import LogUrls
@@ -29,6 +33,7 @@ from flykka.rest.process.metrics import ReadJvm, no_jvm
 from flykka.rest.process.served import ServedProcess
 from flykka.rest.responses.attempt_work import LastWork, no_work
 from flykka.rest.security import HEADER_BYTES
+from flykka.runtime.secrets import remember_secrets
 
 if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster
@@ -49,14 +54,18 @@ class RestServer:
         """Raises `ClusterError` where the address, the token or the certificate cannot be used."""
         self._settings = settings
         self._operations = AsyncOperations()
+        self._costly = CostlyAnswers()
         self._process = ServedProcess()
         try:
-            self._token = settings.token()
+            token = settings.token()
             if settings.certificate is not None:
                 ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.certificate, settings.key)
             self._socket = _listening(settings)
         except (OSError, ValueError) as refused:
             raise ClusterError(f"no REST interface at {settings.host}:{settings.port}: {refused}") from None
+        self.token = token or (None if settings.no_token else token_urlsafe(24))
+        """The token that requests which change something must bear; None if they need none."""
+        remember_secrets({"token": self.token})
         self.address = _url(settings.scheme, *self._socket.getsockname()[:2])
         """The URL of the page, `http://127.0.0.1:8081`."""
         self._running: tuple[uvicorn.Server, threading.Thread] | None = None
@@ -93,8 +102,9 @@ class RestServer:
         app = rest_app(
             gateway,
             self._operations,
+            self._costly,
             self._settings,
-            self._token,
+            self.token,
             last_work=last_work,
             recorder=recorder,
             process=self._process,
@@ -103,6 +113,7 @@ class RestServer:
             now_ms=now_ms,
             application_id=uuid4().hex,
         )
+        pool = Connections(per_peer=self._settings.most_connections_per_peer)
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -114,7 +125,7 @@ class RestServer:
                 lifespan="off",
                 limit_concurrency=_CONNECTIONS,
                 h11_max_incomplete_event_size=HEADER_BYTES,
-                http="h11",
+                http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, pool=pool)),
                 ws="none",
                 timeout_keep_alive=15,
                 timeout_graceful_shutdown=1,
@@ -130,6 +141,7 @@ class RestServer:
     def close(self) -> None:
         """Listen no more. Waits for requests that are being answered, for some seconds."""
         self._operations.close()
+        self._costly.close()
         self._process.close()
         if self._running is not None:
             server, thread = self._running
@@ -140,9 +152,19 @@ class RestServer:
 
     def _run(self, server: uvicorn.Server) -> None:
         try:
-            asyncio.run(server.serve(sockets=[self._socket]))
+            with asyncio.Runner(loop_factory=_Loop) as runner:
+                runner.run(server.serve(sockets=[self._socket]))
         except BaseException:
             logger.exception("the REST interface at %s has ended", self._settings.host)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Bounds the TLS handshake, which comes before the protocol, as the head of a request."""
+
+    async def create_server(self, *args: Any, **more: Any) -> asyncio.Server:
+        if more.get("ssl") is not None:
+            more |= {"ssl_handshake_timeout": HEAD_SECONDS, "ssl_shutdown_timeout": 1}
+        return await super().create_server(*args, **more)
 
 
 def _listening(settings: RestSettings) -> socket.socket:

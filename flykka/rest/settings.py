@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 DEFAULT_HOST = "127.0.0.1"
+
+CONNECTIONS_PER_PEER = 64
+"""Default bound of the connections of one address, unless only this machine reaches the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestSettings:
     """`port` 0 is any that is free. A `token_file` holds the bearer token that every request needs.
 
+    Without it requests that change something need a token that the server makes itself, unless `no_token` is set.
+
     Raises:
-        ValueError: the address is not one of this machine alone, and there is no token; or only one of certificate and
-            key is given.
+        ValueError: the address is not one of this machine alone, and there is no token; only one of certificate and
+            key is given; or there are both a token and `no_token`.
     """
 
     host: str = DEFAULT_HOST
@@ -23,12 +29,16 @@ class RestSettings:
     token_file: str | None = None
     certificate: str | None = None
     key: str | None = None
+    no_token: bool = False
+    connections_per_peer: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
             raise ValueError(f"{self.port} is no port: it is a number from 0 (any that is free) to 65535")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("TLS needs both a certificate and its key")
+        if self.no_token and self.token_file is not None:
+            raise ValueError("--rest-no-token and --rest-token-file are opposites: give one of them")
         if not self.is_loopback and self.token_file is None:
             raise ValueError(
                 f"the REST interface at {self.host} can be reached from other machines: name a file"
@@ -36,7 +46,7 @@ class RestSettings:
             )
 
     @classmethod
-    def at(cls, address: str | int, **more: str | None) -> RestSettings:
+    def at(cls, address: str | int, **more: Any) -> RestSettings:
         """Settings for `PORT` or `HOST:PORT`, an IPv6 host in brackets. Raises `ValueError` as the class does."""
         host, separator, port = str(address).rpartition(":")
         if not port.isdecimal() or len(port) > 5:
@@ -52,6 +62,13 @@ class RestSettings:
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def most_connections_per_peer(self) -> int | None:
+        """The bound of the connections of one address; None if there is none."""
+        if self.connections_per_peer is None and not self.is_loopback:
+            return CONNECTIONS_PER_PEER
+        return self.connections_per_peer
 
     @property
     def scheme(self) -> str:

@@ -7,7 +7,6 @@ unless the session has a file system of its own for them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,14 +38,6 @@ class FileStatus:
     name: str
     size_bytes: int
     is_folder: bool
-
-
-_CREDENTIALS = re.compile(r"(?<=://)[^/@:]*:[^/@]*@")
-
-
-def shown(path: str) -> str:
-    """The path, without the credentials that a URI may hold: `s3://***@bucket/folder`."""
-    return _CREDENTIALS.sub("***@", path)
 
 
 class FileSystem:

@@ -169,7 +169,8 @@ def test_kept_rows_are_listed_and_deleted_over_http(
     client = env.execute_async("waiting")
     assert env.rest_address is not None
 
-    with httpx.Client(base_url=env.rest_address, timeout=30) as http:
+    headers = {"Authorization": f"Bearer {env.rest_token}"}
+    with httpx.Client(base_url=env.rest_address, timeout=30, headers=headers) as http:
         (begun,) = http.get("/datasets").json()["dataSets"]
         with pytest.raises(ProgramError, match="still being computed, by job 'waiting': wait for its end"):
             written(env, cached, tmp_path / "b")

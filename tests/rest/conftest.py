@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from flykka.actors.data_plane import DataPlane
 from flykka.client.job_client import JobClient
+from flykka.client.running_jobs import RunningJob, RunningJobFile
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
@@ -27,12 +30,15 @@ JOB_PATH = f"/jobs/{JOB}"
 
 @dataclass(frozen=True)
 class Served:
-    """A server, a client of it, the client of the job, and what asks the actors."""
+    """A server, a client of it that bears its token, the client of the job, and what asks the actors."""
 
     server: RestServer
     gateway: RestfulGateway
     http: httpx.Client
     job: JobClient
+
+    def ask_without_token(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return httpx.request(method, f"{self.server.address}{path}", timeout=20, **more)
 
 
 Serve = Callable[..., Served]
@@ -41,7 +47,7 @@ Serve = Callable[..., Served]
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a cluster, a job on it and a server with these settings."""
-    made: list[tuple[LocalCluster, Served]] = []
+    made: list[tuple[LocalCluster, Served, RunningJobFile]] = []
 
     def begin(
         settings: RestSettings | None = None,
@@ -57,12 +63,17 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         job = cluster.submit(replace(graph, job_id=JOB, name="a <job>", checkpointing=checkpointing))
         job.wait_submitted(timeout=10)
         server.start(cluster, last_work)
-        http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
-        made.append((cluster, Served(server, RestfulGateway(cluster), http, job)))
+        headers = {} if server.token is None else {"Authorization": f"Bearer {server.token}"}
+        http = httpx.Client(base_url=server.address, timeout=20, headers=headers, **more)  # type: ignore[arg-type]
+        running = RunningJob(
+            job_id=JOB, name="a <job>", process=os.getpid(), address=server.address, token=server.token
+        )
+        made.append((cluster, Served(server, RestfulGateway(cluster), http, job), RunningJobFile(running)))
         return made[-1][1]
 
     yield begin
-    for cluster, served in made:
+    for cluster, served, file in made:
+        file.remove()
         served.http.close()
         served.server.close()
         cluster.shutdown()

@@ -12,8 +12,9 @@ from flykka.cli.main import main
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile
 from flykka.messages.wire.ids import JobId
+from flykka.rest.settings import RestSettings
 from flykka.runtime.errors import AskTimeoutError
-from tests.rest.conftest import JOB, Served
+from tests.rest.conftest import JOB, Serve, Served
 
 
 def said(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
@@ -81,8 +82,9 @@ def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
     files: list[RunningJobFile] = []
 
-    def find(name: str, address: str | None, job_id: JobId = JOB) -> None:
-        files.append(RunningJobFile(RunningJob(job_id=job_id, name=name, process=7, address=address)))
+    def find(name: str, address: str | None, job_id: JobId = JOB, token: str | None = None) -> None:
+        job = RunningJob(job_id=job_id, name=name, process=7, address=address, token=token)
+        files.append(RunningJobFile(job))
 
     yield find
     for file in files:
@@ -108,6 +110,28 @@ def test_a_job_that_has_ended_is_asked_about_where_it_ran(
 
     assert main(["why", "a <job>"]) == 0
     assert "a <job>" in capsys.readouterr().out
+
+
+def test_the_token_of_a_job_of_this_machine_is_printed(
+    capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
+) -> None:
+    running("a <job>", served.server.address, token=served.server.token)
+    localhost = served.server.address.replace("127.0.0.1", "localhost")
+
+    for words in (["token"], ["token", "a <job>"], ["token", "-m", localhost]):
+        assert main(words) == 0
+        assert capsys.readouterr().out == f"{served.server.token}\n"
+
+
+def test_a_server_without_a_token_has_none_to_be_printed(
+    capsys: pytest.CaptureFixture[str], serve: Serve, running: Callable[..., None]
+) -> None:
+    address = serve(RestSettings(no_token=True)).server.address
+    running("a <job>", address)
+
+    assert main(["token"]) == 1
+    assert f"flykka token: no token is known for {address}: it needs none" in capsys.readouterr().err
+    assert main(["cancel"]) == 0
 
 
 def test_nobody_is_asked_where_it_is_not_clear_who(
@@ -144,7 +168,7 @@ def test_that_the_job_manager_does_not_answer_is_an_answer(
     def late(*asked: object) -> None:
         raise AskTimeoutError("it is stuck")
 
-    running("a <job>", served.server.address)
+    running("a <job>", served.server.address, token=served.server.token)
     monkeypatch.setattr(JobManagerGateway, "ask", late)
 
     assert main(["cancel"]) == 1

@@ -39,7 +39,7 @@ def test_its_commands_work_as_they_are(spark: SparkSession, flink: list[str], tm
 
     spark.range(50).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        env.enable_rest().enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
+        env.enable_rest(no_token=True).enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
         env.set_default_savepoint_directory(tmp_path / "savepoints")
 
         def start(name: str) -> str:

@@ -47,11 +47,11 @@ def test_nothing_else_is_served(served: Served, name: str) -> None:
 
 def test_the_page_needs_no_token_and_its_data_does(serve: Serve, tmp_path: Path) -> None:
     file = tmp_path / "token"
-    file.write_text("0123456789abcdef")
+    file.write_text("token-of-the-tests")
     served = serve(RestSettings(token_file=str(file)))
 
-    statuses = {path: served.http.get(path).status_code for path in ("/", "/page/main.js")}
-    refused = {path: served.http.get(path).status_code for path in DATA}
+    statuses = {path: served.ask_without_token("GET", path).status_code for path in ("/", "/page/main.js")}
+    refused = {path: served.ask_without_token("GET", path).status_code for path in DATA}
 
     assert set(statuses.values()) == {200}
     assert set(refused.values()) == {401}

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from flykka.rest.errors import RestError
-from flykka.rest.recording import Recording
+from flykka.rest.recording import STORY_SECONDS, Recording
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from tests.flykka.traces.recording import BEGIN_MS, coordinator, play_into, record_checkpoint
+from tests.flykka.traces.recording import Recording as Turns
 from tests.rest.conftest import JOB, JOB_PATH, Served
 
 
@@ -34,9 +36,47 @@ def test_what_the_recorder_does_not_hold_has_no_story(served: Served) -> None:
     answer = served.http.get(f"{JOB_PATH}/checkpoints/details/7/story")
 
     assert answer.status_code == 404
-    assert answer.json()["errors"] == [
-        "the recorder holds nothing of it: there is no checkpoint 7; the trace tells of no checkpoint at all"
-    ]
+    assert answer.json()["errors"] == [f"checkpoint 7 of job {JOB} is not kept"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (f"/jobs/{'f' * 32}/checkpoints/details/1/story", f"Job {'f' * 32} not found"),
+        (f"{JOB_PATH}/checkpoints/details/7/story", f"checkpoint 7 of job {JOB} is not kept"),
+    ],
+)
+def test_an_unknown_checkpoint_costs_no_work(
+    served: Served, monkeypatch: pytest.MonkeyPatch, path: str, text: str
+) -> None:
+    def dump(*arguments: object) -> None:
+        raise AssertionError("the recorder was asked")
+
+    monkeypatch.setattr(FlightRecorder, "dump", dump)
+
+    for _ in range(2):
+        answer = served.http.get(path)
+        assert (answer.status_code, answer.json()["errors"]) == (404, [text])
+
+
+def test_a_story_is_made_again_after_records_and_some_seconds(tmp_path: Path) -> None:
+    turns, seconds, recorder = Turns(tmp_path / "turns.trace"), 0.0, FlightRecorder()
+    record_checkpoint(turns, 1)
+    recorder.open(system="recorded", seed=1)
+    play_into(recorder, turns.closed())
+    recording = Recording(recorder, lambda: seconds)
+    assert recording.known_story(JOB, 1) is None
+
+    story = recording.story(JOB, 1)
+
+    seconds = 2 * STORY_SECONDS
+    assert recording.known_story(JOB, 1) is story, "nothing was recorded since"
+    assert recording.known_story(JOB, 2) is None
+    recorder.killed(99, BEGIN_MS, coordinator())
+    assert recording.known_story(JOB, 1) is None
+    again = recording.story(JOB, 1)
+    recorder.killed(100, BEGIN_MS, coordinator())
+    assert recording.known_story(JOB, 1) is again, "it was made just now"
 
 
 def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

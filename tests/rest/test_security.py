@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import ssl
+from itertools import product
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,15 @@ from flykka.errors import ClusterError
 from flykka.rest.settings import RestSettings
 from tests.rest.conftest import JOB, Serve, Served
 
-TOKEN = "0123456789abcdef"
+TOKEN = "token-of-the-tests"
+PARTS = {
+    "jobid": JOB,
+    "applicationid": "a",
+    "datasetid": "d" * 32,
+    "vertexid": "sink",
+    "checkpointid": "1",
+    "triggerid": "t",
+}
 
 
 def test_an_address_that_others_reach_needs_a_token() -> None:
@@ -41,13 +50,87 @@ def test_every_request_needs_the_token_where_there_is_one(serve: Serve, tmp_path
     served = serve(RestSettings(token_file=str(file)))
 
     def status(**headers: str) -> int:
-        return served.http.get("/jobs", headers=headers).status_code
+        return served.ask_without_token("GET", "/jobs", headers=headers).status_code
 
     assert status() == 401
     assert status(authorization="Bearer other") == 401
     assert status(authorization=TOKEN) == 401
     assert status(authorization=f"Bearer {TOKEN}") == 200
-    assert served.http.get("/jobs").headers["www-authenticate"] == "Bearer"
+    refused = served.ask_without_token("GET", "/jobs")
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert refused.json()["errors"][0].startswith("this request needs a token, in the header `Authorization: Bearer")
+
+
+@pytest.mark.slow
+def test_each_route_that_changes_something_needs_the_token(served: Served) -> None:
+    described = served.http.get("/openapi.json").json()["paths"]
+    acting = {("get", "/jobs/{jobid}/yarn-cancel")}
+    acting |= {(method, path) for path, methods in described.items() for method in methods if method != "get"}
+
+    assert len(acting) >= 11
+    assert {(m, p) for p, methods in described.items() for m, each in methods.items() if "security" in each} == acting
+    for version, prefix in product(("", "/v1"), ("", "/flink")):
+        for method, path in sorted(acting):
+            named = f"{prefix}{version}{path}".format_map(PARTS)
+            answer = served.ask_without_token(method.upper(), named)
+            assert (named, answer.status_code) == (named, 401)
+            assert "flykka token" in answer.json()["errors"][0]
+    for method, path in sorted(acting - {("delete", "/cluster")}):
+        answer = served.http.request(method.upper(), path.format_map({**PARTS, "jobid": "f" * 32}))
+        assert (path, answer.status_code) != (path, 401)
+    assert not served.job.done()
+
+
+def test_a_request_that_changes_nothing_needs_no_token(served: Served) -> None:
+    assert served.ask_without_token("GET", "/jobs/overview").status_code == 200
+
+
+def test_without_a_token_flinks_clients_may_change_something(serve: Serve) -> None:
+    served = serve(RestSettings(no_token=True))
+
+    assert served.server.token is None
+    assert served.ask_without_token("PATCH", f"/jobs/{JOB}?mode=cancel").status_code == 202
+    with pytest.raises(ValueError, match="opposites"):
+        RestSettings(no_token=True, token_file="token")
+    with pytest.raises(ValueError, match="can be reached from other machines"):
+        RestSettings(host="0.0.0.0", no_token=True)
+
+
+def test_a_refused_token_is_refused_before_the_body_is_there(served: Served) -> None:
+    address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
+    head = f"POST /jobs/{JOB}/stop HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection(address, timeout=10) as way:
+        way.sendall(head.encode())
+
+        assert way.recv(65_536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_job_is_not_stopped_by_a_request_that_was_cut_off(served: Served, tmp_path: Path) -> None:
+    address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
+    head = (
+        f"PATCH /jobs/{JOB}?mode=cancel HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {served.server.token}\r\nContent-Length: 9\r\n\r\n"
+    )
+    with socket.create_connection(address, timeout=10) as way:
+        way.sendall(head.encode())
+        way.shutdown(socket.SHUT_WR)
+        assert b" 202 " not in way.recv(65_536)
+
+    assert served.http.get(f"/jobs/{JOB}/status").json()["status"] in ("CREATED", "RUNNING")
+
+
+def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(served: Served) -> None:
+    address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
+    head = b"GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with socket.create_connection(address, timeout=10) as way:
+        way.sendall(head)
+        answer = b""
+        while part := way.recv(65_536):
+            answer += part
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'{"errors":["a request has either Content-Length or Transfer-Encoding"]}' in answer
+    assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def test_a_short_token_is_refused(serve: Serve, tmp_path: Path) -> None:

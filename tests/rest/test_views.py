@@ -45,7 +45,7 @@ def watched(spark: SparkSession, tmp_path: Path) -> Iterator[Watched]:
         wait_checkpoint(job)
         assert env.rest_address is not None
         page = Page(tmp_path / "profile")
-        page.open(env.rest_address)
+        page.open(f"{env.rest_address}/#token={env.rest_token}")
         yield page, job
         page.close()
 
@@ -95,6 +95,25 @@ def test_each_view_shows_the_facts_of_a_job_that_runs(watched: Watched, tmp_path
     assert _given(tmp_path / "flight-record.trace").truncated is None
 
     assert page.errors == []
+
+
+def test_the_page_asks_for_a_token_that_it_does_not_have_and_goes_on(watched: Watched) -> None:
+    page, job = watched
+    page.wait_text("slots free")
+    assert page.run("location.hash + sessionStorage.getItem('flykka-token').length") == "#/32"
+    token = page.run("sessionStorage.getItem('flykka-token')")
+    page.run("sessionStorage.clear()")
+
+    page.click("numbers")
+    page.click("Savepoint")
+    page.click("Take a savepoint", "dialog")
+    page.wait_text("`flykka token` prints it", "dialog")
+    page.run(f"document.getElementById('token').value = '{token}'")
+    page.click("Use it", "dialog")
+    page.wait_text("The savepoint is at", "#notices")
+
+    assert not job.done()
+    assert all("401" in error for error in page.errors)
 
 
 def test_a_job_is_stopped_from_the_page_and_stays_there(watched: Watched) -> None:

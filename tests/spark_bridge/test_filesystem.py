@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.rows.filesystem import FileSystem, shown
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 pytestmark = pytest.mark.spark
 
@@ -23,16 +23,3 @@ def test_a_relative_path_begins_where_the_program_is_and_not_where_the_jvm_was_s
 @pytest.mark.parametrize("path", ["/data/logs", "file:/data/logs", "hdfs://cluster/logs", "s3a://bucket/logs"])
 def test_every_other_path_stays_as_it_is(spark: SparkSession, path: str) -> None:
     assert FileSystem(spark).absolute(path) == path
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("s3://key:secret@bucket/a@b", "s3://***@bucket/a@b"),
-        ("s3a://bucket/folder", "s3a://bucket/folder"),
-        ("abfss://container@account/x", "abfss://container@account/x"),
-        ("/data/a@b", "/data/a@b"),
-    ],
-)
-def test_credentials_of_a_uri_are_not_shown(path: str, text: str) -> None:
-    assert shown(path) == text

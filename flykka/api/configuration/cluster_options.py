@@ -8,6 +8,7 @@ from flykka.api.configuration.option import ConfigOption, OptionGroup
 from flykka.api.configuration.readers import (
     choice,
     cores,
+    flag,
     memory_size,
     path,
     positive_duration,
@@ -254,6 +255,23 @@ CLUSTER_OPTIONS = (
         default="none",
         group=OptionGroup.REST,
         is_path=True,
+    ),
+    ConfigOption(
+        name="rest_no_token",
+        shape="BOOL",
+        read=flag,
+        description="let requests that change something, from this machine, do without a token, as Flink's command line"
+        " and dashboard do",
+        default="false",
+        group=OptionGroup.REST,
+    ),
+    ConfigOption(
+        name="rest_connections_per_peer",
+        shape="N",
+        read=whole_number(1),
+        description="how many connections one address may have at a time",
+        default="64, without a bound if only this machine is answered",
+        group=OptionGroup.REST,
     ),
     ConfigOption(
         name="rest_certificate",

@@ -7,6 +7,8 @@ from flykka.errors import ConfigurationError
 from flykka.rest.settings import RestSettings
 from flykka.spark_bridge.connectors.extras import require
 
+_NAMES = ("token_file", "certificate", "key", "no_token", "connections_per_peer")
+
 
 def rest_settings(values: Values, what: str = "the REST interface") -> RestSettings | None:
     """The settings; None where no address is said. `what` is what needs the extra, in the error.
@@ -18,7 +20,7 @@ def rest_settings(values: Values, what: str = "the REST interface") -> RestSetti
     if "rest" not in values:
         return None
     require("uvicorn", extra="web", what=what)
-    more = {name: values.get(f"rest_{name}") for name in ("token_file", "certificate", "key")}
+    more = {name: values[f"rest_{name}"] for name in _NAMES if f"rest_{name}" in values}
     try:
         return RestSettings.at(values["rest"], **more)
     except ValueError as refused:

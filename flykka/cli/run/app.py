@@ -12,6 +12,7 @@ from traceback import FrameSummary, StackSummary, TracebackException
 
 import flykka
 from flykka.errors import FlykkaError
+from flykka.runtime.secrets import masked
 
 _OURS = str(Path(flykka.__file__).parent)
 _MACHINERY = ("/pyspark/", "/py4j/")
@@ -60,13 +61,16 @@ class App:
         One of flykka's own is told with the line of the app that it came from, any other with its traceback, in which
         the frames of flykka and of what drives Spark are left out unless the `whole` is wanted.
         """
+        return masked(self._explained(raised, whole)) + ("" if is_ours(raised) and not whole else _hint(raised))
+
+    def _explained(self, raised: BaseException, whole: bool) -> str:
         if whole:
             _tell_all(raised)
-            return "".join(TracebackException.from_exception(raised).format()).rstrip() + _hint(raised)
+            return "".join(TracebackException.from_exception(raised).format()).rstrip()
         told = TracebackException.from_exception(raised)
         if not is_ours(raised):
             self._leave_out(told)
-            return "".join(told.format()).rstrip() + _hint(raised)
+            return "".join(told.format()).rstrip()
         frames = self._of_the_app(told.stack)
         where = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n" if frames else ""
         return f"{where}flykka: {type(raised).__name__}: {raised}"

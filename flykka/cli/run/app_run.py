@@ -74,10 +74,18 @@ class AppRun(Launch):
             self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
 
     def job_submitted(
-        self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple, rest_address: str | None = None
+        self,
+        client: JobClient,
+        *,
+        keeps_checkpoints: bool,
+        look: Look = tuple,
+        rest_address: str | None = None,
+        rest_token: str | None = None,
     ) -> None:
         """Show a job."""
-        super().job_submitted(client, keeps_checkpoints=keeps_checkpoints, rest_address=rest_address)
+        super().job_submitted(
+            client, keeps_checkpoints=keeps_checkpoints, rest_address=rest_address, rest_token=rest_token
+        )
         self._clients.append(client)
         if keeps_checkpoints:
             self._kept_for_long.add(client.job_id)

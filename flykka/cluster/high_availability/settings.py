@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from flykka.runtime.secrets import remember_secrets
+
 SESSION_TIMEOUT_MS = 30_000
 """After so much silence ZooKeeper takes a driver for dead; half of Flink's, for there is one driver and no cluster."""
 
@@ -60,4 +62,8 @@ class ZooKeeperSettings:
 
     def password(self) -> str:
         """The password of the file, without the end of its line. Raises `OSError` where it cannot be read."""
-        return "" if self.password_file is None else Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+        if self.password_file is None:
+            return ""
+        password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+        remember_secrets({"password": password})
+        return password

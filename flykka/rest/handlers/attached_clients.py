@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
@@ -36,7 +36,8 @@ class ClientHeartbeatHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """The one."""
         what = "A sign of life of a job's client: the job is cancelled at its expiredTimestamp, unless it comes again"
-        yield Endpoint("/jobs/{jobid}/clientHeartbeat", self._heartbeat, what, "PATCH", 202)
+        body = fields(["expiredTimestamp"], expiredTimestamp="integer")
+        yield Endpoint("/jobs/{jobid}/clientHeartbeat", self._heartbeat, what, "PATCH", 202, body=body)
 
     def _heartbeat(self, query: Query) -> Json:
         expires_ms = query.body.get("expiredTimestamp")

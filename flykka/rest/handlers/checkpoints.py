@@ -30,7 +30,8 @@ class CheckpointHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         checkpoints = "/jobs/{jobid}/checkpoints"
-        yield Endpoint(checkpoints, self._statistics, "The checkpoints of a job: counts, summary, history (limit)")
+        what = "The checkpoints of a job: counts, summary, history"
+        yield Endpoint(checkpoints, self._statistics, what, arguments={"limit": "integer"})
         yield Endpoint(f"{checkpoints}/config", self._config, "The settings of its checkpoints")
         details = f"{checkpoints}/details/{{checkpointid:int}}"
         yield Endpoint(details, self._details, "A checkpoint and its vertices")

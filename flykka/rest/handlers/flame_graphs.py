@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
@@ -25,9 +26,10 @@ class FlameGraphHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         path = "/jobs/{jobid}/vertices/{vertexid}/flamegraph"
-        yield Endpoint(path, self._graph, "Samples of the stacks of its threads, as a tree (type, subtaskindex)")
+        arguments = {"type": "string", "subtaskindex": "integer"}
+        yield Endpoint(path, self._graph, "Samples of the stacks of its threads, as a tree", arguments=arguments)
 
-    def _graph(self, query: Query) -> Json:
+    def _graph(self, query: Query) -> Json | Costly:
         job_id, vertex_id = job_of(query), JobVertexId(query.path["vertexid"])
         vertex, subtasks = self._gateway.vertex(job_id, vertex_id)
         kind = query.arguments.get("type", FlameGraphType.FULL.value).upper()
@@ -38,4 +40,8 @@ class FlameGraphHandlers:
             raise RestError(404, f"vertex {vertex_id} has no subtask {subtask}")
         if all(each.current.state in EXECUTION_TERMINAL for each in subtasks):
             return terminated()
-        return self._graphs.graph(job_id, vertex_id, FlameGraphType(kind), subtask, self._now_ms)
+        return Costly(
+            cost=Cost.ACTORS,
+            make=lambda: self._graphs.graph(job_id, vertex_id, FlameGraphType(kind), subtask, self._now_ms),
+            key=("flame graph", job_id, vertex_id, kind, subtask),
+        )

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from flykka.diagnosis.collection import TIME_LIMIT
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.wire.ids import JobId
-from flykka.rest.endpoint import Endpoint, Query, Text
+from flykka.rest.costly import Cost, Costly
+from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.job_info import JobInfo
@@ -43,10 +44,15 @@ class JobHandlers:
         yield Endpoint(f"{job}/plan", self._plan, "The plan of a job")
         yield Endpoint(f"{job}/config", self._config, "The configuration of a job")
         yield Endpoint(
-            f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions, failureLabelFilter)"
+            f"{job}/exceptions",
+            self._exceptions,
+            "The last failures of a job",
+            arguments={"maxExceptions": "integer", "failureLabelFilter": "string"},
         )
-        yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen (timeout, in ms)")
-        yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout, in ms)")
+        limit = {"timeout": "integer"}
+        what = "Why a job does not go on: a text of one screen (timeout in ms)"
+        yield Endpoint(f"{job}/why", self._why, what, arguments=limit, gives=TEXT)
+        yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout in ms)", arguments=limit)
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
         yield Endpoint(f"{job}/jobmanager/config", self._settings, "The settings under which a job runs or ran")
         yield Endpoint(f"{job}/jobmanager/environment", self._environment, "The interpreter that it runs or ran in")
@@ -85,15 +91,20 @@ class JobHandlers:
         entries = self._gateway.details(job_of(query)).exceptions
         return exception_history(entries, query.number("maxExceptions", 20), labelled)
 
-    def _why(self, query: Query) -> Text:
-        return Text(text=str(self._diagnosed(query)))
+    def _why(self, query: Query) -> Costly:
+        return self._diagnosed("why", query, lambda diagnosed: Text(text=str(diagnosed)))
 
-    def _diagnosis(self, query: Query) -> Json:
-        return diagnosis(self._diagnosed(query))
+    def _diagnosis(self, query: Query) -> Costly:
+        return self._diagnosed("diagnosis", query, diagnosis)
 
-    def _diagnosed(self, query: Query) -> JobDiagnosis:
-        timeout_ms = query.number("timeout", round(1_000 * TIME_LIMIT))
-        return self._gateway.diagnosis(job_of(query), min(timeout_ms / 1_000, LONGEST_WHY_S))
+    def _diagnosed(self, what: str, query: Query, answer: Callable[[JobDiagnosis], object]) -> Costly:
+        job_id, timeout_ms = job_of(query), query.number("timeout", round(1_000 * TIME_LIMIT))
+        limit = min(timeout_ms / 1_000, LONGEST_WHY_S)
+        return Costly(
+            cost=Cost.ACTORS,
+            make=lambda: answer(self._gateway.diagnosis(job_id, limit)),
+            key=(what, job_id, limit),
+        )
 
     def _accumulators(self, query: Query) -> Json:
         found = self._gateway.details(job_of(query)).accumulators
@@ -113,8 +124,10 @@ class CancelHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         job = "/jobs/{jobid}"
-        yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
-        yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
+        mode = {"mode": "string"}
+        yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202, arguments=mode)
+        what = "Cancel a job, as Flink's page does"
+        yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=mode)
         yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink: says how a job is stopped")
 
     def _cancel(self, query: Query) -> Json:

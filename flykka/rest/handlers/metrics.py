@@ -10,7 +10,8 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
 from flykka.metrics.measured import numbers, of_job
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
-from flykka.rest.endpoint import Endpoint, Query, Text
+from flykka.rest.costly import Cost, Costly
+from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
 from flykka.rest.job_info import JobInfo
@@ -29,13 +30,16 @@ class MetricHandlers:
 
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
-        yield Endpoint("/metrics", self._metrics, "Metrics of the cluster and its jobs, for Prometheus (scope)")
-        yield Endpoint("/jobs/metrics", self._of_jobs, "Metrics over the jobs (get, agg, jobs)")
-        yield Endpoint("/jobs/{jobid}/metrics", self._of_job, "Metrics of a job (get)")
+        what, scope = "Metrics of the cluster and its jobs, for Prometheus", {"scope": "string"}
+        yield Endpoint("/metrics", self._metrics, what, arguments=scope, gives=TEXT)
+        over = {"get": "string", "agg": "string", "jobs": "string"}
+        yield Endpoint("/jobs/metrics", self._of_jobs, "Metrics over the jobs", arguments=over)
+        yield Endpoint("/jobs/{jobid}/metrics", self._of_job, "Metrics of a job", arguments={"get": "string"})
         yield Endpoint(
             "/jobs/{jobid}/vertices/{vertexid}/jm-operator-metrics",
             self._of_coordinator,
-            "Metrics of the operator coordinator of a vertex (get)",
+            "Metrics of the operator coordinator of a vertex",
+            arguments={"get": "string"},
         )
 
     def _of_jobs(self, query: Query) -> list[Json]:
@@ -58,13 +62,16 @@ class MetricHandlers:
         vertex, _ = self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))
         return coordinator_metrics(vertex, query.arguments.get("get"))
 
-    def _metrics(self, query: Query) -> Text:
+    def _metrics(self, query: Query) -> Costly:
+        wanted = query.arguments.get("scope")
+        if wanted not in [None, *Scope]:
+            raise RestError(400, f"there is no scope {wanted!r}; there are {', '.join(Scope)}")
+        return Costly(cost=Cost.ACTORS, make=lambda: self._measure(wanted), key=("metrics", wanted))
+
+    def _measure(self, wanted: str | None) -> Text:
         jobs = self._gateway.jobs()
         fitting = fitting_scope(jobs)
-        wanted = query.arguments.get("scope", fitting)
-        if wanted not in list(Scope):
-            raise RestError(400, f"there is no scope {wanted!r}; there are {', '.join(Scope)}")
-        text = text_of(collected(self._gateway, jobs, Scope(wanted), self._host, self._now_ms()))
-        if "scope" not in query.arguments and fitting is not Scope.SUBTASK:
+        text = text_of(collected(self._gateway, jobs, Scope(wanted or fitting), self._host, self._now_ms()))
+        if wanted is None and fitting is not Scope.SUBTASK:
             text += f"# More than {MOST_SUBTASKS} subtasks run: each vertex is as a whole. ?scope=subtask has each.\n"
         return Text(text=text, content_type=CONTENT_TYPE)

@@ -13,7 +13,8 @@ from pathlib import Path
 from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.monitoring.job_details import SubtaskDetails
 from flykka.messages.wire.ids import TaskManagerId
-from flykka.rest.endpoint import Download, Endpoint, Query, Text
+from flykka.rest.costly import Cost, Costly
+from flykka.rest.endpoint import TEXT, Download, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.cluster import task_manager_of
@@ -25,6 +26,8 @@ from flykka.rest.process.threads import thread_dump
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metric_lists import aggregated, listed
 from flykka.rest.responses.task_manager_metrics import task_manager_metrics
+
+GET = {"get": "string"}
 
 _NOT_THERE = "File not found."
 """Flink's dashboard is quiet about this text."""
@@ -39,15 +42,17 @@ class JobManagerHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         one = "/jobmanager"
-        yield Endpoint(f"{one}/metrics", self._metrics, "Metrics of the process, and of the JVM beside it (get)")
+        yield Endpoint(
+            f"{one}/metrics", self._metrics, "Metrics of the process, and of the JVM beside it", arguments=GET
+        )
         yield Endpoint(f"{one}/thread-dump", self._threads, "The stacks of the threads of the process")
         yield from _log_endpoints(one, self._process)
 
     def _metrics(self, query: Query) -> list[Json]:
         return listed({**self._process.read_jvm(), **python_metrics()}, query.arguments.get("get"))
 
-    def _threads(self, query: Query) -> Json:
-        return thread_dump(self._process.sample())
+    def _threads(self, query: Query) -> Costly:
+        return Costly(cost=Cost.ACTORS, make=lambda: thread_dump(self._process.sample()), key="thread dump")
 
 
 class TaskManagerHandlers:
@@ -60,8 +65,9 @@ class TaskManagerHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         one = "/taskmanagers/{id}"
-        yield Endpoint("/taskmanagers/metrics", self._over_all, "Metrics over TaskManagers (get, agg, taskmanagers)")
-        yield Endpoint(f"{one}/metrics", self._metrics, "Metrics of a TaskManager (get)")
+        over = {"get": "string", "agg": "string", "taskmanagers": "string"}
+        yield Endpoint("/taskmanagers/metrics", self._over_all, "Metrics over TaskManagers", arguments=over)
+        yield Endpoint(f"{one}/metrics", self._metrics, "Metrics of a TaskManager", arguments=GET)
         yield Endpoint(f"{one}/thread-dump", self._threads, "The stacks of the threads of its attempts")
         yield from _log_endpoints(one, self._process, lambda query: task_manager_of(query, self._gateway))
 
@@ -83,10 +89,14 @@ class TaskManagerHandlers:
         network = self._gateway.network(own.task_manager)
         return task_manager_metrics(own, network, _on(own.task_manager, running))
 
-    def _threads(self, query: Query) -> Json:
+    def _threads(self, query: Query) -> Costly:
         own, _ = task_manager_of(query, self._gateway)
         attempts = {each.current.attempt for each in _on(own.task_manager, running_subtasks(self._gateway))}
-        return thread_dump([each for each in self._process.sample() if each.attempt in attempts])
+
+        def dump() -> Json:
+            return thread_dump([each for each in self._process.sample() if each.attempt in attempts])
+
+        return Costly(cost=Cost.ACTORS, make=dump, key=("thread dump", own.task_manager))
 
 
 class _LogHandlers:
@@ -126,10 +136,10 @@ def _log_endpoints(
     one: str, process: ServedProcess, check: Callable[[Query], object] = lambda query: None
 ) -> Iterator[Endpoint]:
     logs = _LogHandlers(process, check)
-    yield Endpoint(f"{one}/log", logs.log, "The end of the log of the process, which is kept in memory")
-    yield Endpoint(f"{one}/stdout", logs.output, "What the process has printed, where that goes to a file")
+    yield Endpoint(f"{one}/log", logs.log, "The end of the log of the process, which is kept in memory", gives=TEXT)
+    yield Endpoint(f"{one}/stdout", logs.output, "What the process has printed, where that goes to a file", gives=TEXT)
     yield Endpoint(f"{one}/logs", logs.list, "The logs of the process: that in memory, and the files of its handlers")
-    yield Endpoint(f"{one}/logs/{{filename}}", logs.file, "One of these")
+    yield Endpoint(f"{one}/logs/{{filename}}", logs.file, "One of these", gives=TEXT)
 
 
 def _opened(path: Path) -> Download:

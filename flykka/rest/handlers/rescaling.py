@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.messages.control.rescaling import RescalesSnapshot
-from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
@@ -20,6 +20,8 @@ from flykka.rest.responses.rescales import (
     rescales_summary,
     resource_requirements,
 )
+
+_BOUNDS = {"lowerBound": "integer", "upperBound": "integer"}
 
 
 class RescaleHandlers:
@@ -70,7 +72,11 @@ class ResourceRequirementsHandlers:
         """All of them."""
         path = "/jobs/{jobid}/resource-requirements"
         yield Endpoint(path, self._requirements, "The bounds of the parallelism of each vertex of a job")
-        yield Endpoint(path, self._update, "Rescale a job: other bounds for vertices of it", "PUT")
+        bounds = fields(["parallelism"]) | {"properties": {"parallelism": fields(**_BOUNDS)}}
+        body = {"type": "object", "additionalProperties": bounds}
+        yield Endpoint(
+            path, self._update, "Rescale a job: other bounds for its vertices, by their ids", "PUT", body=body
+        )
 
     def _requirements(self, query: Query) -> Json:
         return resource_requirements(self._gateway.requirements(job_of(query)))

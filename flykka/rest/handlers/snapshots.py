@@ -11,7 +11,7 @@ from flykka.actors.errors import CheckpointStorageError
 from flykka.client.directories import absolute_directory
 from flykka.messages.control.job import CheckpointType
 from flykka.messages.wire.ids import JobId
-from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
@@ -20,6 +20,11 @@ from flykka.rest.responses.io_metrics import Json
 
 _DISPOSAL = "savepoint-disposal"
 _FORMATS = ("CANONICAL", "NATIVE")
+_TRIGGER = {"triggerId": "string"}
+_SAVEPOINT = fields(target_directory="string", cancel_job="boolean", formatType="string", **_TRIGGER)
+_STOP = fields(targetDirectory="string", drain="boolean", formatType="string", **_TRIGGER)
+_CHECKPOINT = fields(checkpointType="string", **_TRIGGER)
+_DISPOSED = fields(["savepoint-path"], savepoint_path="string", **_TRIGGER)
 
 
 class SnapshotHandlers:
@@ -32,12 +37,12 @@ class SnapshotHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         job = "/jobs/{jobid}"
-        yield Endpoint(f"{job}/savepoints", self._savepoint, "Take a savepoint", "POST", 202)
+        yield Endpoint(f"{job}/savepoints", self._savepoint, "Take a savepoint", "POST", 202, body=_SAVEPOINT)
         yield Endpoint(f"{job}/savepoints/{{triggerid}}", self._result, "What came of a savepoint or a stop")
-        yield Endpoint(f"{job}/stop", self._stop, "Stop a job with a savepoint", "POST", 202)
-        yield Endpoint(f"{job}/checkpoints", self._checkpoint, "Take a checkpoint now (checkpointType)", "POST", 202)
+        yield Endpoint(f"{job}/stop", self._stop, "Stop a job with a savepoint", "POST", 202, body=_STOP)
+        yield Endpoint(f"{job}/checkpoints", self._checkpoint, "Take a checkpoint now", "POST", 202, body=_CHECKPOINT)
         yield Endpoint(f"{job}/checkpoints/{{triggerid}}", self._checkpointed, "What came of a checkpoint")
-        yield Endpoint(f"/{_DISPOSAL}", self._dispose, "Delete a savepoint", "POST")
+        yield Endpoint(f"/{_DISPOSAL}", self._dispose, "Delete a savepoint", "POST", body=_DISPOSED)
         yield Endpoint(f"/{_DISPOSAL}/{{triggerid}}", self._disposed, "What came of it")
 
     def _savepoint(self, query: Query) -> Json:

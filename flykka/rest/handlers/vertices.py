@@ -54,9 +54,11 @@ class VertexHandlers:
         yield Endpoint(
             f"{vertex}/subtasks/accumulators", self._of_subtasks, "The accumulators of its subtasks", pages="subtasks"
         )
-        yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself (get)")
-        yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks (get, agg, subtasks)")
-        yield Endpoint(f"{vertex}/subtasks/{{subtaskindex}}/metrics", self._of_subtask, "Metrics of one of them (get)")
+        get, over = {"get": "string"}, {"get": "string", "agg": "string", "subtasks": "string"}
+        yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself", arguments=get)
+        yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks", arguments=over)
+        one = f"{vertex}/subtasks/{{subtaskindex}}/metrics"
+        yield Endpoint(one, self._of_subtask, "Metrics of one of them", arguments=get)
 
     def _details(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)

@@ -5,6 +5,15 @@ import { h } from "./dom.js";
 const KEY = "flykka-token";
 let asking = null;
 
+// The link that `flykka run` prints has the token in its fragment, which no server is sent; the address bar and the
+// history of the browser do not keep it.
+export function takeToken() {
+  const [, token] = /^#token=([\w-]+)$/.exec(location.hash) ?? [];
+  if (token === undefined) return;
+  sessionStorage.setItem(KEY, token);
+  history.replaceState(null, "", "#/");
+}
+
 // The token is asked for once, however many requests wait for it.
 function askForToken(wasRefused) {
   asking ??= new Promise((resolve) => {
@@ -18,8 +27,9 @@ function askForToken(wasRefused) {
         resolve();
       } },
       h("h2", { id: "token-title" }, "Token"),
-      h("p", {}, wasRefused ? "The server has refused this token." : "This server asks for its token: it is in the"
-        + " file that the server was started with. It is kept for this tab alone."),
+      h("p", {}, wasRefused ? "The server has refused this token." : "This needs the token of the server:"
+        + " `flykka token` prints it, or it is in the file that the server was started with. It is kept for this tab"
+        + " alone."),
       h("label", { for: "token" }, "Token"), field,
       h("div", { class: "buttons" }, h("button", { class: "primary", type: "submit" }, "Use it"))));
     dialog.oncancel = (event) => event.preventDefault();

@@ -1,6 +1,6 @@
 // What the address names is shown, and drawn again when an event comes.
 
-import { follow } from "./api.js";
+import { follow, takeToken } from "./api.js";
 import { Cluster } from "./cluster.js";
 import { h, show } from "./dom.js";
 import { clock } from "./format.js";
@@ -88,6 +88,7 @@ document.getElementById("skip").onclick = (clicked) => {
   main.focus();
 };
 addEventListener("hashchange", () => {
+  takeToken();
   open();
   // The link that was followed is gone: the keyboard goes on from the top of what it has opened.
   main.focus();
@@ -95,4 +96,5 @@ addEventListener("hashchange", () => {
 addEventListener("resize", redraw);
 // Durations go on between events.
 setInterval(() => event !== null && !document.hidden && redraw(), 1000);
+takeToken();
 open();

@@ -15,7 +15,7 @@ from flykka.messages.graph.restart_strategies import (
 from flykka.messages.monitoring.explanation import SlotsExplained
 from flykka.messages.monitoring.job_details import ProcessEnvironment
 from flykka.rest.responses.io_metrics import Json
-from flykka.spark_bridge.rows.filesystem import shown
+from flykka.runtime.secrets import masked_uri
 
 _WITHOUT_END = 2**31 - 1
 """Flink's number of restart attempts that never end."""
@@ -121,4 +121,4 @@ def _ms(length: int | None) -> str | None:
 
 
 def _place(path: str | None) -> str | None:
-    return None if path is None else shown(path)
+    return None if path is None else masked_uri(path)

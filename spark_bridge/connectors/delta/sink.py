@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pyspark.sql.types import StringType, StructType
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.delta.appending import Append
 from flykka.spark_bridge.connectors.delta.columns import columns_of, misfit, partition_misfit, unknown_type
 from flykka.spark_bridge.connectors.delta.evolution import schema_of, unwritable
@@ -37,7 +38,7 @@ from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout
-from flykka.spark_bridge.rows.filesystem import FileSystem, shown
+from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class DeltaSink(TransactionalSink):
         return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
 
     def __str__(self) -> str:
-        return f"{self.format} {shown(self.path)}"
+        return f"{self.format} {masked_uri(self.path)}"
 
     @property
     def staged_as(self) -> FileLayout:

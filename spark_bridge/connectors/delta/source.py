@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from flykka.messages.tasks.source import SerializedSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.delta.columns import columns_of
 from flykka.spark_bridge.connectors.delta.discovery import DeltaSplitDiscovery
 from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
@@ -24,7 +25,7 @@ from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_i
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
 from flykka.spark_bridge.connectors.delta.versions import check_readable, last_version, opened
 from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, millis_of, split_of
-from flykka.spark_bridge.rows.filesystem import FileSystem, shown
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,7 +126,7 @@ class DeltaSource(Source):
         return "delta"
 
     def __str__(self) -> str:
-        return f"{self.format} {shown(self.path)}"
+        return f"{self.format} {masked_uri(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, an absolute path, and the columns that the table has."""

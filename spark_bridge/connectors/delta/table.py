@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class TableLocation:
 def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
     """Options of delta-rs for the storage. Raises `MissingExtraError` where deltalake is not installed."""
     require("deltalake", extra="delta", what=what)
+    remember_secrets(options)
     return tuple(sorted((key, str(value)) for key, value in options.items()))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.rows.file_formats import FileFormat
 
 OptionValue = str | int | float | bool
@@ -52,7 +53,9 @@ def checked_options(options: Iterable[tuple[str, OptionValue]]) -> Options:
         ValueError: a mode that Spark does not know, and would take for PERMISSIVE; or an option that says which files
             are read, which is the matter of the source.
     """
-    return tuple((key, _checked(key, value)) for key, value in options)
+    given = tuple((key, _checked(key, value)) for key, value in options)
+    remember_secrets(dict(given))
+    return given
 
 
 def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:

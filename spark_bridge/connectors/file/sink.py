@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes
+from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.file.published_files import PublishedFiles, published_files
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
@@ -16,7 +17,7 @@ from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.files import FileLayout
-from flykka.spark_bridge.rows.filesystem import FileSystem, shown
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -203,7 +204,7 @@ class FileSink(Sink):
         return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
 
     def __str__(self) -> str:
-        return f"{self.format} {shown(self.path)}"
+        return f"{self.format} {masked_uri(self.path)}"
 
 
 def _text(value: OptionValue) -> str:

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 
 from flykka.messages.tasks.source import FileBatchSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.secrets import masked_uri, remember_secrets
 from flykka.spark_bridge.connectors.file.formats import (
     AVRO,
     CSV,
@@ -44,7 +45,7 @@ from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.rows.file_formats import FileFormat
-from flykka.spark_bridge.rows.filesystem import FileSystem, shown
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -197,6 +198,8 @@ class FileSource(Source):
             MissingExtraError: what fsspec needs for such a path is not installed.
             SourceError: there is no way to such a path, or it takes no such option.
         """
+        # fsspec's names for S3 are `key` and `secret`.
+        remember_secrets({**options, "path": self.path, "access key": options.get("key")})
         made = replace(self, storage=tuple(sorted(options.items())), watches=False)
         made.store.check_usable()
         return made
@@ -252,7 +255,7 @@ class FileSource(Source):
         return self.file_format.name
 
     def __str__(self) -> str:
-        return f"{self.format} {shown(self.path)}"
+        return f"{self.format} {masked_uri(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, an absolute path, and the schema as it is now.

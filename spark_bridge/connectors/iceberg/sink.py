@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.delta.columns import misfit
 from flykka.spark_bridge.connectors.delta.staged_files import STAGING
 from flykka.spark_bridge.connectors.extras import require
@@ -48,6 +49,7 @@ class IcebergSink(TransactionalSink):
             MissingExtraError: pyiceberg is not installed.
         """
         require("pyiceberg", extra="iceberg", what="an IcebergSink")
+        remember_secrets(properties)
         given = tuple(sorted((key, str(value)) for key, value in properties.items()))
         return cls(table=TableName(identifier, catalog, given))
 

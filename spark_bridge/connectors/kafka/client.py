@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
 from flykka.spark_bridge.errors import SinkError, SourceError
@@ -33,6 +34,7 @@ def checked_properties(properties: Mapping[str, object], what: str) -> Propertie
         ValueError: flykka decides on this one.
     """
     require("confluent_kafka", extra="kafka", what=what)
+    remember_secrets(properties)
     named = {key if key in _WITH_UNDERSCORE else key.replace("_", "."): value for key, value in properties.items()}
     if refused := sorted(_OURS.intersection(named)):
         raise ValueError(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.errors import SparkBridgeError
 
@@ -53,6 +54,7 @@ class Database:
                 f"the connection string of {what} cannot be read: write it as 'host=db1 dbname=shop user=flykka' or as"
                 " 'postgresql://flykka@db1/shop'; values with blanks in them stand between single quotes"
             ) from None
+        remember_secrets(given)
         defaults = {"application_name": "flykka", "connect_timeout": _CONNECT_TIMEOUT_S}
         host = given.get("host") or given.get("hostaddr") or given.get("service") or "localhost"
         name = f"{host}/{given.get('dbname') or given.get('user') or ''}"

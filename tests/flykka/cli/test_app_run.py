@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from io import StringIO
 
 import pytest
@@ -28,6 +29,25 @@ def test_a_job_whose_environment_was_closed_while_it_ran_has_failed() -> None:
     [failure] = run.failures()
     assert "was lost with its cluster" in str(failure)
     assert run.running() == []
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "link"),
+    [(True, True, "/#token=of-the-tests"), (True, False, ""), (False, True, ""), (False, False, "")],
+)
+def test_the_token_is_printed_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, out: bool, err: bool, link: str
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: out, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: err, raising=False)
+    shown = StringIO()
+
+    with one_job() as job:
+        app_run(shown).job_submitted(
+            job.client, keeps_checkpoints=False, rest_address="http://127.0.0.1:1", rest_token="of-the-tests"
+        )
+
+    assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in shown.getvalue()
 
 
 def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile, running_jobs
+from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile, running_jobs, token_at
 from flykka.messages.wire.ids import JobId
 
 HOLDER = """
@@ -52,6 +54,21 @@ def test_a_job_is_found_until_its_file_is_removed(folder: Path) -> None:
 
     assert running_jobs() == ()
     assert list(folder.iterdir()) == []
+
+
+def test_the_token_of_a_job_is_found_at_its_address_by_its_user_alone(folder: Path) -> None:
+    job = replace(prices(), address="http://127.0.0.1:8081", token="of prices")
+    file = RunningJobFile(job)
+
+    assert running_jobs() == (job,)
+    assert "of prices" not in repr(job)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())] == [0o700, 0o600]
+    for address in ("http://127.0.0.1:8081", "http://localhost:8081/", "http://127.0.0.1:8081/v1"):
+        assert token_at(address) == "of prices"
+    for address in ("http://127.0.0.1:8082", "https://127.0.0.1:8081", "http://db1:8081"):
+        assert token_at(address) is None
+    file.remove()
+    assert token_at("http://127.0.0.1:8081") is None
 
 
 def test_one_job_may_run_in_two_processes() -> None:

@@ -20,6 +20,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.trace import Trace
 
@@ -87,6 +88,13 @@ class Recording:
 def job_master(job: JobId = JOB) -> Ref:
     """The JobMaster of a job."""
     return Ref(f"/user/job-manager/job-{job}", 1)
+
+
+def play_into(recorder: FlightRecorder, trace: Trace) -> None:
+    """Records the messages of a trace, without what came of them."""
+    for turn in trace.turns:
+        assert isinstance(turn.message, Message)
+        recorder.turn(turn.sequence, turn.now_ms, turn.recipient, Envelope(turn.message, turn.sender, None), [], None)
 
 
 def coordinator(job: JobId = JOB) -> Ref:

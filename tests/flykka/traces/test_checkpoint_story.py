@@ -19,8 +19,6 @@ from flykka.messages.tasks.exchange import BufferResponse, CheckpointBarrier
 from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, partition_id
-from flykka.messages.wire.message import Message
-from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.traces.trace import Trace
@@ -32,6 +30,7 @@ from tests.flykka.traces.recording import (
     attempt,
     coordinator,
     job_master,
+    play_into,
     record_checkpoint,
     task,
 )
@@ -182,7 +181,7 @@ def test_what_a_flight_recorder_has_not_kept_is_said(recording: Recording, tmp_p
     record_checkpoint(recording, 1)
     kept = FlightRecorder(turns=4)
     kept.open(system="kept", seed=1)
-    _play_into(kept, recording.closed())
+    play_into(kept, recording.closed())
     kept.dump(tmp_path / "ring.trace")
 
     story = Trace.open(tmp_path / "ring.trace").story(checkpoint=1)
@@ -208,12 +207,6 @@ def test_a_story_is_of_one_thing(recording: Recording) -> None:
     for wrong in ({"checkpoint": 1, "attempt": "x"}, {"attempt": "x", "job": "y"}):
         with pytest.raises(ValueError, match="one checkpoint, one attempt or one job"):
             trace.story(**wrong)
-
-
-def _play_into(recorder: FlightRecorder, trace: Trace) -> None:
-    for turn in trace.turns:
-        assert isinstance(turn.message, Message)
-        recorder.turn(turn.sequence, turn.now_ms, turn.recipient, Envelope(turn.message, turn.sender, None), [], None)
 
 
 def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:

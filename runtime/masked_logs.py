@@ -1,0 +1,33 @@
+"""Masks secrets in what flykka logs, for handlers of the user's too."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from flykka.runtime.secrets import masked
+
+_LOGGER = "flykka"
+
+
+def mask_logs() -> None:
+    """Have records of flykka's loggers be without secrets from now on."""
+    make = logging.getLogRecordFactory()
+    if not isinstance(make, _MaskedRecords):
+        logging.setLogRecordFactory(_MaskedRecords(make))
+
+
+class _MaskedRecords:
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __call__(self, *args: Any, **more: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._make(*args, **more)
+        if record.name == _LOGGER or record.name.startswith(f"{_LOGGER}."):
+            text = record.getMessage()
+            if (without := masked(text)) != text:
+                record.msg, record.args = without, ()
+            if record.exc_info:
+                # A formatter takes this text, and not the exception.
+                record.exc_text = masked(logging.Formatter().formatException(record.exc_info))
+        return record

@@ -1,0 +1,84 @@
+"""Masks the secrets that this process was configured with, in texts about failures and in logs.
+
+Whatever takes settings from the user hands them to `remember_secrets`; whatever turns a living exception into text
+gives it through `masked`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote
+
+MASK = "***"
+
+_SENSITIVE = re.compile(
+    r"password|passwd|secret|token|credential|api[_.-]?key|access[_.-]?key|account[_.-]?key|service[_.-]?key"
+    r"|private[_.-]?key|auth-params|basic[_.-]?auth|jaas|sas[_.-]",
+    re.IGNORECASE,
+)
+"""Names of settings that are secret: those of Flink (`GlobalConfiguration`), of Spark (`spark.redaction.regex`) and of
+object stores."""
+
+_PUBLIC = re.compile(
+    r"(provider|file|path|location|url|class|type|dir|enabled|algorithm|protocol|renewal[._a-z]*|interval)s?$",
+    re.IGNORECASE,
+)
+"""Names of settings that only tell of secrets: the file of a password, the provider of credentials."""
+
+_SHORTEST = 4
+"""A shorter value is no secret, and words of every text would be masked."""
+
+_NO_SECRETS = frozenset({"true", "false", "none", "null"})
+_OF_URI = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]*@")
+_QUOTED = re.compile(r"""password\s*=\s*(["'])(?P<value>.+?)\1""", re.IGNORECASE)
+
+
+def masked_uri(text: str) -> str:
+    """The text, without the credentials that a URI in it may hold: `s3://***@bucket/folder`."""
+    return _OF_URI.sub(f"{MASK}@", text)
+
+
+class Secrets:
+    """The values that are masked."""
+
+    def __init__(self) -> None:
+        # Threads add to it, and none takes away.
+        self._values: dict[str, None] = {}
+
+    def remember(self, settings: Mapping[str, object]) -> None:
+        """Mask the values of settings whose names are those of secrets, and the credentials in URIs."""
+        for name, value in settings.items():
+            for secret in _of(name, value):
+                self._values.update(dict.fromkeys(_forms(secret)))
+
+    def masked(self, text: str) -> str:
+        """The text without any of them."""
+        # One may be a part of another one.
+        for value in sorted(self._values, key=len, reverse=True):
+            text = text.replace(value, MASK)
+        return masked_uri(text)
+
+
+_secrets = Secrets()
+masked = _secrets.masked
+remember_secrets = _secrets.remember
+"""Mask secrets among these settings from now on, in failures and in what flykka logs."""
+
+
+def _of(name: str, value: object) -> Iterator[str]:
+    if not isinstance(value, str):
+        return
+    if _SENSITIVE.search(name) and not _PUBLIC.search(name):
+        yield value
+        for quoted in _QUOTED.finditer(value):
+            yield quoted["value"]
+    for credentials in _OF_URI.findall(value):
+        yield credentials[:-1].partition(":")[2]
+
+
+def _forms(secret: str) -> set[str]:
+    """The secret as texts have it: as it is, in a URI, in a literal."""
+    if len(secret) < _SHORTEST or secret.lower() in _NO_SECRETS:
+        return set()
+    return {secret, quote(secret, safe=""), repr(secret)[1:-1]}
