@@ -196,7 +196,11 @@ class StreamExecutionEnvironment(
                 self.get_stream_graph(),
                 job_id=new_job_id(),
                 name=job_name,
-                checkpointing=self._checkpoint_folder.resolve(self.checkpointing, self._settings.high_availability),
+                checkpointing=self._checkpoint_folder.resolve(
+                    self.checkpointing,
+                    self._settings.high_availability,
+                    is_retention_set=self.is_retention_set,
+                ),
                 restart_strategy=self.resolved_restart_strategy(self._settings.restart_strategy),
                 failover_strategy=self.failover_strategy or self._settings.failover_strategy,
                 input_dependency_constraint=self.input_dependency_constraint,
