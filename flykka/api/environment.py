@@ -185,7 +185,6 @@ class StreamExecutionEnvironment(
         self._running.let_go()
         self._computed.free_finished()
         operators = self._program.leading_to_sinks()
-        self._running.refuse_uids(self.pending_uids.union(made.uid for made in operators))
         self._computed.compute_again(operators)
         return stream_graph(operators, self._registry, self.defaults, self._settings.all_slots)
 
@@ -249,6 +248,7 @@ class StreamExecutionEnvironment(
         start = self._starts.prepare_start(
             self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
         )
+        self._registry.assign(start.job_graph)
         client = self._cluster_for(start.job_graph).submit(
             start.job_graph,
             start.restore_path,
