@@ -150,7 +150,8 @@ def spark_session(
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
     # The JVM outlives this process by a moment, in which it still uses the folder.
-    jvm = session.sparkContext._gateway.jvm
+    assert SparkContext._gateway is not None, "the session has a JVM"
+    jvm = SparkContext._gateway.jvm
     jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(temporary.path)))
     if log_options:
         # Options are for a JVM that starts: this one may have run before.
