@@ -142,11 +142,12 @@ class SparkDataPlane:
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
-        code = self._services.registry.resolve(operator.ref)
+        registry = self._services.registry.of_job(job_id)
+        code = registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
         discovery = code.source.split_discovery(operator.operator_id, self._services.filesystem)
-        return NamedDiscovery(discovery, operator.ref.uid, self._services.registry)
+        return NamedDiscovery(discovery, operator.ref.uid, registry)
 
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
@@ -224,9 +225,11 @@ class SparkDataPlane:
 
         Where the session was stopped and another one was begun, the job goes on in a new one of its own as well.
         """
-        user_session = self.sessions.current
+        user_session, registry = self.sessions.current, self._services.registry.of_job(job_id)
         with self._lock:
             job = self._jobs.get(job_id)
+            if job is not None and job.services.registry is not registry:
+                job.services = replace(job.services, registry=registry)
             if job is not None and job.services.user_session is not user_session:
                 session = engine_session(user_session)
                 job.services.local_states.close()
@@ -243,6 +246,7 @@ class SparkDataPlane:
                     self._services,
                     session=session,
                     user_session=user_session,
+                    registry=registry,
                     store=(store := BatchStore()),
                     local_states=LocalStates(store, is_on=self._services.fast_paths.local_recovery),
                     readers=SourceReaders(),

@@ -6,7 +6,6 @@ A Spark that has run nothing takes ten seconds for its first batch: it loads cla
 from __future__ import annotations
 
 import logging
-import tempfile
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.rows.files import read_parquet, write_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -39,10 +39,10 @@ def warm_up(session: SparkSession) -> None:
     if not has_one_machine(session):
         return
     try:
-        with tempfile.TemporaryDirectory(prefix="flykka-warm-up-", ignore_cleanup_errors=True) as folder:
+        with TemporaryFolder("warm-up") as folder:
             engine = engine_session(session)
             for number in range(_ROUNDS):
-                _run_stages(engine, Path(folder, str(number)))
+                _run_stages(engine, folder / str(number))
     except (Py4JError, PySparkException, OSError) as failed:
         # The session was stopped meanwhile, or whatever it is that a job will tell better.
         logger.info("the session was not warmed up: %s", failed)

@@ -32,6 +32,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.actors.checkpoint_storage.format import packed, unpacked
+from flykka.actors.checkpoint_storage.private_files import make_folder, restrict
 from flykka.actors.checkpoint_storage.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
@@ -51,6 +52,7 @@ from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Value
+from flykka.runtime.permissions import PRIVATE, of_file
 
 _METADATA = "_metadata"
 _JOB = re.compile(r"[0-9a-f]{32}")
@@ -72,8 +74,10 @@ class CheckpointStorage:
     `CheckpointDirectoryError` where there is no way to such an address, or what it needs is not installed.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, permissions: int = PRIVATE) -> None:
+        """Local folders that are made have these `permissions`, and files the same without the right to execute."""
         self._directory = directory
+        self._permissions = permissions
 
     @cached_property
     def _place(self) -> tuple[AbstractFileSystem, str]:
@@ -101,7 +105,7 @@ class CheckpointStorage:
         """Make the checkpoint exist, below `target_location` if it is a savepoint's; returns its address."""
         if target_location is not None:
             # It may be on another file system than the job's own checkpoints.
-            savepoints = CheckpointStorage(target_location)
+            savepoints = CheckpointStorage(target_location, self._permissions)
             return savepoints._write_checkpoint(savepoints._root, checkpoint)
         return self._write_checkpoint(
             f"{self._job(checkpoint.job_id)}/{_CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
@@ -239,7 +243,9 @@ class CheckpointStorage:
         try:
             # Where that one is gone, nobody else can go on from it.
             if continued is not None and self._fs.exists(self._path(continued)):
-                self._fs.pipe_file(f"{self._path(continued)}/{_CONTINUED}", job_id.encode())
+                note = f"{self._path(continued)}/{_CONTINUED}"
+                self._fs.pipe_file(note, job_id.encode())
+                restrict(self._fs, note)
         finally:
             _remove(self._fs, self._job(job_id))
 
@@ -309,11 +315,12 @@ class CheckpointStorage:
         data = packed(encode(value))
         unfinished = f"{path}.inprogress"
         folder = path.rsplit("/", 1)[0]
-        self._fs.makedirs(folder, exist_ok=True)
+        make_folder(self._fs, folder, self._permissions, self._root)
         try:
             with self._fs.open(unfinished, "wb") as file:
                 file.write(data)
                 if self._is_local:
+                    os.fchmod(file.fileno(), of_file(self._permissions))
                     file.flush()
                     os.fsync(file.fileno())
             self._fs.mv(unfinished, path)
@@ -340,14 +347,14 @@ class CheckpointStorage:
         return value
 
 
-def initialize_savepoint(directory: str, name: str) -> str:
+def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) -> str:
     """Make the folder of a new savepoint, and the directory where there is none; the folder's address.
 
     Raises:
         CheckpointDirectoryError: it cannot be made; the text says why.
     """
     cannot = f"the savepoint directory {directory!r} cannot be"
-    savepoints = CheckpointStorage(directory)
+    savepoints = CheckpointStorage(directory, permissions)
     try:
         fs, root = savepoints._place
     except CheckpointDirectoryError as unknown:
@@ -356,7 +363,9 @@ def initialize_savepoint(directory: str, name: str) -> str:
     if fs.isfile(root):
         raise CheckpointDirectoryError(f"{cannot} written: it is a file")
     try:
-        fs.makedirs(folder, exist_ok=False)
+        if fs.exists(folder):
+            raise FileExistsError(folder)
+        make_folder(fs, folder, permissions, root)
     except FileExistsError as there:
         raise CheckpointDirectoryError(f"{folder!r} is there already: a savepoint never replaces another") from there
     except OSError as refusal:

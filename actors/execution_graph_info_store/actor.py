@@ -62,10 +62,11 @@ class ExecutionGraphInfoStoreActor(Actor):
     def _archive(self, archived: ArchivedJob) -> None:
         job_id, directory = archived.details.job_id, archived.job_graph.checkpointing.archive_directory
         assert directory is not None, f"job {job_id} is archived nowhere"
+        storage = CheckpointStorage(directory, archived.job_graph.checkpointing.permissions)
 
         # No partial: a recorder keeps the arguments of one.
         def write_archive() -> None:
-            CheckpointStorage(directory).write_archive(replace(archived, environment=process_environment()))
+            storage.write_archive(replace(archived, environment=process_environment()))
 
         self._archiving += 1
         self.context.pipe_to_self(

@@ -233,6 +233,8 @@ class ManagedJob:
 
     def cancel_because(self, message: CancelJob) -> None:
         """Have it cancelled, and answer nobody."""
+        if self.cancellation is not None and self.cancellation.delete_checkpoints:
+            message = replace(message, delete_checkpoints=True)
         self.cancellation = message
         if self.job_master is not None:
             self.job_master.tell(message)

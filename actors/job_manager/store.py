@@ -83,7 +83,7 @@ def accept_job(
     # One that is kept has begun, and may have left what it began with behind.
     if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
         _check_restorable(submitted, submitted.restore_path)
-    CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
+    CheckpointStorage(job_graph.checkpointing.directory, job_graph.checkpointing.permissions).write_job_graph(job_graph)
     return _kept(store, services, data_plane, submitted)
 
 
@@ -142,7 +142,8 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
     job_id = job_graph.job_id
     storage = CheckpointStorage(job_graph.checkpointing.directory)
     latest = storage.latest(job_id)
-    kept = end.checkpoint_path or (latest if _keeps_latest(end.status, job_graph) else None)
+    keeps_latest = _keeps_latest(end.status, job_graph) and not end.deletes_checkpoints
+    kept = end.checkpoint_path or (latest if keeps_latest else None)
     end = replace(end, checkpoint_path=kept)
     store.put_result(end)
     data_plane.release_job(job_id, keep_staged=kept is not None and end.status is not JobStatus.FINISHED)
@@ -155,7 +156,9 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
 
 def _note_end_of_run(job_graph: JobGraph, end: JobEnded) -> None:
     """Tell the run after this one, which need not be one of high availability, where there is to go on from."""
-    CheckpointStorage(job_graph.checkpointing.directory).note_end_of_run(job_graph.name, end)
+    CheckpointStorage(job_graph.checkpointing.directory, job_graph.checkpointing.permissions).note_end_of_run(
+        job_graph.name, end
+    )
 
 
 def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:

@@ -178,9 +178,8 @@ class JobMaster(Actor):
             tell_listeners=self._listeners.tell,
             fail_job=self._fail,
         )
-        self._restorer = StateRestorer(
-            self._graph, self._sources, allow_non_restored_state=self._allow_non_restored_state
-        )
+        allow = self._allow_non_restored_state
+        self._restorer = StateRestorer(self._graph, self._sources, allow_non_restored_state=allow)
         warn_of_approximation(self._job_graph)
         self._rescaling = RescalingHandler(
             context, self._graph, self._slots, self._listeners, self._coordinator, self._store, self._requirements
@@ -218,7 +217,10 @@ class JobMaster(Actor):
                 self._fail(cause)
             case JobRestartDue():
                 self._decide(self._rescaling.restart_due(message))
-            case JobVerticesFinalized() | CancelJob() | DeploymentTimedOut():
+            case CancelJob():
+                self._cleaner.on_cancel(message)
+                self._decide([message])
+            case JobVerticesFinalized() | DeploymentTimedOut():
                 self._decide([message])
             case SavepointCompleted() | SavepointFailed() if self._rescaling.took(message):
                 self._decide(self._rescaling.on_checkpoint(message))
@@ -318,9 +320,8 @@ class JobMaster(Actor):
             case effects.ExecutionMoved():
                 self._on_execution_moved(effect)
             case effects.CoordinateTasks(tasks=tasks):
-                self._coordinator.tell(
-                    CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
-                )
+                coordinated = CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
+                self._coordinator.tell(coordinated)
                 return self._rescaling.tasks_deployed()
             case effects.GraphRescaled():
                 self._sources.rescale()
@@ -378,9 +379,8 @@ class JobMaster(Actor):
         self._sources.attempt_moved(moved.attempt, moved.state, moved.failure)
         # Before it is deployed, the coordinator does not know an attempt.
         if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
-            self._coordinator.tell(
-                CoordinatedTaskStateChanged(job_id=self._job_id, attempt=moved.attempt, state=moved.state)
-            )
+            changed = CoordinatedTaskStateChanged(job_id=self._job_id, attempt=moved.attempt, state=moved.state)
+            self._coordinator.tell(changed)
 
     # The end
 

@@ -14,7 +14,7 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, StopCheckpointing
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job import CancelJob, JobStatus
 from flykka.messages.control.job_control import (
     JobAttemptsEnded,
     JobDataReleased,
@@ -55,6 +55,7 @@ class ResourceCleaner:
         self._checkpoint_coordinator = checkpoint_coordinator
         self._store = store
         self._end: JobEnded | None = None
+        self._deletes_checkpoints = False
 
     @property
     def end(self) -> JobEnded:
@@ -62,10 +63,15 @@ class ResourceCleaner:
         assert self._end is not None, f"job {self._job_id} has not ended"
         return self._end
 
+    def on_cancel(self, message: CancelJob) -> None:
+        """The job is to be cancelled, perhaps with its checkpoints."""
+        self._deletes_checkpoints |= message.delete_checkpoints
+
     def start(self, end: JobEnded) -> None:
         """The job has come to its end."""
-        self._end = end
-        self._note(end)
+        deletes = self._deletes_checkpoints and end.status is JobStatus.CANCELED
+        self._end = replace(end, deletes_checkpoints=deletes)
+        self._note(self._end)
 
     def on_message(self, message: CleanupMessage) -> bool:
         """Go on with what is next; whether all is put away."""
@@ -76,8 +82,12 @@ class ResourceCleaner:
                 self._note(self.end)
             case JobAttemptsEnded(cause=cause):
                 self._publish_if_left(message, cause)
-                status = self.end.status
-                self._checkpoint_coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=status))
+                stop = StopCheckpointing(
+                    job_id=self._job_id,
+                    job_status=self.end.status,
+                    delete_checkpoints=self.end.deletes_checkpoints,
+                )
+                self._checkpoint_coordinator.tell(stop)
             case CheckpointingStopped(retained=retained):
                 self._release(retained)
             case JobDataReleased(cause=cause):

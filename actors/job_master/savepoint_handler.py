@@ -81,6 +81,7 @@ class SavepointHandler:
     def __init__(self, context: ActorContext, job_graph: JobGraph, checkpoint_coordinator: Ref) -> None:
         self._context = context
         self._job_id = job_graph.job_id
+        self._permissions = job_graph.checkpointing.permissions
         self._checkpoint_coordinator = checkpoint_coordinator
         self._requests = SavepointRequests(job_graph.job_type)
         self._asked: dict[str, TriggerSavepoint | RequestCheckpoint] = {}
@@ -130,7 +131,7 @@ class SavepointHandler:
         match effect:
             case InitializeLocation(request_id=request_id, directory=directory):
                 self._context.pipe_to_self(
-                    partial(initialize_savepoint, directory, request_id),
+                    partial(initialize_savepoint, directory, request_id, permissions=self._permissions),
                     lambda location: SavepointLocationInitialized(request_id=request_id, location=location),
                     lambda error: SavepointLocationRefused(request_id=request_id, cause=serialized(error)),
                 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import replace
 
 from flykka.cluster.high_availability.stores import StoreSettings, checkpoint_directory
+from flykka.errors import ConfigurationError
 from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedCheckpointRetention
+from flykka.runtime.temporary_folders import TemporaryFolder
 
 ARCHIVES = "archives"
 """The folder of archives in a checkpoint directory."""
@@ -16,11 +16,15 @@ DATASETS = "datasets"
 """The folder of kept rows in a checkpoint directory."""
 
 
-class _TemporaryFolder:
-    """Deleted when the last of those that use it has left it."""
+class _SharedFolder:
+    """A temporary folder that is deleted when the last environment that uses it has left it."""
 
     def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="flykka-checkpoints-")
+        try:
+            self._folder = TemporaryFolder("checkpoints")
+        except OSError as refused:
+            raise ConfigurationError(f"no temporary folder for checkpoints: {refused}") from refused
+        self.path = str(self._folder.path)
         self._users = 1
 
     def join(self) -> None:
@@ -29,25 +33,27 @@ class _TemporaryFolder:
     def leave(self) -> None:
         self._users -= 1
         if not self._users:
-            shutil.rmtree(self.path, ignore_errors=True)
+            self._folder.remove()
 
 
 class CheckpointFolder:
     """Of one environment, or shared with the one whose place it has taken."""
 
     def __init__(self) -> None:
-        self._temporary: _TemporaryFolder | None = None
+        self._temporary: _SharedFolder | None = None
 
-    def resolve(self, settings: CheckpointingSettings, store: StoreSettings | None) -> CheckpointingSettings:
+    def resolve(
+        self, settings: CheckpointingSettings, store: StoreSettings | None, *, is_retention_set: bool = False
+    ) -> CheckpointingSettings:
         """The settings, with a directory, and one for the archives where that stays."""
         directory = settings.directory or (checkpoint_directory(store) if store is not None else "")
         if directory:
             archives = settings.archive_directory or f"{directory.rstrip('/')}/{ARCHIVES}"
             return replace(settings, directory=directory, archive_directory=archives)
         if self._temporary is None:
-            self._temporary = _TemporaryFolder()
-        if settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION:
-            # The folder goes when the environment is closed: nobody is to be told that there is something in it.
+            self._temporary = _SharedFolder()
+        if not (is_retention_set and settings.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION):
+            # The folder goes when the environment is closed: no message should refer to a checkpoint in it.
             settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
         return replace(settings, directory=self._temporary.path)
 

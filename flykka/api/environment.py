@@ -185,7 +185,6 @@ class StreamExecutionEnvironment(
         self._running.let_go()
         self._computed.free_finished()
         operators = self._program.leading_to_sinks()
-        self._running.refuse_uids(self.pending_uids.union(made.uid for made in operators))
         self._computed.compute_again(operators)
         return stream_graph(operators, self._registry, self.defaults, self._settings.all_slots)
 
@@ -196,7 +195,11 @@ class StreamExecutionEnvironment(
                 self.get_stream_graph(),
                 job_id=new_job_id(),
                 name=job_name,
-                checkpointing=self._checkpoint_folder.resolve(self.checkpointing, self._settings.high_availability),
+                checkpointing=self._checkpoint_folder.resolve(
+                    self.checkpointing,
+                    self._settings.high_availability,
+                    is_retention_set=self.is_retention_set,
+                ),
                 restart_strategy=self.resolved_restart_strategy(self._settings.restart_strategy),
                 failover_strategy=self.failover_strategy or self._settings.failover_strategy,
                 input_dependency_constraint=self.input_dependency_constraint,
@@ -245,6 +248,7 @@ class StreamExecutionEnvironment(
         start = self._starts.prepare_start(
             self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
         )
+        self._registry.assign(start.job_graph)
         client = self._cluster_for(start.job_graph).submit(
             start.job_graph,
             start.restore_path,

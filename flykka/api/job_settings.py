@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from flykka.actors.machines.job_graph.job_graph_generator import RescalingSettings
 from flykka.api.alignment_settings import AlignmentSettings
 from flykka.api.checkpoint_failure_settings import CheckpointFailureSettings
+from flykka.api.configuration.readers import permissions
 from flykka.api.configuration.restart_strategies import (
     FallbackRestartStrategyConfiguration,
     RestartStrategies,
@@ -57,6 +58,8 @@ class JobSettings(
         super().__init__()
         self.defaults = Defaults()
         self.checkpointing = CheckpointingSettings(directory="")
+        self.is_retention_set = False
+        """True if the retention is one that was asked for, and not the default."""
         self.task_cancellation = TaskCancellationSettings()
         self.latency_tracking_interval_ms: int | None = None
         self.stage_timeout_ms: int | None = None
@@ -289,16 +292,32 @@ class JobSettings(
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
         """Set whether the last checkpoints stay when a job ends without being FINISHED; the enum or its name.
 
-        `RETAIN_ON_CANCELLATION` keeps them when it is cancelled and when it fails, `DELETE_ON_CANCELLATION` (what holds
-        unless set) when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps its last one,
-        one that comes to the end of its input none. In a notebook `RETAIN_ON_CANCELLATION` holds unless set.
+        `RETAIN_ON_CANCELLATION` (the default) keeps them when it is cancelled and when it fails,
+        `DELETE_ON_CANCELLATION` when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps
+        its last one, one that comes to the end of its input none. In the temporary folder of an environment without
+        `set_checkpoint_dir` none is kept unless `RETAIN_ON_CANCELLATION` is set.
 
         Raises:
             ProgramError: there is no such retention.
         """
         chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
         self.checkpointing = replace(self.checkpointing, retention=chosen)
+        self.is_retention_set = True
         return self
+
+    def set_checkpoint_permissions(self, octal: int | str) -> Self:
+        """Set the permissions of new folders of checkpoints, savepoints and archives: `0o750`, or `"0750"`.
+
+        Files in them have the same without the right to execute. Unless set they are of the user alone, `0o700`,
+        whatever the umask. Folders that exist keep theirs. Object stores have rules of their own.
+
+        Raises:
+            ProgramError: they are no such permissions.
+        """
+        try:
+            return self._set_checkpointing(permissions=permissions(octal))
+        except ValueError as wrong:
+            raise ProgramError(f"checkpoint permissions: {wrong}") from None
 
     def set_restart_strategy(
         self, strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration

@@ -61,8 +61,9 @@ class JobStart:
         if not self.runs:
             return
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
+        checkpointing = self.job_graph.checkpointing
         try:
-            CheckpointStorage(self.job_graph.checkpointing.directory).note_run(run)
+            CheckpointStorage(checkpointing.directory, checkpointing.permissions).note_run(run)
         except OSError as refused:
             # It was accepted and runs: it is not given up for this.
             logger.warning("job %r cannot be continued by itself: its run cannot be noted: %s", run.job_name, refused)

@@ -88,7 +88,7 @@ _newest: dict[str, tuple[JobClient, StreamExecutionEnvironment]] = {}
 
 
 def keep_checkpoints(settings: JobSettings) -> None:
-    """Have jobs of IPython that are cancelled keep their checkpoints, unless the user says otherwise.
+    """Have jobs of IPython that are cancelled keep their checkpoints, in a temporary folder too.
 
     A job that cannot be stopped is cancelled when its cell is run again, and the next one is to continue from there.
     """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pyspark.sql import functions as F
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.session.class_archive import recording_options
 from flykka.spark_bridge.session.gateway import close_gateway
 from flykka.spark_bridge.session.session import spark_session, stop_session
@@ -19,13 +19,13 @@ _ROW = '{{"time": "2026-01-01T00:0{minute}:00Z", "key": "a", "amount": 1.5}}\n'
 def record(file: Path) -> None:
     """Run a job from JSON through windows to Parquet, and wait until the JVM has written its classes to `file`."""
     session = spark_session(config={"spark.driver.extraJavaOptions": recording_options(file)})
-    with TemporaryDirectory(prefix="flykka-classes-") as folder:
-        rows, out = Path(folder, "rows"), Path(folder, "out")
+    with TemporaryFolder("classes") as folder:
+        rows, out = folder / "rows", folder / "out"
         rows.mkdir()
         for minute in range(4):
             (rows / f"{minute}.json").write_text(_ROW.format(minute=minute))
         with StreamExecutionEnvironment.get_execution_environment() as env:
-            env.enable_checkpointing("1s").set_checkpoint_dir(str(Path(folder, "checkpoints")))
+            env.enable_checkpointing("1s").set_checkpoint_dir(folder / "checkpoints")
             source = FileSource.json(str(rows), schema="time timestamp, key string, amount double")
             watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("time")
             keyed = env.from_source(source, watermarks).where("amount > 1").key_by("key")

@@ -145,9 +145,10 @@ class ClusterDatasets:
         return FileSystem(self._session())
 
     def _codes(self, client: JobClient) -> Iterator[OperatorCode | KeyByCode]:
+        registry = self._registry.of_job(client.job_id)
         for vertex in client.job_graph.vertices:
             for operator in vertex.operators:
-                yield self._registry.resolve(operator.ref)
+                yield registry.resolve(operator.ref)
 
     def _note_reader(self, source: DatasetSource, client: JobClient) -> None:
         for kept in (*self._kept.values(), *self._released):

@@ -1,4 +1,4 @@
-"""The jobs of an environment that have not ended: their uids are taken, their code is kept, they can be found."""
+"""The jobs of an environment that have not ended: their code is kept, and they can be found."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flykka.client.running_jobs import RunningJob, RunningJobFile
-from flykka.errors import DuplicateUidError
-from flykka.spark_bridge.operators.code_registry import uids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -51,9 +49,3 @@ class EnvironmentJobs:
     def _forget(self, clients: Iterable[JobClient]) -> None:
         for client in clients:
             self._files.pop(client).remove()
-
-    def refuse_uids(self, wanted: Collection[str]) -> None:
-        """Raise `DuplicateUidError` where a job has one of these: one that restarts must not find another's code."""
-        for client in self:
-            if taken := sorted(uids_of(client.job_graph).intersection(wanted)):
-                raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")

@@ -1,4 +1,4 @@
-"""Files for the last turns before a job's failure: beside its checkpoints, or where its environment says.
+"""Files for the last turns before a job's failure: beside its checkpoints, or in the user's temporary folder.
 
 <checkpoint directory>/<job id>/flight-record.trace
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,12 +14,16 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from flykka.errors import FlightRecordError
+from flykka.runtime.temporary_folders import TemporaryFolder, user_folder
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph
     from flykka.runtime.recording import Recorder
+
+_MODE = 0o600
+"""It holds messages of the job, and so data of its user."""
 
 WriteFlightRecord = Callable[[], str]
 """Makes the file and returns its address. It may block, and raises `FlightRecordError`."""
@@ -32,8 +35,11 @@ def flight_record_path(job_graph: JobGraph) -> str:
 
 
 def surviving_flight_record_path(job_graph: JobGraph) -> str:
-    """The file of a job whose checkpoints go when its environment is closed: in the directory for temporary files."""
-    return os.path.join(tempfile.gettempdir(), f"flykka-flight-record-{job_graph.job_id}.trace")
+    """The file of a job whose checkpoints go when its environment is closed: in the user's folder of temporary files.
+
+    Raises `PermissionError` if that belongs to another user.
+    """
+    return os.fspath(user_folder() / f"flykka-flight-record-{job_graph.job_id}.trace")
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
@@ -59,10 +65,10 @@ def _write(recorder: FlightRecorder, path: str) -> str:
     try:
         fs, location = url_to_fs(path)
         if isinstance(fs, LocalFileSystem):
-            recorder.dump(location)
+            recorder.dump(location, mode=_MODE)
             return str(location)
-        with tempfile.TemporaryDirectory(prefix="flykka-") as folder:
-            local = os.path.join(folder, "flight-record.trace")
+        with TemporaryFolder("flight-record") as folder:
+            local = os.fspath(folder / "flight-record.trace")
             recorder.dump(local)
             fs.makedirs(location.rpartition("/")[0], exist_ok=True)
             fs.put_file(local, f"{location}.inprogress")

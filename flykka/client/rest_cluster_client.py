@@ -137,10 +137,11 @@ class RestClusterClient:
             what = f"there are {len(fitting)} jobs, of which one must be named: {listed}"
         raise UnknownJobError(f"{what} at {self._base}")
 
-    def cancel(self, job_id: JobId) -> None:
+    def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
         """Have a job cancelled. Raises `JobCancellationError` where it has ended."""
+        deletes = "&deleteCheckpoints=true" if delete_checkpoints else ""
         try:
-            self._ask("PATCH", f"/jobs/{job_id}?mode=cancel")
+            self._ask("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
         except _RefusedError as refused:
             raise JobCancellationError(str(refused)) from None
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from flykka.messages.wire.ids import JobId
+from flykka.runtime.temporary_folders import lock, private_folder, user_folder
 
 _log = logging.getLogger("flykka")
 
@@ -50,10 +49,10 @@ class RunningJobFile:
             # The lock is there before the name: nobody finds the file without it.
             unnamed = path.with_suffix(".new")
             self._descriptor = os.open(unnamed, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            _lock(self._descriptor)
+            lock(self._descriptor)
             os.write(self._descriptor, json.dumps(asdict(job)).encode())
             self._path = unnamed.rename(path)
-        except (OSError, ImportError) as refused:
+        except OSError as refused:
             _log.info("other processes will not find job %r: %s", job.name, refused)
 
     def remove(self) -> None:
@@ -68,7 +67,7 @@ def running_jobs() -> tuple[RunningJob, ...]:
     """The jobs of all processes, this one included, by their processes and ids. What cannot be read is logged."""
     try:
         return tuple(sorted(_found(), key=lambda job: (job.process, job.job_id)))
-    except (OSError, ImportError) as refused:
+    except OSError as refused:
         _log.info("which jobs run in other processes is not known: %s", refused)
         return ()
 
@@ -93,39 +92,18 @@ def pid_folder() -> Path:
     """
     named = os.environ.get(FOLDER_VARIABLE)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(named) if named else Path(runtime, "flykka") if runtime else _temporary()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(
-            f"{folder} is not a folder of yours alone: remove it, or chmod it to 700, or name another in"
-            f" {FOLDER_VARIABLE}"
-        )
-    return folder
+    if not named and not runtime:
+        return user_folder()
+    return private_folder(Path(named or Path(runtime or "", "flykka")), f"name another in {FOLDER_VARIABLE}")
 
 
 def _found() -> Iterator[RunningJob]:
     for path in pid_folder().glob(f"*{_SUFFIX}"):
         try:
             with path.open("rb") as file:
-                if _lock(file.fileno()):
+                if lock(file.fileno()):
                     path.unlink(missing_ok=True)
                 else:
                     yield RunningJob(**json.loads(file.read()))
         except FileNotFoundError:
             continue  # It has ended meanwhile.
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock an open file; False where another has it. Raises `ImportError` where there are no such locks (Windows)."""
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir(), f"flykka-{os.getuid()}")

@@ -161,7 +161,7 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
             return JobMasterReleased(job_id=job_graph.job_id)
         case "put_away_job" | "clean_up_job", (*_, JobEnded() as end):
             return JobPutAway(end=end)
-        case "initialize_savepoint", (str() as directory, str() as name):
+        case "initialize_savepoint", (str() as directory, str() as name, *_):
             return f"{directory}/{name}"
         case "trigger", _:
             return ()

@@ -205,10 +205,10 @@ class RestfulGateway:
         """Begin to end the cluster, on another thread: this server answers the request, and ends with it."""
         Thread(target=self._cluster.shutdown, name="flykka-rest-shutdown", daemon=True).start()
 
-    def cancel(self, job_id: JobId) -> None:
+    def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
         """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""
         self.details(job_id)
-        refusal = self._cancelled(job_id)
+        refusal = self._cancelled(job_id, delete_checkpoints=delete_checkpoints)
         if refusal is not None:
             raise RestError(409, refusal.cause.message)
 
@@ -216,8 +216,10 @@ class RestfulGateway:
         """Have a job cancelled, unless it has ended."""
         self._cancelled(job_id)
 
-    def _cancelled(self, job_id: JobId) -> CancellationFailure | None:
-        answer = self._ask(Message, lambda me: CancelJob(job_id=job_id, client=me))
+    def _cancelled(self, job_id: JobId, *, delete_checkpoints: bool = False) -> CancellationFailure | None:
+        answer = self._ask(
+            Message, lambda me: CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints)
+        )
         return answer if isinstance(answer, CancellationFailure) else None
 
     def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:

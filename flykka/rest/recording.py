@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
 from flykka.runtime.errors import TraceError
 from flykka.runtime.recording import Recorder
+from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 
@@ -110,7 +110,7 @@ class Recording:
     @contextmanager
     def _written(self) -> Iterator[Path]:
         """A file with the trace; a flight record is gone behind the block, but for who has opened it."""
-        with tempfile.TemporaryDirectory(prefix="flykka-") as folder:
+        with TemporaryFolder("recording") as folder:
             write = flight_record_writer(self._recorder, f"{folder}/flight-record.trace")
             if write is None:
                 raise RestError(404, _NOTHING)

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from fsspec.core import url_to_fs
+
+from flykka.actors.checkpoint_storage.private_files import restrict
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint, initialize_savepoint
 from flykka.actors.errors import CheckpointDirectoryError
 from flykka.actors.machines.state.handles import operator_metadata, with_operators, with_paths
@@ -202,8 +205,10 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
 
     def copy(path: str) -> str:
         if path not in copies:
-            copies[path] = f"{folder}/kept-{len(copies)}/{path.rsplit('/', 1)[-1]}"
+            kept = f"{folder}/kept-{len(copies)}"
+            copies[path] = f"{kept}/{path.rsplit('/', 1)[-1]}"
             filesystem.copy(path, copies[path])
+            restrict(*url_to_fs(kept))
         return copies[path]
 
     return with_paths(savepoint, copy)

@@ -192,10 +192,14 @@ class CheckpointFailuresExceeded(Message):
 
 @message("coordination.stop_checkpointing")
 class StopCheckpointing(Message):
-    """JobMaster -> CheckpointCoordinator: the job has ended in this status; keep or delete, then answer."""
+    """JobMaster -> CheckpointCoordinator: the job has ended in this status; keep or delete, then answer.
+
+    With `delete_checkpoints` none is kept, whatever the retention.
+    """
 
     job_id: JobId
     job_status: JobStatus
+    delete_checkpoints: bool = False
 
 
 @message("coordination.checkpointing_stopped")

@@ -131,11 +131,15 @@ class JobNotFound(Message):
 
 @message("job.cancel")
 class CancelJob(Message):
-    """client -> JobManager -> JobMaster: cancel the job; with a `cause`, it is cancelled because of that."""
+    """client -> JobManager -> JobMaster: cancel the job; with a `cause`, it is cancelled because of that.
+
+    With `delete_checkpoints` a job that is CANCELED deletes its checkpoints, whatever the retention.
+    """
 
     job_id: JobId
     client: Ref
     cause: SerializedThrowable | None = None
+    delete_checkpoints: bool = False
 
 
 @message("job.report_client_heartbeat")

@@ -38,7 +38,8 @@ class JobGraphRefused(Message):
 class JobEnded(Message):
     """JobMaster -> JobManager: the job has come to its end, and nothing of it runs or waits any more.
 
-    `checkpoint_path` is the newest checkpoint that is kept, None where none is.
+    `checkpoint_path` is the newest checkpoint that is kept, None where none is. With `deletes_checkpoints` its
+    checkpoints are deleted whatever the retention.
     """
 
     job_id: JobId
@@ -46,6 +47,7 @@ class JobEnded(Message):
     cause: SerializedThrowable | None = None
     checkpoint_path: str | None = None
     accumulators: AccumulatorResults = AccumulatorResults()
+    deletes_checkpoints: bool = False
 
 
 @message("job_control.result_noted")

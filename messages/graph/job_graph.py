@@ -324,7 +324,8 @@ class CheckpointingSettings(Value):
     known of the job when it has ended is archived in `archive_directory` (None: nowhere).
 
     The first checkpoint comes after `initial_delay_ms` (None: early), or after a delay that is drawn for the job. No
-    more than `max_concurrent_deletions` of what is needed no more are under way at a time.
+    more than `max_concurrent_deletions` of what is needed no more are under way at a time. New folders of checkpoints,
+    savepoints and archives have these `permissions`, and files in them the same without the right to execute.
     """
 
     directory: str
@@ -334,7 +335,7 @@ class CheckpointingSettings(Value):
     max_concurrent: int = 1
     tolerable_failures: int = 0
     retained: int = 1
-    retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+    retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     savepoint_directory: str | None = None
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     unaligned: bool = False
@@ -344,6 +345,7 @@ class CheckpointingSettings(Value):
     has_random_initial_delay: bool = False
     tolerable_by_reason: tuple[TolerableFailures, ...] = ()
     max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS
+    permissions: int = 0o700
 
 
 @value("job_graph.client_heartbeat")

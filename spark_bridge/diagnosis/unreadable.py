@@ -21,6 +21,9 @@ _CONDITION = re.compile(r"^\s*\[[A-Z0-9_.]+\] ?")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd\s]+")
 _LONGEST = 400
+_PLACE = re.compile(r"JsonParseException: .* line: (?P<line>\d+), column: (?P<column>\d+)\]")
+LONGEST_JSON_TEXT = 20_000_000
+"""So many characters of a text are read by Jackson, Spark's parser."""
 _UNREADABLE = "FAILED_READ_FILE"
 _MALFORMED = "MALFORMED_RECORD_IN_PARSING"
 _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
@@ -51,8 +54,24 @@ def reason(raised: BaseException) -> str:
     causes = list(_causes(raised))
     said = [text for throwable in causes if (text := _said(throwable))]
     text = said[-1] if said else _plain(str(raised)) or type(raised).__name__
+    if (too_long := too_long_text(text)) is not None:
+        return too_long
     lenient = any(_condition(throwable).startswith(_MALFORMED) for throwable in causes)
     return text + (_LENIENT if lenient else "")
+
+
+def too_long_text(said: str) -> str | None:
+    """The reason if a parser reports a place in a text that is longer than it reads; None for any other error.
+
+    Spark passes over the error about the length, and reports the next one: an unexpected character within the text.
+    """
+    place = _PLACE.match(said)
+    if place is None or int(place["column"]) < LONGEST_JSON_TEXT:
+        return None
+    return (
+        f"line {place['line']} has a text of more than {LONGEST_JSON_TEXT:,} characters, the most that Spark reads in"
+        " JSON: shorten it, or write such rows as Parquet"
+    )
 
 
 def _said(throwable: Any) -> str:

@@ -1,7 +1,8 @@
 """The registry of operators' code, for job graphs that name it.
 
 User code never travels: running the application fills the registry, and a job graph, new or stored, is bound to it by
-uid. Code is kept for as long as a job may come back to it, by a restart or by another leader.
+uid. A job that is submitted keeps the code that was bound then: another one may use its uids. Code is kept for as long
+as a job may come back to it, by a restart or by another leader.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks
 from flykka.actors.errors import UnboundOperatorError
 from flykka.actors.failure_enrichers import FailureEnrichers
 from flykka.messages.graph.job_graph import JobGraph, OperatorRef
+from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.program.call_site import CallSite
@@ -37,6 +39,7 @@ class CodeRegistry:
 
     def __init__(self) -> None:
         self._bound: dict[str, _Bound] = {}
+        self._of_jobs: dict[JobId, CodeRegistry] = {}
         self._lock = Lock()
         self.master_hooks = MasterHooks()
         self.files = RegisteredFiles()
@@ -52,6 +55,21 @@ class CodeRegistry:
         with self._lock:
             self._bound[uid] = _Bound(code=code, call_site=call_site, name=name or uid)
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
+
+    def assign(self, job_graph: JobGraph) -> None:
+        """Keep for this job what its uids are bound to now, whatever is bound to them later."""
+        uids = uids_of(job_graph)
+        registry = CodeRegistry()
+        registry.master_hooks, registry.files = self.master_hooks, self.files
+        registry.failure_enrichers = self.failure_enrichers
+        with self._lock:
+            registry._bound = {uid: bound for uid, bound in self._bound.items() if uid in uids}
+            self._of_jobs[job_graph.job_id] = registry
+
+    def of_job(self, job_id: JobId) -> CodeRegistry:
+        """The code that was assigned to a job; for one to which none was, all that is bound now."""
+        with self._lock:
+            return self._of_jobs.get(job_id, self)
 
     def call_site(self, uid: str) -> CallSite | None:
         """The line on which the operator was written; None where it is not known."""
@@ -99,8 +117,10 @@ class CodeRegistry:
 
     def retain(self, job_graphs: Iterable[JobGraph]) -> None:
         """Let go of all code that none of these job graphs names."""
-        named = {uid for job_graph in job_graphs for uid in uids_of(job_graph)}
+        kept = {job_graph.job_id: uids_of(job_graph) for job_graph in job_graphs}
+        named = frozenset().union(*kept.values())
         with self._lock:
+            self._of_jobs = {job_id: registry for job_id, registry in self._of_jobs.items() if job_id in kept}
             self._bound = {uid: bound for uid, bound in self._bound.items() if uid in named}
 
     def check(self, job_graph: JobGraph) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.runtime.permissions import inherit_permissions, make_inheriting_folder
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from flykka.spark_bridge.rows.materialise import together
 
@@ -75,3 +77,17 @@ def write_files(
         raised.add_note(f"written was to {folder}")
         raise
     return tuple(filesystem.files_below(folder))
+
+
+def write_checkpoint_files(filesystem: FileSystem, rows: DataFrame, folder: str) -> tuple[FileStatus, ...]:
+    """As `write_files`; on a local file system with the permissions of the folder of the checkpoint.
+
+    Spark's JVM gives files those of Hadoop's umask. Meanwhile the folder above keeps other users out.
+    """
+    local = filesystem.local(folder)
+    if local is not None:
+        make_inheriting_folder(os.path.dirname(local))
+    files = write_files(filesystem, rows, folder)
+    if local is not None:
+        inherit_permissions(local)
+    return files

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from fsspec.core import url_to_fs
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
+from flykka.actors.checkpoint_storage.private_files import restrict
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.schema_evolution import columns_of, is_same_or_wider, quoted
 from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange
@@ -135,6 +137,7 @@ def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame
         raise SavedStateError(f"no window of {uid!r}, {schema.windows}, has a pane that begins at {wrong[0]}")
     panes = _with_names(uid, rows.withColumn(TIME, micros).drop(start), schema, (), also=(TIME,))
     panes.coalesce(1).write.mode("error").parquet(folder)
+    restrict(*url_to_fs(folder))
 
 
 def _with_names(

@@ -12,12 +12,14 @@ import logging
 import os
 import re
 from contextlib import suppress
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
+
+from flykka.spark_bridge.errors import SessionError
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -27,6 +29,9 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 _STDERR = 2
 _LAST_WORDS_SECONDS = 5.0
+
+_REASON = re.compile(r"(Exception|Error|Unrecognized|Invalid|Caused by)\b")
+"""The begin of a line that says why a JVM does not start."""
 
 _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILINE)
 """Warning about a module that Spark's launcher asks for, printed before any option can suppress it. It is harmless."""
@@ -50,17 +55,20 @@ def close_gateway() -> None:
 
 def _launched(conf: SparkConf) -> JavaGateway:
     reading, writing = os.pipe()
-    stderr = Thread(target=_forward, args=(reading,), name="jvm-stderr", daemon=True)
-    stderr.start()
+    stderr = _Stderr(reading)
     try:
         options = {"start_new_session": True, "stderr": writing}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call] # PySpark's
+    except Exception as failed:
+        os.close(writing)
+        if (reason := stderr.reason()) is None:
+            raise
+        raise SessionError(f"Java has ended: {reason}") from failed
     except BaseException:
         os.close(writing)
-        # The reason is printed before the error.
-        stderr.join(_LAST_WORDS_SECONDS)
         raise
     os.close(writing)
+    stderr.forward()
     if gateway.proc is not None:
         _ignore_sigterm(gateway)
     return gateway
@@ -75,10 +83,45 @@ def _ignore_sigterm(gateway: JavaGateway) -> None:
         logger.info("the JVM of Spark ends at a SIGTERM: %s", refused)
 
 
-def _forward(reading: int) -> None:
-    """Copy the JVM's stderr to ours, until it ends."""
-    while written := os.read(reading, 65_536):
-        # Where our stderr is closed, the JVM must not block.
-        with suppress(OSError):
-            os.write(_STDERR, _INCUBATOR.sub(b"", written))
-    os.close(reading)
+class _Stderr:
+    """The JVM's stderr: held back while it starts, and from then on copied to ours until it ends.
+
+    A JVM that does not start prints pages of usage or of its stack, in which one line is the reason.
+    """
+
+    def __init__(self, reading: int) -> None:
+        self._reading = reading
+        self._lock = Lock()
+        self._held: bytes | None = b""
+        self._thread = Thread(target=self._read, name="jvm-stderr", daemon=True)
+        self._thread.start()
+
+    def forward(self) -> None:
+        """Copy what was written so far, and all that comes."""
+        with self._lock:
+            held, self._held = self._held or b"", None
+            _copy(held)
+
+    def reason(self) -> str | None:
+        """The line that says why it has ended; None if there is none. All of it is logged."""
+        self._thread.join(_LAST_WORDS_SECONDS)
+        with self._lock:
+            text = _INCUBATOR.sub(b"", self._held or b"").decode(errors="replace").strip()
+        logger.debug("Java has written:\n%s", text)
+        lines = [line.strip() for line in text.splitlines()]
+        return next((line for line in lines if _REASON.match(line)), lines[0] if lines else None)
+
+    def _read(self) -> None:
+        while written := os.read(self._reading, 65_536):
+            with self._lock:
+                if self._held is None:
+                    _copy(written)
+                else:
+                    self._held += written
+        os.close(self._reading)
+
+
+def _copy(written: bytes) -> None:
+    # If our stderr is closed, the JVM must not block.
+    with suppress(OSError):
+        os.write(_STDERR, _INCUBATOR.sub(b"", written))

@@ -6,7 +6,6 @@ SparkContext, catalog and temporary views, other settings), which `engine_sessio
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
@@ -16,8 +15,6 @@ import threading
 import warnings
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -27,12 +24,14 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.jvm_classes import remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
+from flykka.spark_bridge.session.preconditions import check_preconditions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +55,6 @@ _NEW_CONTEXT = {
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 """The setting that names the folder in which cancelled attempts are noted, where Python workers look there."""
 
-_OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
@@ -115,7 +113,7 @@ def spark_session(
         SessionError: no session can be started.
     """
     if SparkContext._active_spark_context is None:
-        _check_configured(master)
+        check_preconditions(master, starts_jvm=SparkContext._gateway is None)
     else:
         _spare_jobs_from_interrupts()
         # Without our settings: they would be applied to the user's session.
@@ -123,13 +121,19 @@ def spark_session(
     # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
+    try:
+        temporary = TemporaryFolder("spark", left_to_others=True)
+        local = _local_settings(master)
+    except OSError as refused:
+        raise SessionError(f"no Spark session at {master}: {refused}") from refused
+    options = (log_options, reading_options(), _SHORT_LIVED * short_lived, f'"-Djava.io.tmpdir={temporary.path}"')
     settings = {
         "spark.master": master,
         "spark.app.name": app_name,
         **_NEW_CONTEXT,
-        **_local_settings(master),
+        **local,
         # Spark reads the default options before the extra ones: those of a user win.
-        "spark.driver.defaultJavaOptions": " ".join((log_options, reading_options(), _SHORT_LIVED * short_lived)),
+        "spark.driver.defaultJavaOptions": " ".join(options),
         **(config or {}),
     }
     builder = SparkSession.builder
@@ -145,6 +149,10 @@ def spark_session(
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
+    # The JVM outlives this process by a moment, in which it still uses the folder.
+    assert SparkContext._gateway is not None, "the session has a JVM"
+    jvm = SparkContext._gateway.jvm
+    jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(temporary.path)))
     if log_options:
         # Options are for a JVM that starts: this one may have run before.
         session.sparkContext.setLogLevel("ERROR")
@@ -172,19 +180,15 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
         raise SessionError(f"no Spark session at {kept.get('spark.master')}: {_reason(failed)}") from failed
 
 
-def _check_configured(master: str) -> None:
-    """Raise `SessionError` where Spark would only say that Java has ended."""
-    if master == "yarn" and not any(name in os.environ for name in _OF_HADOOP):
-        raise SessionError(
-            f"no Spark session at yarn: set {' or '.join(_OF_HADOOP)} to the folder of the cluster's core-site.xml and"
-            " yarn-site.xml"
-        )
-
-
 def _reason(failed: Exception) -> str:
-    """The text of an error, and of one that has come from the JVM the last cause alone."""
-    causes = re.findall(r"^Caused by: (.+)$", str(failed), re.MULTILINE)
-    return causes[-1] if causes else str(failed)
+    """The text of an error in one line, and of one that has come from the JVM its last cause alone."""
+    logger.debug("Spark did not start", exc_info=failed)
+    text = str(failed)
+    causes = re.findall(r"^(?:Caused by: |: )(.+)$", text, re.MULTILINE)
+    cause = causes[-1] if causes else text.partition("\n")[0]
+    if "stopped SparkContext" in cause:
+        return "its master has refused or lost the application: see the master's log"
+    return cause
 
 
 def stop_session(session: SparkSession) -> None:
@@ -246,8 +250,7 @@ def _local_settings(master: str) -> dict[str, str]:
     if _workers_find_flykka():
         # On other machines the imports of the workers are unknown.
         settings["spark.python.daemon.module"] = python_daemon.__name__
-        settings[CANCELLED_FOLDER] = folder = mkdtemp(prefix="flykka-cancelled-")
-        atexit.register(rmtree, folder, ignore_errors=True)
+        settings[CANCELLED_FOLDER] = str(TemporaryFolder("cancelled").path)
     return settings
 
 

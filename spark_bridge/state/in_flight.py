@@ -9,7 +9,7 @@ from flykka.actors.machines.bridge.output_routes import address
 from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.tasks.bridge import InFlightWritten
 from flykka.spark_bridge.rows.batches import Batch
-from flykka.spark_bridge.rows.files import read_parquet, write_files
+from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
@@ -40,7 +40,7 @@ class InFlightStore:
                 folder = filesystem.qualified(part.path)
                 batches = [store.rows(batch.batch_id) for batch in part.batches]
                 rows = together([rows for _, slices in slices_of(batches) for rows in slices])
-                files = write_files(filesystem, rows.coalesce(1), folder)
+                files = write_checkpoint_files(filesystem, rows.coalesce(1), folder)
                 written.append(ExclusiveStateHandle(path=folder, size_bytes=sum(file.size_bytes for file in files)))
         except BaseException:
             for path in (*(handle.path for handle in written), folder):

@@ -23,7 +23,7 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.rows.batches import Batch
-from flykka.spark_bridge.rows.files import read_parquet, write_files
+from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.stored_columns import moved_values, stored_values
@@ -176,7 +176,9 @@ class SparkStateBackend:
         folder = filesystem.qualified(f"{savepoint or shared}/{state_id}")
         rows = sum(reading.segment.rows for reading in part.readings)
         try:
-            files = write_files(filesystem, self.read(part.readings).coalesce(rows // _ROWS_PER_FILE + 1), folder)
+            files = write_checkpoint_files(
+                filesystem, self.read(part.readings).coalesce(rows // _ROWS_PER_FILE + 1), folder
+            )
         except BaseException:
             filesystem.delete(folder)
             raise

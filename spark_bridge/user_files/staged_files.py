@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import mkdtemp
 from threading import Lock
+
+from flykka.runtime.temporary_folders import TemporaryFolder
 
 PREFIX = "flykka-file-"
 """All units begin with it: the folders of executors hold files of others too."""
@@ -33,9 +33,9 @@ class StagedFiles:
         """
         with self._lock:
             if self._root is None:
-                self._root = Path(mkdtemp(prefix="flykka-user-files-"))
-                atexit.register(shutil.rmtree, self._root, ignore_errors=True)
-            made = Path(mkdtemp(prefix="new-", dir=self._root), "content")
+                self._root = TemporaryFolder("user-files").path
+            made = self._root / "new" / "content"
+            made.parent.mkdir()
             try:
                 write(made)
                 unit = f"{PREFIX}{_digest(made)}-{label}"

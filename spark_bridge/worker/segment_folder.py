@@ -13,6 +13,7 @@ import pyarrow as pa
 from fsspec.core import url_to_fs
 from pyspark import SparkFiles
 
+from flykka.actors.checkpoint_storage.private_files import make_inheriting_folder, restrict
 from flykka.spark_bridge.worker.segment_file import UNFINISHED, Segment, read_segment, unfinished, write_segment
 
 
@@ -57,8 +58,9 @@ class SegmentFolder:
         def share(whole: Path) -> None:
             if self.shared is not None:
                 filesystem, folder = url_to_fs(self.shared)
-                filesystem.makedirs(folder, exist_ok=True)
+                make_inheriting_folder(filesystem, folder)
                 filesystem.put_file(str(whole), f"{folder}/{segment}")
+                restrict(filesystem, f"{folder}/{segment}")
 
         return write_segment(self.path(segment), schema, tables, share)
 

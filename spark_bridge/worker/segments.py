@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
+from flykka.actors.checkpoint_storage.private_files import make_inheriting_folder, restrict
 from flykka.spark_bridge.worker.segment_file import (
     NEXT_EVENT_TIMER,
     NEXT_PROCESSING_TIMER,
@@ -72,7 +73,7 @@ class SaveSegments:
 
     def _written(self, address: str, names: tuple[str, ...]) -> pa.RecordBatch:
         filesystem, folder = url_to_fs(address)
-        filesystem.makedirs(folder, exist_ok=True)
+        make_inheriting_folder(filesystem, folder)
         path, rows = f"{folder}/rows.parquet", 0
         with (
             filesystem.open(path, "wb") as file,
@@ -81,6 +82,7 @@ class SaveSegments:
             for table in merged(self.folder.read(names)):
                 rows += table.num_rows
                 writer.write_table(table)
+        restrict(filesystem, path)
         return _row(rows, filesystem.size(path))
 
 
@@ -100,7 +102,7 @@ class SaveRows:
         filesystem, root = url_to_fs(self.address)
         of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
         for subtask, tables in of_subtask:
-            filesystem.makedirs(f"{root}/{subtask}", exist_ok=True)
+            make_inheriting_folder(filesystem, f"{root}/{subtask}")
             path, rows = f"{root}/{subtask}/rows.parquet", 0
             with (
                 filesystem.open(path, "wb") as file,
@@ -109,6 +111,7 @@ class SaveRows:
                 for _, table in tables:
                     rows += table.num_rows
                     writer.write_table(table.select(self.schema.names).cast(self.schema))
+            restrict(filesystem, path)
             yield _row(subtask, rows, filesystem.size(path))
 
 

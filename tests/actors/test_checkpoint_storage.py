@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -286,6 +287,39 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
         CheckpointDirectoryError, match=r"savepoint directory .* cannot be used: Unable to load libjvm$"
     ):
         initialize_savepoint("driverless://x", "savepoint-1")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.parametrize(("permissions", "of_files"), [(0o700, 0o600), (0o750, 0o640)])
+def test_files_and_folders_have_the_permissions_of_the_job_whatever_the_umask(
+    tmp_path: Path, umask: int, permissions: int, of_files: int
+) -> None:
+    directory, above = tmp_path / "output" / "checkpoints", tmp_path / "output"
+    storage = CheckpointStorage(str(directory), permissions)
+
+    before = os.umask(umask)
+    try:
+        storage.write_job_graph(_job_graph(str(directory)))
+        storage.write_metadata(checkpoint())
+        storage.note_run(JobRun(job_id=JOB, job_name="sales"))
+        savepoint = initialize_savepoint(str(directory / "savepoints"), "savepoint-1", permissions)
+        storage.write_metadata(checkpoint(2), savepoint)
+    finally:
+        os.umask(before)
+
+    made = [directory, *directory.rglob("*")]
+    assert {each.stat().st_mode & 0o777 for each in made if each.is_dir()} == {permissions}
+    assert {each.stat().st_mode & 0o777 for each in made if each.is_file()} == {of_files}
+    assert above.stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+def test_a_folder_that_is_there_keeps_its_permissions(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    CheckpointStorage(str(tmp_path)).write_job_graph(_job_graph(str(tmp_path)))
+
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / JOB).stat().st_mode & 0o777 == 0o700
 
 
 def test_how_a_run_has_ended_is_noted_in_place_of_that_it_runs(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, monkeypa
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("os.makedirs", denied)
+    monkeypatch.setattr("os.mkdir", denied)
 
     with pytest.raises(CheckpointDirectoryError, match="cannot be written: Permission denied"):
         initialize_savepoint(str(tmp_path / "savepoints"), NAME)

@@ -32,9 +32,9 @@ def stopped(stage: WholeCluster, job: str) -> str:
     return heard[0].checkpoint_path
 
 
-def cancelled(stage: WholeCluster, job: str) -> list[str]:
+def cancelled(stage: WholeCluster, job: str, *, delete_checkpoints: bool = False) -> list[str]:
     """Cancel a job and wait until it is gone; the checkpoints that it has left."""
-    cancel = CancelJob(job_id=JobId(job), client=stage.client.ref)
+    cancel = CancelJob(job_id=JobId(job), client=stage.client.ref, delete_checkpoints=delete_checkpoints)
     stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
     stage.run(seconds=5)
     return [checkpoint.path for checkpoint in list_checkpoints(str(stage.folder)).completed]
@@ -92,7 +92,7 @@ def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
     with SeededSystem(seed) as system:
         plane = KeyedRows()
         stage = WholeCluster(system, tmp_path, plane)
-        stage.checkpointing = {"retention": RETAINED, "interval_ms": 500}
+        stage.checkpointing = {"interval_ms": 500}
         stage.submit("first", vertices=keyed_job(before))
         kill = kill_when(system, "/user/task-manager-1", is_a(NotifyCheckpointComplete))
         while not kill.done:
@@ -103,6 +103,17 @@ def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
 
         assert plane.world.rows() == ALL_ROWS
         assert plane.world.late == []
+
+
+def test_a_job_that_is_cancelled_with_its_checkpoints_keeps_none(tmp_path: Path) -> None:
+    with SeededSystem(0) as system:
+        stage = WholeCluster(system, tmp_path, KeyedRows())
+        stage.checkpointing = {"interval_ms": 500}
+        stage.submit("first", vertices=keyed_job(1))
+        while not list_checkpoints(str(stage.folder)).completed:
+            system.advance(10)
+
+        assert cancelled(stage, "first", delete_checkpoints=True) == []
 
 
 @pytest.mark.parametrize("moment", [SubmitTask, CheckpointCompleted, NotifyCheckpointComplete])

@@ -148,7 +148,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrivals.begin(sales_files, tmp_path / "arrivals")
-    env = environment().set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION")
+    env = environment()
     client = arrivals.start(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     client.cancel()

@@ -11,9 +11,11 @@ import pytest
 from flykka.cli.main import main
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile
+from flykka.messages.control.job import CancelJob
 from flykka.messages.wire.ids import JobId
 from flykka.rest.settings import RestSettings
 from flykka.runtime.errors import AskTimeoutError
+from flykka.runtime.trace.file.reader import TraceReader
 from tests.rest.conftest import JOB, Serve, Served
 
 
@@ -46,6 +48,18 @@ def test_a_job_is_found_by_its_name_by_the_begin_of_its_id_or_because_it_is_the_
 
 def test_a_job_is_cancelled(capsys: pytest.CaptureFixture[str], served: Served) -> None:
     assert said(capsys, served, "cancel")[:2] == (0, f"job 'a <job>' ({JOB}) is being cancelled\n")
+
+
+def test_a_job_is_cancelled_with_its_checkpoints(
+    capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path
+) -> None:
+    path = tmp_path / "all.trace"
+    code, *_ = said(capsys, served, "cancel", "--delete-checkpoints")
+    path.write_bytes(served.http.get("/recorder/trace").content)
+
+    requests = [turn.message for turn in TraceReader.open(path) if isinstance(turn.message, CancelJob)]
+    assert code == 0
+    assert {request.delete_checkpoints for request in requests} == {True}
 
 
 def test_what_is_refused_is_told(capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path) -> None:

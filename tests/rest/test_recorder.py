@@ -85,7 +85,7 @@ def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monke
     assert served.http.get("/recorder/trace").status_code == 200
     assert served.http.get(f"{JOB_PATH}/checkpoints/details/7/story").status_code == 404
 
-    assert not list(tmp_path.glob("flykka-*"))
+    assert not list(tmp_path.glob("flykka-*/tmp-*"))
 
 
 def test_a_file_that_is_written_is_named_and_given_as_it_is_by_now(tmp_path: Path) -> None:

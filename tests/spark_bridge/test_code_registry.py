@@ -65,6 +65,24 @@ def test_a_second_run_of_the_program_gives_the_same_names() -> None:
     assert one == other
 
 
+def test_a_job_keeps_its_code_if_another_job_uses_its_uids() -> None:
+    registry = CodeRegistry()
+    first, second = (SourceCode(source=FileSource.parquet(path)) for path in ("a", "b"))
+    one = replace(graph(registry.bind("source", first, name="of one")), job_id=JobId("one"))
+    registry.assign(one)
+    other = replace(graph(ref := registry.bind("source", second, name="of other")), job_id=JobId("other"))
+    registry.assign(other)
+
+    registry.retain([one, other])
+
+    assert [registry.of_job(job.job_id).resolve(ref) for job in (one, other)] == [first, second]
+    assert [registry.of_job(job.job_id).name("source") for job in (one, other)] == ["of one", "of other"]
+    assert registry.of_job(JobId("recovered")).resolve(ref) is second
+
+    registry.retain([other])
+    assert registry.of_job(JobId("one")) is registry
+
+
 def test_an_unknown_uid_is_refused_with_those_that_are_known() -> None:
     registry = CodeRegistry()
     registry.bind("source", KeyByCode(columns=("a",)))

@@ -84,6 +84,7 @@ class CompletedCheckpointStore:
         self._closing = _Closing.OPEN
         self._status: JobStatus | None = None
         self._keeps_latest = False
+        self._keeps_none = False
         self._kept: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[CompletedCheckpoint]:
@@ -265,14 +266,16 @@ class CompletedCheckpointStore:
             _WaitingRestore(version=version, path=path, allow_non_restored_state=allow_non_restored_state)
         )
 
-    def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
+    def close(self, status: JobStatus, *, keep_latest: bool = False, keep_none: bool = False) -> None:
         """The job has ended: when nothing is under way any more, `resume_waiting` cleans up and reports.
 
-        A job that was stopped keeps its last checkpoint (`keep_latest`), whatever the retention.
+        Whatever the retention, a job that was stopped keeps its last checkpoint (`keep_latest`), and one that was
+        cancelled with its checkpoints none (`keep_none`).
         """
         assert self._closing is _Closing.OPEN
         self._status = status
         self._keeps_latest = keep_latest
+        self._keeps_none = keep_none
         self._closing = _Closing.WAITING
 
     def resume_waiting(
@@ -307,6 +310,8 @@ class CompletedCheckpointStore:
             self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
             return
         kept = self.shutdown(self._status)
+        if self._keeps_none:
+            kept = [checkpoint for checkpoint in kept if not self._is_owned(checkpoint)]
         if self._keeps_latest:
             kept = [checkpoints[-1]]
         self._kept = tuple(checkpoint.path for checkpoint in kept if self._is_owned(checkpoint))

@@ -331,4 +331,6 @@ class CheckpointCoordinatorMachine:
         yield from self._replace_tasks((), reason, now)
         if self._hooks.identifiers:
             yield effects.CloseMasterHooks()
-        self._state.completed.close(event.job_status, keep_latest=was_stopped)
+        self._state.completed.close(
+            event.job_status, keep_latest=was_stopped, keep_none=event.delete_checkpoints and not was_stopped
+        )

@@ -33,7 +33,7 @@ class CheckpointProperties:
     options: CheckpointOptions = field(default_factory=CheckpointOptions)
     forced: bool = False
     discard_subsumed: bool = True
-    discarded_when: frozenset[JobStatus] = DISCARDED_WHEN[ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION]
+    discarded_when: frozenset[JobStatus] = DISCARDED_WHEN[ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION]
 
     @property
     def is_savepoint(self) -> bool:
@@ -52,7 +52,7 @@ class CheckpointProperties:
 
 
 def for_checkpoint(
-    retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,
+    retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
     *,
     forced: bool = False,
     is_full: bool = False,

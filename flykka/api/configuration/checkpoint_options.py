@@ -12,6 +12,7 @@ from flykka.api.configuration.readers import (
     duration_or,
     flag,
     path,
+    permissions,
     positive_duration,
     tolerable_failures,
     whole_number,
@@ -159,9 +160,20 @@ CHECKPOINT_OPTIONS = (
         description="which jobs keep their last checkpoint, besides those that are stopped:"
         " no-externalized-checkpoints: none; delete-on-cancellation: those that fail;"
         " retain-on-cancellation: those that are cancelled too",
-        default="delete-on-cancellation",
+        default="retain-on-cancellation",
         group=OptionGroup.CHECKPOINTS,
-        apply=_checkpointing("retention"),
+        apply=lambda settings, retention: settings.set_externalized_checkpoint_retention(retention),
+    ),
+    ConfigOption(
+        name="checkpoint_permissions",
+        shape="OCTAL",
+        read=permissions,
+        description="the permissions of new folders of checkpoints, savepoints and archives on a file system of this"
+        " machine, whatever the umask; files in them have the same without the right to execute: 0750 lets the group"
+        " read",
+        default="0700: of the user alone",
+        group=OptionGroup.CHECKPOINTS,
+        apply=_checkpointing("permissions"),
     ),
     ConfigOption(
         name="savepoint_dir",

@@ -36,6 +36,17 @@ def whole_number(least: int) -> Callable[[Any], int]:
     return read
 
 
+def permissions(said: Any) -> int:
+    """Permissions of folders: octal digits such as `0750`, as chmod has them, or the number itself."""
+    number = said
+    if isinstance(said, str):
+        is_octal = 0 < len(said) <= 4 and set(said) <= set("01234567")
+        number = int(said, 8) if is_octal else None
+    if type(number) is not int or number & 0o700 != 0o700 or number & ~0o777:
+        raise ValueError(f"{said!r} is not the permissions of a folder whose owner may do all, from 0700 to 0777")
+    return number
+
+
 def positive_duration(said: Any) -> int:
     """The milliseconds of a length of time above zero."""
     try:

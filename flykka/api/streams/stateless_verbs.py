@@ -22,6 +22,7 @@ from flykka.spark_bridge.program.trials import (
     checked_sendable,
     checked_static,
 )
+from flykka.views.text.column_text import column_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -193,7 +194,7 @@ class StatelessVerbs(ABC):
 
 def listed(*columns: Column | str) -> str:
     """Columns as the user would write them, for names; what is long is cut short."""
-    names = ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)
+    names = ", ".join(map(column_text, columns))
     return names if len(names) <= _LONGEST else names[: _LONGEST - 3] + "..."
 
 

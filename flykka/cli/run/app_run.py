@@ -20,6 +20,7 @@ from flykka.console.elapsed import spark_start
 from flykka.console.job_console import JobConsole
 from flykka.errors import FlykkaError, JobExecutionError
 from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.wire.ids import JobId
 
 
@@ -151,13 +152,14 @@ class AppRun(Launch):
             # What is said of a start holds for the first job only; the others go on by themselves.
             if client.job_id in self._kept_for_long or client is self._clients[0]:
                 yield "continue", self._continue_with(*self._start_of_continuation(client, kept))
-        elif kept is not None:
+        elif kept is not None or (client.status is JobStatus.CANCELED and client.job_id not in self._kept_for_long):
             yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
         elif client.status is JobStatus.CANCELED:
-            yield (
-                "kept",
-                "nothing: a job that is cancelled deletes its checkpoints (--retention retain-on-cancellation)",
-            )
+            retention = client.job_graph.checkpointing.retention
+            if retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION:
+                yield "kept", "nothing: no checkpoint was complete, or they were deleted with --delete-checkpoints"
+            else:
+                yield "kept", "nothing: its retention deletes checkpoints (--retention retain-on-cancellation)"
         failure = client.exception()
         if isinstance(failure, JobExecutionError) and failure.flight_record is not None:
             yield "recorded", f"flykka trace show {failure.flight_record}"

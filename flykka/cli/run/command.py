@@ -40,11 +40,12 @@ while it runs:
   Ctrl-C once stops: the jobs take a last checkpoint, publish what it holds and
   finish; the checkpoint is kept. With a savepoint directory the last one is a
   savepoint.
-  Ctrl-C twice cancels, and deletes the checkpoints unless --retention keeps them.
+  Ctrl-C twice cancels; the last checkpoint that was complete is kept, unless
+  --retention deletes it.
   SIGTERM is as good as a Ctrl-C; SIGHUP only stops.
 
-run again, the same command continues where the jobs left off, stopped or killed;
-that needs a checkpoint folder that was named. A job that has come to the end of
+run again, the same command continues where the jobs left off, stopped, cancelled
+or killed; that needs a checkpoint folder that was named. A job that has come to the end of
 its input, or whose rows are there without a checkpoint, is refused: no row is
 published twice. --fresh and --overwrite say what else is wanted.
 

@@ -154,7 +154,7 @@ def _cancelling(clients: Sequence[JobClient]) -> str:
     """Tell the consequences of a cancellation: for the jobs, and for what they could be continued from."""
     keeps = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     if all(client.job_graph.checkpointing.retention is keeps for client in clients):
-        return "cancels"
+        return "cancels, and keeps the last completed checkpoint"
     return "cancels, and deletes the checkpoints of this run"
 
 

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from fsspec.core import url_to_fs
 
 from flykka.cli.exit_codes import OK, UNREADABLE, broken, print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
+from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.runtime.trace.file.reader import Damage, TraceReader
 
 
@@ -49,9 +48,9 @@ def opened(address: str) -> Iterator[TraceReader]:
     if "://" not in address:
         yield TraceReader.open(address)
         return
-    with TemporaryDirectory(prefix="flykka-") as folder:
+    with TemporaryFolder("trace") as folder:
         fs, location = url_to_fs(address)
-        copy = Path(folder, "copy.trace")
+        copy = folder / "copy.trace"
         fs.get_file(location, str(copy))
         yield TraceReader.open(copy)
 

@@ -21,6 +21,7 @@ from weakref import WeakSet
 from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
 from flykka.cluster.high_availability.mounts import network_file_system
+from flykka.runtime.permissions import PRIVATE, make_folder, of_file
 
 POLL_SECONDS = 0.1
 """Seconds between two looks of a waiting process at the lock."""
@@ -115,9 +116,10 @@ class FileSystemBackend:
                 file.unlink()
             self._remove_empty(file.parent)
             return
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent, PRIVATE, root=self._root)
         unfinished = file.parent / f".{file.name}"
         with unfinished.open("wb") as written:
+            os.fchmod(written.fileno(), of_file(PRIVATE))
             written.write(data)
             written.flush()
             os.fsync(written.fileno())
@@ -143,7 +145,7 @@ class FileSystemBackend:
         """Take the lock if it is free; whether there is nothing more to wait for."""
         assert self._holder is not None
         try:
-            descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT, of_file(PRIVATE))
         except OSError as refusal:
             self._holder.failed(self._unavailable("locked", _LOCK, refusal))
             return True
@@ -192,7 +194,7 @@ class FileSystemBackend:
         assert self._holder is not None
         self._holder.lost()
         if not self._is_closed.is_set():
-            self._root.mkdir(parents=True, exist_ok=True)
+            make_folder(self._root, PRIVATE)
             self._wait()
 
     def _local(self, directory: str) -> Path:
@@ -204,7 +206,7 @@ class FileSystemBackend:
             raise StoreUnavailableError(f"{self.name} is not a folder of this machine; {between_machines}")
         root = Path(path).absolute()
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            make_folder(root, PRIVATE)
         except OSError as refusal:
             raise StoreUnavailableError(f"{self.name} cannot be made: {refusal.strerror or refusal}") from refusal
         kind = network_file_system(root)

@@ -12,7 +12,9 @@ from uuid import uuid4
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
+from flykka.actors.checkpoint_storage.private_files import make_folder, restrict
 from flykka.actors.errors import StoreUnavailableError
+from flykka.runtime.permissions import PRIVATE
 
 LARGEST_IN_NODE = 16 * 1024
 """In bytes. A larger value is a file."""
@@ -29,7 +31,7 @@ class ZooKeeperValues:
         try:
             found: tuple[AbstractFileSystem, str] = url_to_fs(storage_dir)
             self._fs, self._root = found
-            self._fs.makedirs(self._root, exist_ok=True)
+            make_folder(self._fs, self._root, PRIVATE)
         except (ValueError, ImportError, OSError) as refusal:
             raise StoreUnavailableError(f"{self._name} cannot be used: {refusal}") from refusal
 
@@ -41,6 +43,7 @@ class ZooKeeperValues:
         file = f"{path.replace('/', '-')}-{mark.hex}"
         try:
             self._fs.pipe_file(f"{self._root}/{file}", data)
+            restrict(self._fs, f"{self._root}/{file}")
         except OSError as refusal:
             raise StoreUnavailableError(f"{self._name} cannot be written: {refusal}") from refusal
         return mark.bytes + _FILE + file.encode()

@@ -124,16 +124,20 @@ class CancelHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         job = "/jobs/{jobid}"
-        mode = {"mode": "string"}
-        yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202, arguments=mode)
+        how = {"mode": "string", "deleteCheckpoints": "boolean"}
+        what = "Cancel a job (mode=cancel); deleteCheckpoints=true keeps none"
+        yield Endpoint(job, self._cancel, what, "PATCH", 202, arguments=how)
         what = "Cancel a job, as Flink's page does"
-        yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=mode)
+        yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=how)
         yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink: says how a job is stopped")
 
     def _cancel(self, query: Query) -> Json:
         match query.arguments.get("mode", "cancel").lower():
             case "cancel":
-                self._gateway.cancel(job_of(query))
+                deletes = query.arguments.get("deleteCheckpoints", "false").lower()
+                if deletes not in ("true", "false"):
+                    raise RestError(400, f"'deleteCheckpoints' must be true or false, not {deletes!r}")
+                self._gateway.cancel(job_of(query), delete_checkpoints=deletes == "true")
                 return {}
             case "stop":
                 return self._stop(query)

@@ -28,6 +28,7 @@ from typing import Any
 
 import msgpack
 
+from flykka.runtime.temporary_folders import open_exclusively
 from flykka.runtime.trace.file.versions import revision
 
 FORMAT_NAME = "flykka.trace"
@@ -136,8 +137,10 @@ def end(content: Mapping[str, object]) -> bytes:
     return framed(bytes([END]) + msgpack.packb(content))
 
 
-def write_whole(path: Path, frames: Iterable[bytes]) -> None:
+def write_whole(path: Path, frames: Iterable[bytes], mode: int = 0o666) -> None:
     """Write a file under another name and rename it, so that at `path` is a whole trace or what was there before.
+
+    Its permissions are the `mode` without the bits of the umask.
 
     Raises:
         OSError: the file cannot be written.
@@ -145,7 +148,7 @@ def write_whole(path: Path, frames: Iterable[bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.inprogress")
     try:
-        with unfinished.open("wb") as file:
+        with open(open_exclusively(unfinished, mode), "wb") as file:
             file.writelines(frames)
             file.flush()
             os.fsync(file.fileno())

@@ -147,10 +147,11 @@ class FlightRecorder(Recorder):
             self._page = _Page()
             self._pages.clear()
 
-    def dump(self, path: str | os.PathLike[str]) -> None:
+    def dump(self, path: str | os.PathLike[str], *, mode: int = 0o666) -> None:
         """Write what is kept as a trace, as often as wanted and while the system runs.
 
-        At `path` there is a whole trace or what was there before.
+        At `path` there is a whole trace or what was there before. The permissions of a new file are the `mode` without
+        the bits of the umask.
 
         Raises:
             OSError: the file cannot be written.
@@ -158,7 +159,7 @@ class FlightRecorder(Recorder):
         """
         with self._dumping:
             head, records = self._copy()
-            layout.write_whole(Path(path), _frames(head, records))
+            layout.write_whole(Path(path), _frames(head, records), mode)
 
     def held(self) -> Held:
         """Tell how much a dump would write, and of which time. Raises `RuntimeError` as `dump` does."""

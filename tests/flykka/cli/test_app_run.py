@@ -12,6 +12,7 @@ from flykka.api.job_settings import JobSettings
 from flykka.api.launch import LaunchOptions
 from flykka.cli.run.app_run import AppRun
 from flykka.messages.control.job import JobResultSuccess
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from tests.flykka.client.one_job import JOB, one_job
 
 
@@ -61,16 +62,25 @@ def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:
     assert run.failures() == []
 
 
-def test_the_summary_of_a_cancelled_job_says_that_nothing_was_kept() -> None:
+@pytest.mark.parametrize(
+    ("retention", "why"),
+    [
+        (ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, "no checkpoint was complete"),
+        (ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION, "its retention deletes checkpoints"),
+    ],
+)
+def test_the_summary_of_a_cancelled_job_says_why_nothing_was_kept(
+    retention: ExternalizedCheckpointRetention, why: str
+) -> None:
     shown = StringIO()
     run = app_run(shown)
 
-    with one_job() as job:
+    with one_job(retention=retention) as job:
         run.job_submitted(job.client, keeps_checkpoints=True)
         job.client.cancel()
         run.wait()
 
-    assert "kept         nothing: a job that is cancelled deletes its checkpoints" in shown.getvalue()
+    assert f"kept         nothing: {why}" in shown.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from tests.flykka.client.one_job import JOB, KEPT, OneJob, one_job
 
 STOPPING = "stopping: taking a last checkpoint"
 AGAIN = {
-    signal.SIGINT: " (Ctrl-C again cancels, and deletes the checkpoints of this run)",
-    signal.SIGTERM: " (SIGTERM again cancels, and deletes the checkpoints of this run)",
+    signal.SIGINT: " (Ctrl-C again cancels, and keeps the last completed checkpoint)",
+    signal.SIGTERM: " (SIGTERM again cancels, and keeps the last completed checkpoint)",
     signal.SIGHUP: "",
 }
 
@@ -102,7 +102,7 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
 
     assert lines == [
         STOPPING + AGAIN[signal.SIGINT],
-        "not stopped, it goes on (Ctrl-C again cancels, and deletes the checkpoints of this run):"
+        "not stopped, it goes on (Ctrl-C again cancels, and keeps the last completed checkpoint):"
         " job 'delays' (job_1) was not stopped: boom",
     ]
     assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)

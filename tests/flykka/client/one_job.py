@@ -22,6 +22,7 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
+    ExternalizedCheckpointRetention,
     JobGraph,
     JobVertex,
     Operator,
@@ -97,8 +98,13 @@ class OneJob:
 
 
 @contextmanager
-def one_job(*, stops: bool = True, savepoint_directory: str | None = None) -> Iterator[OneJob]:
-    checkpointing = replace(GRAPH.checkpointing, savepoint_directory=savepoint_directory)
+def one_job(
+    *,
+    stops: bool = True,
+    savepoint_directory: str | None = None,
+    retention: ExternalizedCheckpointRetention = GRAPH.checkpointing.retention,
+) -> Iterator[OneJob]:
+    checkpointing = replace(GRAPH.checkpointing, savepoint_directory=savepoint_directory, retention=retention)
     stopping = StoppingSuccess(job_id=JOB, checkpoint_path=KEPT) if stops else StoppingFailure(job_id=JOB, cause=BOOM)
     answers = Answers(
         submission=(JobSubmitSuccess(job_id=JOB),),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.recording import Recorder
+from flykka.runtime.temporary_folders import user_folder
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
@@ -255,4 +255,4 @@ def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() 
 def test_a_record_beside_temporary_checkpoints_would_go_with_them() -> None:
     path = surviving_flight_record_path(job("/tmp/flykka-checkpoints-1"))
 
-    assert path == f"{tempfile.gettempdir()}/flykka-flight-record-job.trace"
+    assert path == f"{user_folder()}/flykka-flight-record-job.trace"

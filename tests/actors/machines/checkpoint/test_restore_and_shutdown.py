@@ -99,25 +99,28 @@ def test_ids_go_on_across_restarts_of_the_tasks() -> None:
     assert list(world.machine.pending) == [2]
 
 
-@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
-def test_a_job_that_ends_well_or_is_cancelled_leaves_nothing(status: JobStatus) -> None:
+@pytest.mark.parametrize(("status", "delete_checkpoints"), [(JobStatus.FINISHED, False), (JobStatus.CANCELED, True)])
+def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
+    status: JobStatus, delete_checkpoints: bool
+) -> None:
     world = two_tasks()
     complete(world, 1, shared=["x"])
     world.trigger()
 
-    made = world.handle(StopCheckpointing(job_id=JOB, job_status=status))
+    made = world.handle(StopCheckpointing(job_id=JOB, job_status=status, delete_checkpoints=delete_checkpoints))
 
     assert made[-2:] == [effects.DeleteJob(), effects.ReportStopped(retained=())]
     assert list(world.machine.pending) == []
 
 
-def test_a_job_that_fails_keeps_its_checkpoints_and_nothing_else() -> None:
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
+def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else(status: JobStatus) -> None:
     world = two_tasks(retained=2)
     complete(world, 1, shared=["x"])
     world.trigger()
     world.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
 
-    made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    made = world.handle(StopCheckpointing(job_id=JOB, job_status=status))
 
     assert world.disposed() == ["s", "y"]
     assert made[-1] == effects.ReportStopped(retained=("chk-1",))

@@ -231,7 +231,7 @@ def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> No
 
 
 def test_a_job_that_was_to_stop_and_is_cancelled_keeps_what_its_retention_says() -> None:
-    world = running()
+    world = running(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
     stop(world)
     world.acknowledge("a", 1)
 

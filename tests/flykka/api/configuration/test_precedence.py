@@ -108,6 +108,7 @@ SAMPLES: dict[str, tuple[str, str, str, str]] = {
         "RETAIN_ON_CANCELLATION",
         "no_externalized_checkpoints",
     ),
+    "checkpoint_permissions": ("0750", "0770", "750", "0755"),
     "savepoint_dir": ("/a", "/b", "/c", "/d"),
     "archive_dir": ("/a", "/b", "/c", "/d"),
     "from_checkpoint": ("latest", "/b", "latest", "/d"),
@@ -183,6 +184,7 @@ OF_JOBS: dict[str, Callable[[JobSettings], object]] = {
 NETWORK = frozenset(field.name for field in fields(NetworkSettings))
 
 SETTERS = {
+    "set_checkpoint_permissions": ("checkpoint_permissions",),
     "set_parallelism": ("parallelism",),
     "set_max_parallelism": ("max_parallelism",),
     "set_runtime_mode": ("runtime_mode",),

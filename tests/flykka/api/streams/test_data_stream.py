@@ -43,6 +43,16 @@ def test_a_column_that_is_not_there_is_refused_where_it_is_named(
     assert "\n" not in str(refused.value)
 
 
+def test_an_operator_over_a_udf_is_named_after_the_function_and_its_columns(spark: SparkSession) -> None:
+    @F.udf("long")
+    def doubled(price: int) -> int:
+        return 2 * price
+
+    selected = bids(spark).select((doubled("price") + 1).alias("more"))
+
+    assert selected._transformation.name == "select(+(doubled(price), 1) AS more)"
+
+
 def test_a_column_that_a_function_does_not_find_is_refused_with_the_line_of_the_function(spark: SparkSession) -> None:
     def cheap(rows: DataFrame) -> DataFrame:
         return rows.where(F.col("prize") < 10)

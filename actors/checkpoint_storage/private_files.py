@@ -1,0 +1,33 @@
+"""Files and folders of checkpoints on what fsspec can reach: on a file system of this machine with permissions.
+
+As `flykka.runtime.permissions` has them. Object stores have rules of their own.
+"""
+
+from __future__ import annotations
+
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from flykka.runtime import permissions
+
+
+def make_folder(filesystem: AbstractFileSystem, folder: str, mode: int, root: str | None = None) -> None:
+    """Make a folder, and those above it, if they do not exist: from `root` (None: `folder`) down with this mode."""
+    if isinstance(filesystem, LocalFileSystem):
+        permissions.make_folder(folder, mode, root)
+    else:
+        filesystem.makedirs(folder, exist_ok=True)
+
+
+def make_inheriting_folder(filesystem: AbstractFileSystem, folder: str) -> None:
+    """Make a folder, and those above it, with the permissions of the nearest folder that exists."""
+    if isinstance(filesystem, LocalFileSystem):
+        permissions.make_inheriting_folder(folder)
+    else:
+        filesystem.makedirs(folder, exist_ok=True)
+
+
+def restrict(filesystem: AbstractFileSystem, path: str) -> None:
+    """Give a file, or a folder with all that is in it, the permissions of the folder that it is in."""
+    if isinstance(filesystem, LocalFileSystem):
+        permissions.inherit_permissions(path)

@@ -1,0 +1,154 @@
+"""Temporary folders: private to the user, and removed by the next start if their process could not do it.
+
+    $TMPDIR/flykka-<uid>/                      of the user alone (0700), checked whenever it is used
+    $TMPDIR/flykka-<uid>/.lock                 locked while a folder is made and while abandoned ones are looked for
+    $TMPDIR/flykka-<uid>/tmp-<kind>-<random>/  a temporary folder; its process holds a lock on the `.lock` in it
+
+A lock ends with its process in whatever way that ends. No other module names a file in the directory for temporary
+files: another user could have made it, or a symbolic link of that name.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+
+_PREFIX = "tmp-"
+_LOCK = ".lock"
+
+
+class TemporaryFolder:
+    """A folder of this process, until `remove` or the end of the process; as a context manager its path.
+
+    One that is `left_to_others` stays when the process ends normally: somebody else removes it then.
+
+    Raises:
+        PermissionError: the user's folder for temporary files belongs to another user, or others may look into it.
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, kind: str, *, left_to_others: bool = False) -> None:
+        self._is_left = left_to_others
+        parent = user_folder()
+        with _locked(parent):
+            if parent not in _CLEARED:
+                _CLEARED.add(parent)
+                _remove_abandoned(parent)
+            self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{kind}-", dir=parent))
+            self._lock: int | None = _open_lock(self.path)
+            lock(self._lock)
+        _HELD.add(self)
+
+    def remove(self) -> None:
+        """Delete it with all that is in it, as far as that is possible."""
+        if self._lock is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+            self.forget()
+
+    def forget(self) -> None:
+        """Hold its lock no longer."""
+        descriptor, self._lock = self._lock, None
+        if descriptor is not None:
+            os.close(descriptor)
+        _HELD.discard(self)
+
+    def end(self) -> None:
+        """The process ends."""
+        if not self._is_left:
+            self.remove()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *raised: object) -> None:
+        self.remove()
+
+
+def user_folder() -> Path:
+    """The user's folder in the directory for temporary files; made if it does not exist. Raises as the class does."""
+    return private_folder(Path(tempfile.gettempdir(), f"flykka-{os.getuid()}"), "set TMPDIR to another directory")
+
+
+def private_folder(folder: Path, alternative: str) -> Path:
+    """The folder, of this user alone; made if it does not exist.
+
+    Raises:
+        PermissionError: it belongs to another user, or others may look into it; the text ends with the `alternative`.
+        OSError: it cannot be made.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(
+            f"{folder} is not a folder of yours alone: remove it, or chmod it to 700, or {alternative}"
+        )
+    return folder
+
+
+def open_exclusively(path: Path, mode: int = 0o600) -> int:
+    """Make a file that was not there, in place of one that an earlier process has left; its descriptor, to write it.
+
+    Nothing is followed: a symbolic link of that name is removed, and one that appears meanwhile is refused.
+    """
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, mode)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            descriptor = _open_lock(folder)
+            try:
+                if lock(descriptor):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+def _open_lock(folder: Path) -> int:
+    return os.open(folder / _LOCK, os.O_CREAT | os.O_NOFOLLOW | os.O_RDWR, 0o600)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from making and removing folders meanwhile."""
+    descriptor = _open_lock(folder)
+    try:
+        flock(descriptor, LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file; False if another process has it."""
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+_HELD: set[TemporaryFolder] = set()
+_CLEARED: set[Path] = set()
+
+
+def _end() -> None:
+    for folder in list(_HELD):
+        folder.end()
+
+
+def _forget_in_child() -> None:
+    for folder in list(_HELD):
+        folder.forget()
+
+
+atexit.register(_end)
+os.register_at_fork(after_in_child=_forget_in_child)

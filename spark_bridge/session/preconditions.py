@@ -1,0 +1,86 @@
+"""Checks before a JVM of Spark is started: Spark would report what is missing by pages of Java, and some of it late.
+
+Each raises `SessionError` with the cause and what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import socket
+from collections.abc import Iterable
+
+from flykka.spark_bridge.errors import SessionError
+
+NEEDED_FILES = 512
+"""Files that a process has to be allowed to open: the JVM opens 260 jars before it does anything."""
+
+_OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_STANDALONE = "spark://"
+_MASTER_PORT = 7077
+_CONNECTING_SECONDS = 5.0
+
+
+def check_preconditions(master: str, *, starts_jvm: bool) -> None:
+    """Check what a session at `master` needs."""
+    if master == "yarn" and not any(name in os.environ for name in _OF_HADOOP):
+        raise SessionError(
+            f"no Spark session at yarn: set {' or '.join(_OF_HADOOP)} to the folder of the cluster's core-site.xml and"
+            " yarn-site.xml"
+        )
+    if starts_jvm:
+        _check_java(master)
+        _check_open_files(master)
+    if master.startswith(_STANDALONE):
+        _check_answers(master, master.removeprefix(_STANDALONE).split(","))
+
+
+def _check_java(master: str) -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and not os.access(os.path.join(home, "bin", "java"), os.X_OK):
+        raise SessionError(
+            f"no Spark session at {master}: there is no bin/java in JAVA_HOME, which is {home}: set it to the folder of"
+            " a Java of version 17 or newer"
+        )
+    if not home and shutil.which("java") is None:
+        raise SessionError(
+            f"no Spark session at {master}: there is no Java: install one of version 17 or newer, and set JAVA_HOME to"
+            " its folder or add its bin to PATH"
+        )
+
+
+def _check_open_files(master: str) -> None:
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _is_enough(allowed):
+        return
+    if not _is_enough(most):
+        raise SessionError(
+            f"no Spark session at {master}: this process may open {most} files, and needs {NEEDED_FILES}: raise the"
+            f" limit, as `ulimit -n {8 * NEEDED_FILES}` does in a shell"
+        )
+    # As the JVM does for itself.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (NEEDED_FILES, most))
+
+
+def _is_enough(files: int) -> bool:
+    return files == resource.RLIM_INFINITY or files >= NEEDED_FILES
+
+
+def _check_answers(master: str, addresses: Iterable[str]) -> None:
+    refusals = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            number = int(port) if host else _MASTER_PORT
+            with socket.create_connection((host or address, number), timeout=_CONNECTING_SECONDS):
+                return
+        except OSError as refused:
+            refusals.append(f"{address}: {refused.strerror or refused}")
+        except ValueError:
+            # Spark says what is wrong with such an address.
+            return
+    raise SessionError(
+        f"no Spark session at {master}: no master answers there ({'; '.join(refusals)}): start it, or correct the"
+        " address, which the master's page shows"
+    )

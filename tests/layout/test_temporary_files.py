@@ -1,0 +1,36 @@
+"""Temporary files are made in one module, which makes them where no other user can have put a link."""
+
+from __future__ import annotations
+
+import re
+
+from tests.layout.sources import PACKAGES, ROOT
+
+MODULE = "runtime/temporary_folders.py"
+PREDICTABLE = re.compile(
+    r"gettempdir|mkdtemp|mkstemp|mktemp|TMPDIR|TemporaryDirectory|TemporaryFile|createTemp|[\"'(]/(?:var/)?tmp\b"
+    r"|import tempfile|from tempfile"
+)
+ALLOWED = {
+    # A file that has no name.
+    "runtime/inspection/thread_stacks.py": {"from tempfile import TemporaryFile", "with TemporaryFile() as file:"},
+    # In the user's own cache folder.
+    "flykka/cli/dry_run/plan_cache.py": {
+        "from tempfile import NamedTemporaryFile",
+        "with NamedTemporaryFile(dir=self._file.parent, delete=False) as written:",
+    },
+}
+
+
+def test_temporary_files_are_made_in_one_module_alone() -> None:
+    found = [
+        f"{name}: {line.strip()}"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*"))
+        if path.suffix in (".py", ".java") and not path.is_symlink()
+        if (name := path.relative_to(ROOT).as_posix()) != MODULE
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if PREDICTABLE.search(line) and line.strip() not in ALLOWED.get(name, ())
+    ]
+
+    assert found == []

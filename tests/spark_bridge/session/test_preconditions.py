@@ -1,0 +1,76 @@
+"""What a Spark session needs is checked before it is started, and missing parts are named with a remedy."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.spark_bridge.errors import SessionError
+from flykka.spark_bridge.session.preconditions import NEEDED_FILES, check_preconditions
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port of this machine at which no server listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_a_java_home_without_a_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    with pytest.raises(SessionError, match=rf"no bin/java in JAVA_HOME, which is {tmp_path}: set it to") as refused:
+        check_preconditions("local[1]", starts_jvm=True)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_machine_without_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(SessionError, match=r"there is no Java: install one of version 17 or newer"):
+        check_preconditions("local[1]", starts_jvm=True)
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Something that may be executed in place of Java."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(mode=0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize(("most", "is_refused"), [(NEEDED_FILES - 1, True), (4 * NEEDED_FILES, False)])
+def test_too_few_open_files_are_refused_or_raised_if_allowed(
+    monkeypatch: pytest.MonkeyPatch, most: int, is_refused: bool
+) -> None:
+    limits = [(64, most)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+
+    if is_refused:
+        with pytest.raises(SessionError, match=rf"may open {most} files, and needs {NEEDED_FILES}: .*ulimit -n"):
+            check_preconditions("local[1]", starts_jvm=True)
+    else:
+        check_preconditions("local[1]", starts_jvm=True)
+        assert limits[-1] == (NEEDED_FILES, most)
+
+
+def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
+    master = f"spark://127.0.0.1:{closed_port}"
+
+    with pytest.raises(SessionError, match=rf"no master answers there \(127.0.0.1:{closed_port}: Connection refused"):
+        check_preconditions(master, starts_jvm=False)
+
+
+def test_one_of_several_masters_is_enough(closed_port: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        check_preconditions(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}", starts_jvm=False)
