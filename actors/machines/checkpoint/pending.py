@@ -91,6 +91,11 @@ class PendingCheckpoint:
         return frozenset(self._awaited)
 
     @property
+    def missing(self) -> tuple[PlannedTask, ...]:
+        """The tasks that have not acknowledged, in the order in which the job names them."""
+        return tuple(self._awaited.values())
+
+    @property
     def has_reached_tasks(self) -> bool:
         """True if tasks may have heard of it."""
         return self.phase in (PendingPhase.TASKS, PendingPhase.METADATA)

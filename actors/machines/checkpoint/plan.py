@@ -26,6 +26,13 @@ class PlannedTask:
     is_source: bool
     acknowledges: bool = True
     commits: bool = True
+    name: str | None = None
+    task_manager: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The name of the task and its TaskManager, as far as they are known."""
+        return f"{self.name or self.attempt}{f' on {self.task_manager}' if self.task_manager else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,11 @@ class CheckpointPlanCalculator:
 
     def __contains__(self, attempt: ExecutionAttemptId) -> bool:
         return attempt in self._tasks
+
+    @property
+    def blocking(self) -> tuple[PlannedTask, ...]:
+        """The tasks that are not ready for a checkpoint, in the order in which the job names them."""
+        return tuple(task for attempt, task in self._tasks.items() if attempt in self._not_ready)
 
     @property
     def can_trigger(self) -> bool:

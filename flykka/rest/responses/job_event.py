@@ -151,7 +151,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
         "slowestMs": None if slowest is None else slowest.duration_ms,
         "acknowledged": stats.num_acknowledged_subtasks,
         "subtasks": stats.num_subtasks,
-        "reason": None if stats.reason is None else stats.reason.value,
+        "reason": stats.failure_text or None,
     }
 
 
