@@ -326,7 +326,7 @@ class TaskManager(Actor):
         # One timer for all, as fast as the fastest needs it.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
             self._tick_ms = message.heartbeat_interval_ms
-            self.context.timers.start_fixed_delay("heartbeat", self._tick_ms, HeartbeatDue())
+            self._heartbeats.start(self._tick_ms)
 
     def _on_heartbeat_due(self) -> None:
         for timed_out in self._heartbeats.on_heartbeat_due():

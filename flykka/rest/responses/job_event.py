@@ -151,7 +151,8 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
         "slowestMs": None if slowest is None else slowest.duration_ms,
         "acknowledged": stats.num_acknowledged_subtasks,
         "subtasks": stats.num_subtasks,
-        "reason": stats.failure_text or None,
+        "reason": None if stats.reason is None else stats.reason.value,
+        "failure": None if stats.failure is None else str(stats.failure),
     }
 
 
