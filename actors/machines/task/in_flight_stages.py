@@ -130,7 +130,8 @@ class InFlightStages:
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
         self._pipeline: StagePipeline[Purpose, Event | QuietTime] = StagePipeline(STAGES_IN_FLIGHT)
-        self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
+        name = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
+        self._outputs = TaskOutputs(name, descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
         self.has_reached_end_of_data = False
         self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
