@@ -1,0 +1,37 @@
+"""An engine is made in an actor's turn, which must not block."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from py4j.java_gateway import GatewayClient
+
+from tests.spark_bridge.laboratory import Laboratory, write_rows
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    vertices = [
+        laboratory.source(laboratory.sink()),
+        laboratory.source(name="producer"),
+        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()),
+    ]
+    laboratory.splits(vertices[0])  # The session of the job is made with the first use of it.
+    asked: list[str] = []
+    thread, send = threading.current_thread(), GatewayClient.send_command
+
+    def counted(self: GatewayClient, command: str, *others: Any, **named: Any) -> Any:
+        if threading.current_thread() is thread:
+            asked.append(command)
+        return send(self, command, *others, **named)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    for vertex in vertices:
+        laboratory.begin(vertex)
+    monkeypatch.undo()
+
+    assert asked == []
