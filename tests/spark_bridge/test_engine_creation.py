@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from typing import Any
 
 import pytest
@@ -20,13 +21,13 @@ def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkey
         laboratory.source(name="producer"),
         laboratory.vertex("windows", laboratory.windows(), laboratory.sink()),
     ]
-    laboratory.splits(vertices[0])  # The session of the job is made with the first use of it.
+    laboratory.plane.global_aggregates(laboratory.job_id)  # The session of a job is made with the first use of it.
     asked: list[str] = []
     thread, send = threading.current_thread(), GatewayClient.send_command
 
     def counted(self: GatewayClient, command: str, *others: Any, **named: Any) -> Any:
         if threading.current_thread() is thread:
-            asked.append(command)
+            asked.append("".join(traceback.format_stack(limit=9)))
         return send(self, command, *others, **named)
 
     monkeypatch.setattr(GatewayClient, "send_command", counted)
