@@ -117,7 +117,7 @@ class CheckpointStatistics(Value):
 
     @property
     def failure_text(self) -> str:
-        """Why it failed, in one line; empty unless it has."""
+        """The failure in one line; empty unless it has failed."""
         return str(self.failure or self.reason or "")
 
 

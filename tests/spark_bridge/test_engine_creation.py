@@ -7,7 +7,6 @@ import traceback
 from typing import Any
 
 import pytest
-from py4j.java_gateway import GatewayClient
 
 from tests.spark_bridge.laboratory import Laboratory, write_rows
 
@@ -23,14 +22,15 @@ def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkey
     ]
     laboratory.plane.global_aggregates(laboratory.job_id)  # The session of a job is made with the first use of it.
     asked: list[str] = []
-    thread, send = threading.current_thread(), GatewayClient.send_command
+    client = type(laboratory.plane.session.sparkContext._gateway._gateway_client)
+    thread, send = threading.current_thread(), client.send_command
 
-    def counted(self: GatewayClient, command: str, *others: Any, **named: Any) -> Any:
+    def counted(self: Any, command: str, *others: Any, **named: Any) -> Any:
         if threading.current_thread() is thread:
             asked.append("".join(traceback.format_stack(limit=9)))
         return send(self, command, *others, **named)
 
-    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    monkeypatch.setattr(client, "send_command", counted)
     for vertex in vertices:
         laboratory.begin(vertex)
     monkeypatch.undo()

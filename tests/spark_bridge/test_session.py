@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.errors import SessionError
@@ -172,7 +171,9 @@ def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ClientServerConnection, "send_command", interrupted)
+    client = spark.sparkContext._gateway._gateway_client
+    client._give_back_connection(connection := client._get_connection())
+    monkeypatch.setattr(type(connection), "send_command", interrupted)
     with pytest.raises(KeyboardInterrupt):
         spark.range(3)
 

@@ -14,7 +14,7 @@ from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, LateAck
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.state.handles import exclusive_state
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointFailure, DeclineCheckpoint
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
 from flykka.messages.checkpointing.statistics import SubtaskCheckpointStatistics, SubtasksAcknowledged
 
 Effects = Iterator[CoordinatorEffect]
@@ -57,13 +57,7 @@ class Acknowledgements:
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
             return
-        task = self._state.tasks.task(event.attempt)
-        failure = CheckpointFailure(
-            reason=event.reason,
-            cause=event.cause,
-            task_name=task and task.name,
-            task_manager=task and task.task_manager,
-        )
+        failure = self._state.tasks.failure_of(event.attempt, event.reason, event.cause)
         yield from self._completion.abort(pending, failure, now, by_task=True)
 
     def finish(self, pending: PendingCheckpoint, now: int) -> Effects:

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from flykka.actors.errors import described
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
@@ -24,6 +23,7 @@ from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.failed_events import EventOfCheckpoint, FailedEvents, collect
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.machines.checkpoint.initialization import CheckpointInitialization
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
@@ -65,28 +65,8 @@ from flykka.messages.control.checkpoint_coordination import (
 )
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import CheckpointingSettings
-from flykka.messages.wire.failure import SerializedThrowable
 
 Effects = Iterator[CoordinatorEffect]
-
-_OF_A_CHECKPOINT = (
-    AcknowledgeCheckpoint
-    | DeclineCheckpoint
-    | CheckpointTimedOut
-    | OperatorCoordinatorsSnapshotted
-    | MasterHooksTriggered
-    | MasterHookFailed
-    | events.TriggerRequested
-    | events.CheckpointIdDrawn
-    | CheckpointIdsNotDrawn
-    | PeriodicTriggerDue
-    | FinalCheckpointRequest
-    | FinalCheckpointRetryDue
-    | StopCheckpointRequest
-)
-"""The events of one checkpoint: when one raises, the checkpoint is given up. After others the coordinator cannot go on:
-what the store holds, or the attempts of the job, would not be as this machine has them.
-"""
 
 
 class CheckpointCoordinatorMachine:
@@ -113,6 +93,7 @@ class CheckpointCoordinatorMachine:
             operator_coordinators=operator_coordinators,
             master_hooks=bool(master_hooks),
         )
+        self._failed_events = FailedEvents(state, self._trigger, self._completion, self._acknowledgements)
         self.shut_down_with: JobStatus | None = None
         self._is_fenced = False
 
@@ -154,40 +135,13 @@ class CheckpointCoordinatorMachine:
         """Handle `event` at `now`. A fenced coordinator only ends."""
         if self._is_fenced and not isinstance(event, StopCheckpointing):
             return [Ignore(reason="somebody else coordinates the job")]
-        if not isinstance(event, _OF_A_CHECKPOINT):
+        if not isinstance(event, EventOfCheckpoint):
             return [*self._handle(event, now), *self._resume_waiting()]
         made: list[CoordinatorEffect] = []
-        error = _collect(self._handle(event, now), made)
+        error = collect(self._handle(event, now), made)
         if error is not None:
-            made += self._recover(event, error, now)
+            made += self._failed_events.recover(event, error, now)
         return [*made, *self._resume_waiting()]
-
-    def _recover(self, event: CoordinatorEvent, error: Exception, now: int) -> Effects:
-        """An event of a checkpoint has raised: it costs its checkpoint, or the request for one, and nothing else."""
-        is_answer = isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint)
-        reason = CheckpointDeclineReason.EXCEPTION if is_answer else CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
-        task = self._state.tasks.task(event.attempt) if is_answer else None
-        failure = CheckpointFailure(
-            reason=reason,
-            cause=described(error),
-            task_name=task and task.name,
-            task_manager=task and task.task_manager,
-        )
-        checkpoint_id: int | None = getattr(event, "checkpoint_id", None)
-        pending = None if checkpoint_id is None else self._state.pendings.get(checkpoint_id)
-        cost = "a checkpoint that was to begin" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
-        yield effects.EventFailed(event=type(event).__name__, error=error, cost=cost)
-        if pending is not None:
-            yield from self._completion.abort(pending, failure, now)
-        if isinstance(event, AcknowledgeCheckpoint):
-            # What made it raise may make this raise too: its files are left then.
-            discarded: list[CoordinatorEffect] = []
-            again = _collect(self._acknowledgements.discard(event), discarded)
-            yield from discarded
-            if again is not None:
-                yield effects.EventFailed(event=type(event).__name__, error=again, cost="state files that stay behind")
-        awaited_id = isinstance(event, events.CheckpointIdDrawn | CheckpointIdsNotDrawn)
-        yield from self._trigger.recover(failure, now, awaited_id=awaited_id)
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
@@ -314,7 +268,7 @@ class CheckpointCoordinatorMachine:
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
             return
-        yield from self._give_up(pending, _expired(pending, self._state.settings.timeout_ms), now)
+        yield from self._give_up(pending, pending.expired(self._state.settings.timeout_ms), now)
 
     def _on_effect_failed(self, event: events.EffectFailed, now: int) -> Effects:
         pending = self._state.pendings.get(event.checkpoint_id)
@@ -397,31 +351,3 @@ class CheckpointCoordinatorMachine:
         if self._hooks.identifiers:
             yield effects.CloseMasterHooks()
         self._state.completed.close(event.job_status, keep_latest=was_stopped)
-
-
-def _collect(effects: Effects, made: list[CoordinatorEffect]) -> Exception | None:
-    """Add effects to `made` until one raises: those before it belong to changes that were made."""
-    try:
-        for effect in effects:
-            made.append(effect)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it costs one checkpoint
-        return error
-    return None
-
-
-def _expired(pending: PendingCheckpoint, timeout_ms: int) -> CheckpointFailure:
-    """Name the first task that has not acknowledged; before the tasks were triggered it is not due to a task."""
-    missing = pending.missing if pending.phase is PendingPhase.TASKS else ()
-    if not missing:
-        phase = pending.phase.name.lower().replace("_", " ")
-        text = f"its {phase} did not end within {timeout_ms} ms"
-        cause = SerializedThrowable(type_name="TimeoutError", message=text)
-        return CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED, cause=cause)
-    others = f", nor of {len(missing) - 1} other tasks" if len(missing) > 1 else ""
-    cause = SerializedThrowable(type_name="TimeoutError", message=f"no acknowledgement within {timeout_ms} ms{others}")
-    return CheckpointFailure(
-        reason=CheckpointDeclineReason.EXPIRED,
-        cause=cause,
-        task_name=missing[0].name,
-        task_manager=missing[0].task_manager,
-    )

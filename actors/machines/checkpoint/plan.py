@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
 
@@ -69,6 +71,15 @@ class CheckpointPlanCalculator:
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
         """An attempt of the job."""
         return self._tasks.get(attempt)
+
+    def failure_of(
+        self, attempt: ExecutionAttemptId, reason: CheckpointDeclineReason, cause: SerializedThrowable | None
+    ) -> CheckpointFailure:
+        """Return the failure of a checkpoint at this attempt."""
+        task = self._tasks.get(attempt)
+        if task is None:
+            return CheckpointFailure(reason=reason, cause=cause)
+        return CheckpointFailure(reason=reason, cause=cause, task_name=task.name, task_manager=task.task_manager)
 
     def replace_tasks(self, tasks: Iterable[PlannedTask]) -> None:
         """Forget the former attempts."""

@@ -8,7 +8,7 @@ import pytest
 
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
 from flykka.diagnosis.reports import ActorReports
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import (
@@ -18,7 +18,6 @@ from flykka.messages.monitoring.explanation import (
     TaskExplained,
 )
 from flykka.messages.tasks.task import ExecutionState
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId, attempt_id
 from tests.flykka.diagnosis.reports import (
     BUG,
@@ -320,16 +319,6 @@ TABLE: list[tuple[str, ActorReports, str]] = [
 @pytest.mark.parametrize(("given", "answer"), [case[1:] for case in TABLE], ids=[case[0] for case in TABLE])
 def test_the_first_line_is_the_answer(given: ActorReports, answer: str) -> None:
     assert diagnose(given).answer == answer
-
-
-def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
-    reason = CheckpointDeclineReason.IO_EXCEPTION
-    cause = SerializedThrowable(type_name="MasterHookError", message="the master hook 'h' failed: OSError: no route")
-    failed = replace(NO_CHECKPOINT.last_failed, reason=reason, failure=CheckpointFailure(reason=reason, cause=cause))
-
-    why = str(diagnose(answers(task(SOURCE, **FINAL), details=replace(NO_CHECKPOINT, last_failed=failed))))
-
-    assert "3, failed: IO_EXCEPTION: MasterHookError: the master hook 'h' failed: OSError: no route" in why
 
 
 @pytest.mark.parametrize("given", [case[1] for case in TABLE], ids=[case[0] for case in TABLE])
