@@ -26,6 +26,7 @@ JobRuntimeError
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from flykka.messages.wire.failure import SerializedThrowable, suppresses_restarts
@@ -42,10 +43,12 @@ def described(refusal: Exception) -> SerializedThrowable:
     """A refusal by an actor in its own turn, for others to read: without a stack, for no message has one.
 
     It leads through the actor and not through anything of the user's, and is another one in every version: the turn
-    could not be repeated from its trace.
+    could not be repeated from its trace. Nor could it with addresses of objects, which are left out.
     """
     return SerializedThrowable(
-        type_name=type(refusal).__name__, message=str(refusal), suppress_restarts=suppresses_restarts(refusal)
+        type_name=type(refusal).__name__,
+        message=re.sub(r"\b0x[0-9a-fA-F]+", "0x…", str(refusal)),
+        suppress_restarts=suppresses_restarts(refusal),
     )
 
 

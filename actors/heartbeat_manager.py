@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import assert_never
 
@@ -12,11 +13,18 @@ from flykka.actors.machines.heartbeat import (
     MonitorTarget,
     SendHeartbeatRequest,
     TargetTimedOut,
+    TickLate,
+    TicksBegin,
     UnmonitorTarget,
 )
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.runtime.context import ActorContext
+from flykka.runtime.durations import format_ms
+
+_log = logging.getLogger(__name__)
+
+_EXCUSED = "the silence of its peers meanwhile does not count (the process was stopped, or the machine is overloaded)"
 
 
 class HeartbeatManager:
@@ -26,6 +34,11 @@ class HeartbeatManager:
         self._context = context
         self._request = request
         self._monitor = HeartbeatMonitor()
+
+    def start(self, interval_ms: int) -> None:
+        """Send the actor `HeartbeatDue` once per interval, in place of an earlier timer."""
+        self._handle(TicksBegin(interval_ms=interval_ms))
+        self._context.timers.start_fixed_delay("heartbeat", interval_ms, HeartbeatDue())
 
     def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
         """Watch the target from now on; one that is not asked is expected to ask, or to register."""
@@ -52,6 +65,9 @@ class HeartbeatManager:
                     self._request(target)
                 case TargetTimedOut():
                     timed_out.append(effect)
+                case TickLate(late_ms=late_ms):
+                    who = self._context.ref.path.rpartition("/")[2]
+                    _log.warning("%s did not run for %s: %s", who, format_ms(late_ms), _EXCUSED)
                 case Ignore():
                     pass
                 case _:

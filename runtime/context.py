@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +17,7 @@ from flykka.runtime.futures.future import Future, Sleep
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.path import absolute_path
+from flykka.runtime.repeated_log import RepeatedLog
 from flykka.runtime.signals import Stop, Terminated
 from flykka.runtime.turn import note
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from flykka.runtime.time.timers import Timers
 
 T = TypeVar("T")
+
+_repeated = RepeatedLog(logging.getLogger("flykka.runtime"))
 
 
 class ActorContext:
@@ -267,14 +271,17 @@ class ActorContext:
         self._cell.sessions.revoke(leader_session_id)
 
     def unhandled(self, message: Message) -> None:
-        """Publish `UnhandledMessage` on the event stream.
+        """Log that `message` has no handler, and publish `UnhandledMessage` on the event stream.
 
         Raises:
             DeathPactError: `message` is the `Terminated` of an actor that I watch.
         """
         if isinstance(message, Terminated):
             raise DeathPactError(f"{self._cell.ref} watches {message.ref}, and does not handle its end")
-        self.publish(UnhandledMessage(message=message, sender=self._cell.sender, recipient=self._cell.ref))
+        sender, recipient = self._cell.sender, self._cell.ref
+        text = f"{recipient} has no handler for {type(message).__name__} from {sender or 'outside'}"
+        _repeated.write(logging.WARNING, text, text)
+        self.publish(UnhandledMessage(message=message, sender=sender, recipient=recipient))
 
     def publish(self, event: Message) -> None:
         """Publish `event` on the system's event stream."""

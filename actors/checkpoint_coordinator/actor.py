@@ -12,16 +12,18 @@ from functools import partial
 from typing import assert_never
 
 from flykka.actors.checkpoint_coordinator.checkpoint_reports import CheckpointReports
-from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
+from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob, hook_failed
 from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
 from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.errors import described
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
+from flykka.actors.machines.checkpoint.failure_manager import without_numbers
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
@@ -71,6 +73,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
+from flykka.runtime.repeated_log import RepeatedLog, is_reported
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +98,7 @@ class CheckpointCoordinator(Actor):
         self._checkpoints = checkpoints
         self._tasks = TaskGateways()
         self._events: deque[CoordinatorEvent] = deque()
+        self._repeated = RepeatedLog(_log)
         operators = (operator for vertex in job_graph.vertices for operator in vertex.operators)
         self._machine = CheckpointCoordinatorMachine(
             CoordinatedJob(job_id=job_graph.job_id, name=job_graph.name, operators=operator_metadata(job_graph)),
@@ -174,6 +178,7 @@ class CheckpointCoordinator(Actor):
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
         self._tasks.replace_tasks(message.tasks, message.leader_session_id)
+        names = {vertex.vertex_id: vertex.name for vertex in self._job_graph.vertices}
         planned = tuple(
             PlannedTask(
                 attempt=task.attempt,
@@ -183,6 +188,8 @@ class CheckpointCoordinator(Actor):
                 max_parallelism=task.max_parallelism,
                 state=task.state,
                 is_source=task.is_source,
+                name=f"{names[task.vertex_id]} ({task.subtask + 1}/{task.parallelism})",
+                task_manager=task.task_manager.path.rpartition("/")[2],
             )
             for task in message.tasks
         )
@@ -200,9 +207,21 @@ class CheckpointCoordinator(Actor):
             return
         while self._events:
             for effect in self._machine.handle(self._events[0], self.context.now()):
-                self._perform(effect)
+                self._try_to_perform(effect)
             self._tasks.send()
             self._events.popleft()
+
+    def _try_to_perform(self, effect: CoordinatorEffect) -> None:
+        """Perform an effect; one for a pending checkpoint that raises costs that checkpoint."""
+        try:
+            self._perform(effect)
+        except Exception as error:
+            checkpoint_id: int | None = getattr(effect, "checkpoint_id", None)
+            if checkpoint_id not in self._machine.pending:
+                raise
+            what = type(effect).__name__
+            _log.exception("job %s: %s could not be done; it costs checkpoint %d", self._job_id, what, checkpoint_id)
+            self._events.append(events.EffectFailed(checkpoint_id=checkpoint_id, cause=described(error)))
 
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:
@@ -226,17 +245,27 @@ class CheckpointCoordinator(Actor):
                 self._use_hooks(effect)
             case CheckpointTriggered() | SubtasksAcknowledged():
                 self._reports.add(effect)
+            case effects.EventFailed(event=event, error=error, cost=cost):
+                _log.error("job %s: %s could not be handled; it costs %s", self._job_id, event, cost, exc_info=error)
+            case effects.LateAcknowledgement(reason=reason):
+                self._repeated.write(logging.INFO, without_numbers(reason), f"job {self._job_id}: {reason}")
             case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
             case effects.TriggerDeclined(cause=SerializedThrowable() as cause):
                 _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
+            case effects.TriggerDeclined(blocking=(first, *others)):
+                also = f" (nor do {len(others)} other tasks)" if others else ""
+                text = f"job {self._job_id}: no checkpoint begins: {first.where} is {first.state}{also}"
+                self._repeated.write(logging.INFO, text, text)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
             case effects.ReportCompleted():
                 self._reports.flush()
                 self.context.parent.tell(self._completed(effect))
-            case CheckpointAborted():
+            case CheckpointAborted(checkpoint_id=checkpoint_id, failure=failure):
                 self._reports.flush()
+                if failure is not None and is_reported(failure.times):
+                    _log.warning("job %s: checkpoint %d failed: %s", self._job_id, checkpoint_id, failure)
                 self.context.parent.tell(effect)
             case effects.Restore(version=version, checkpoint=checkpoint):
                 restored = RestoreState(job_id=self._job_id, version=version, checkpoint=checkpoint)
@@ -283,7 +312,7 @@ class CheckpointCoordinator(Actor):
                 self.context.pipe_to_self(
                     partial(self._hooks.trigger, checkpoint_id, timestamp_ms),
                     lambda states: MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states),
-                    lambda error: MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error)),
+                    partial(hook_failed, checkpoint_id),
                 )
             case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=states):
                 self.context.pipe_to_self(

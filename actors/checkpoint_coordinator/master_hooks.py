@@ -12,7 +12,10 @@ from contextlib import ExitStack
 from functools import cached_property
 
 from flykka.actors.errors import MasterHookError
-from flykka.messages.checkpointing.checkpoint import MasterState
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, MasterState
+from flykka.messages.control.checkpoint_coordination import MasterHookFailed
+from flykka.messages.wire.failure import causes
+from flykka.runtime.errors import serialized
 
 
 class MasterTriggerRestoreHook(ABC):
@@ -83,9 +86,8 @@ class MasterHooks:
             try:
                 data = hook.trigger_checkpoint(checkpoint_id, timestamp_ms)
             except Exception as raised:
-                raise MasterHookError(
-                    f"the master hook {identifier!r} failed for checkpoint {checkpoint_id}"
-                ) from raised
+                text = f"the master hook {identifier!r} failed for checkpoint {checkpoint_id}"
+                raise MasterHookError(f"{text}: {type(raised).__name__}: {raised}") from raised
             if data is None:
                 continue
             if not isinstance(data, bytes):
@@ -107,7 +109,9 @@ class MasterHooks:
                     hook.restore_checkpoint(checkpoint_id, state)
             except Exception as raised:
                 target = "the beginning" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
-                raise MasterHookError(f"the master hook {identifier!r} could not go back to {target}") from raised
+                raise MasterHookError(
+                    f"the master hook {identifier!r} could not go back to {target}: {type(raised).__name__}: {raised}"
+                ) from raised
 
     def close(self) -> None:
         """Close them all, whatever one of them raises. May block."""
@@ -150,3 +154,10 @@ class HooksOfJob:
         """As `MasterHooks.close`."""
         if self.identifiers:
             self._hooks.close()
+
+
+def hook_failed(checkpoint_id: int, error: BaseException) -> MasterHookFailed:
+    """Return the failure; input and output that failed have a reason of their own (Flink's getCheckpointException)."""
+    is_io = any(isinstance(each, OSError) for each in causes(error))
+    reason = CheckpointDeclineReason.IO_EXCEPTION if is_io else CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
+    return MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error), reason=reason)

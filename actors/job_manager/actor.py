@@ -212,6 +212,9 @@ class JobManager(Actor):
 
     def _on_request(self, message: ClientRequest) -> None:
         if self._leadership.session is None and self._leadership.failure is None:
+            if isinstance(message, SubmitJob):
+                graph = message.job_graph
+                _log.info("job %s (%r) is submitted, and waits until this driver leads", graph.job_id, graph.name)
             self.context.stash()
             return
         match message:

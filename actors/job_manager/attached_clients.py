@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from flykka.actors.job_manager.managed_job import ManagedJob
-from flykka.actors.machines.client_sessions import ClientSessions
+from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import (
     CancelJob,
@@ -54,8 +54,7 @@ class AttachedClients:
                 if reply_to is not None:
                     reply_to.tell(JobClientHeartbeatNoted(job_id=job_id) if is_there else JobNotFound(job_id=job_id))
             case JobClientExpired(job_id=job_id):
-                if self._sessions.expire(job_id, self._context.now()) and job_id in self._jobs:
-                    self._cancel(self._jobs[job_id])
+                self._perform(self._sessions.expire(job_id, self._context.now()))
             case _:
                 assert_never(message)
 
@@ -67,12 +66,15 @@ class AttachedClients:
         cause = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message=text)
         job.cancel_because(CancelJob(job_id=job.job_id, client=self._context.ref, cause=cause))
 
-    def _perform(self, effects: Iterable[StartTimer | CancelTimer]) -> None:
+    def _perform(self, effects: Iterable[StartTimer | CancelTimer | ClientExpired]) -> None:
         for effect in effects:
             match effect:
                 case StartTimer(key=key, delay_ms=delay_ms, message=message):
                     self._context.timers.start_once(key, delay_ms, message)
                 case CancelTimer(key=key):
                     self._context.timers.cancel(key)
+                case ClientExpired(job_id=job_id):
+                    if job_id in self._jobs:
+                        self._cancel(self._jobs[job_id])
                 case _:
                     assert_never(effect)

@@ -110,9 +110,8 @@ class SlotPoolService:
     def start(self) -> None:
         """Register at the ResourceManager, and begin to watch over the TaskManagers."""
         self._resource_manager.seek()
-        timers = self._context.timers
-        timers.start_fixed_delay("heartbeat", self._job_graph.heartbeat_interval_ms, HeartbeatDue())
-        timers.start_fixed_delay("idle-slots", IDLE_TIMEOUT_MS, IdleSlotsDue())
+        self._heartbeats.start(self._job_graph.heartbeat_interval_ms)
+        self._context.timers.start_fixed_delay("idle-slots", IDLE_TIMEOUT_MS, IdleSlotsDue())
 
     def end(self) -> None:
         """Give every slot back: the job has come to its end."""

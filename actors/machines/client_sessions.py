@@ -2,13 +2,28 @@
 
 Decides when a client has given no sign of life for too long. A heartbeat says until when the client is taken for alive,
 by its own clock; the first deadline is that of the submission. What the job is told then is not decided here.
+
+If this process was stopped, the deadline is noticed late, and no sign of life could be noticed either: the client gets
+the time by which it was late once more (see `heartbeat`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import JobClientExpired
 from flykka.messages.wire.ids import JobId
+
+LATE_MS = 1_000
+"""A deadline that is noticed later than this: the process did not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientExpired:
+    """The client of the job has been silent for too long."""
+
+    job_id: JobId
 
 
 class ClientSessions:
@@ -29,13 +44,16 @@ class ClientSessions:
         """The job has ended, or somebody else leads: nobody waits for its client any more."""
         return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
 
-    def expire(self, job_id: JobId, now: int) -> bool:
-        """True if the time of the client is over, and it has given no other sign of life. It is told once."""
+    def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:
+        """The time of the client is over, unless it has given another sign of life, or this comes late."""
         deadline = self._deadlines.get(job_id)
         if deadline is None or deadline > now:
-            return False
+            return []
+        late_ms = now - deadline
+        if late_ms > LATE_MS:
+            return [*self.heartbeat(job_id, now + late_ms, now)]
         del self._deadlines[job_id]
-        return True
+        return [ClientExpired(job_id=job_id)]
 
 
 def _key(job_id: JobId) -> str:

@@ -4,6 +4,17 @@ Whom one asks gets a request once per interval and is given up when it has not a
 TaskManager by the ResourceManager and by JobMasters, a JobMaster by the ResourceManager. By whom one is asked is given
 up when it has not asked. A silence is noticed at the first tick behind its timeout.
 
+A silence counts only while this side runs. If the process was stopped, or its actor could not run, the next tick is
+late, and nobody can have answered meanwhile: the time by which it is late is added to every deadline. So a peer that is
+really gone is still found, after as many ticks as ever.
+
+Other time-outs of flykka do not shift, because they measure something else than the silence of a peer in this process:
+- leases and leadership count for other processes, which were not stopped: they must end in real time;
+- a checkpoint's timeout and a stage's timeout bound work in Spark, which ran on meanwhile, and cost one attempt of it;
+- slot requests, registrations, calls (the RPC timeout) and questions are made again, or are answered at once when all
+  parties run again; the first of them lasts minutes.
+The deadline of an attached client is one of a peer, and shifts: see `client_sessions`.
+
 Not here: the timer that ticks, and what a target is.
 """
 
@@ -44,7 +55,14 @@ class HeartbeatReceived:
     target: str
 
 
-HeartbeatEvent = MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatDue
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicksBegin:
+    """From now on `HeartbeatDue` comes once per interval; without this no tick counts as late."""
+
+    interval_ms: int
+
+
+HeartbeatEvent = TicksBegin | MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatDue
 
 
 # Effects
@@ -65,7 +83,14 @@ class TargetTimedOut:
     silent_ms: int
 
 
-HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | Ignore
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickLate:
+    """This side did not run for so long: the silence of its peers meanwhile does not count."""
+
+    late_ms: int
+
+
+HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | TickLate | Ignore
 
 
 @dataclass(slots=True)
@@ -80,10 +105,15 @@ class HeartbeatMonitor:
 
     def __init__(self) -> None:
         self._targets: dict[str, _Target] = {}
+        self._interval_ms: int | None = None
+        self._last_tick_ms = 0
 
     def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
         """Handle one event at `now` (ms); its effects are in the order in which the targets came."""
         match event:
+            case TicksBegin(interval_ms=interval_ms):
+                self._interval_ms, self._last_tick_ms = interval_ms, now
+                return []
             case MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked):
                 assert timeout_ms > 0, f"{target} has no time to answer"
                 self._targets[target] = _Target(timeout_ms, is_asked, now)
@@ -114,7 +144,7 @@ class HeartbeatMonitor:
         return []
 
     def _on_tick(self, now: int) -> list[HeartbeatEffect]:
-        effects: list[HeartbeatEffect] = []
+        effects = self._excuse(now)
         for name, target in tuple(self._targets.items()):
             silent_ms = now - target.last_heard_ms
             if silent_ms >= target.timeout_ms:
@@ -123,6 +153,16 @@ class HeartbeatMonitor:
             elif target.is_asked:
                 effects.append(SendHeartbeatRequest(target=name))
         return effects
+
+    def _excuse(self, now: int) -> list[HeartbeatEffect]:
+        if self._interval_ms is None:
+            return []
+        late_ms, self._last_tick_ms = now - self._last_tick_ms - self._interval_ms, now
+        if late_ms <= self._interval_ms // 2 or not self._targets:
+            return []
+        for target in self._targets.values():
+            target.last_heard_ms = min(now, target.last_heard_ms + late_ms)
+        return [TickLate(late_ms=late_ms)]
 
 
 def _unknown(target: str) -> Ignore:

@@ -14,7 +14,7 @@ from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, JobConnected, JobDisconnected, JobLost
-from flykka.actors.machines.task.declines import not_ready
+from flykka.actors.machines.task.declines import unknown_attempt
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
@@ -189,7 +189,7 @@ class TaskManager(Actor):
     def _on_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
         job_master = self._job_masters.get(message.job_id)
         if isinstance(message, TriggerCheckpoint) and message.attempt not in self._tasks and job_master is not None:
-            job_master.tell(not_ready(message))
+            job_master.tell(unknown_attempt(message))
         else:
             self._tasks.forward(message.attempt, message)
 
@@ -326,7 +326,7 @@ class TaskManager(Actor):
         # One timer for all, as fast as the fastest needs it.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
             self._tick_ms = message.heartbeat_interval_ms
-            self.context.timers.start_fixed_delay("heartbeat", self._tick_ms, HeartbeatDue())
+            self._heartbeats.start(self._tick_ms)
 
     def _on_heartbeat_due(self) -> None:
         for timed_out in self._heartbeats.on_heartbeat_due():

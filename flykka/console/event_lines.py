@@ -75,7 +75,7 @@ class Console:
             case CheckpointCompleted():
                 self._print_checkpoints(self._checkpoints.completed(message))
             case CheckpointAborted(checkpoint_id=checkpoint, reason=reason, timestamp_ms=at):
-                self._line(at, f"checkpoint {checkpoint} aborted: {reason}")
+                self._line(at, f"checkpoint {checkpoint} aborted: {message.failure or reason}")
             case JobRestored(checkpoint_id=None, timestamp_ms=at):
                 self._line(at, "starts again from the beginning: no checkpoint was complete")
             case JobRestored(checkpoint_id=checkpoint, timestamp_ms=at):

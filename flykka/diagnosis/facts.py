@@ -161,7 +161,7 @@ def _checkpoints(reports: ActorReports) -> Iterator[tuple[str, str]]:
         ago = lasting(reports.now_ms - completed.ended_ms)
         text += f"; the last complete one, {completed.checkpoint_id}, {ago} ago"
     if (failed := details.last_failed) is not None:
-        text += f"; {failed.checkpoint_id} failed: {failed.reason}"
+        text += f"; {failed.checkpoint_id} failed: {failed.failure_text}"
     yield "checkpoints", text
 
 

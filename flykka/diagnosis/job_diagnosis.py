@@ -302,7 +302,7 @@ def _last_failure(reports: ActorReports) -> str:
     failed, completed = reports.details.last_failed, reports.details.last_completed
     if failed is None or (completed is not None and completed.checkpoint_id > failed.checkpoint_id):
         return ""
-    return f"; the last one, {failed.checkpoint_id}, failed: {failed.reason}"
+    return f"; the last one, {failed.checkpoint_id}, failed: {failed.failure_text}"
 
 
 def _for(since_ms: int | None, reports: ActorReports) -> str:

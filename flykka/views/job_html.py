@@ -137,7 +137,7 @@ def _checkpoint_table(checkpoints: Iterable[CheckpointStatistics], told: str) ->
 def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
     cells = [str(checkpoint.checkpoint_id), dot(str(checkpoint.status))]
     if checkpoint.reason is not None:
-        return [*cells, "", "", "", checkpoint.reason]
+        return [*cells, "", "", "", checkpoint.failure_text]
     sizes = map(format_bytes, (checkpoint.size_bytes, checkpoint.incremental_bytes))
     return [*cells, format_ms(checkpoint.duration_ms), *sizes, ""]
 

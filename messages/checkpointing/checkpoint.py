@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 
 from flykka.messages.state.handles import TaskStateSnapshot
@@ -30,9 +31,7 @@ class CheckpointDeclineReason(StrEnum):
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
     EXCEPTION = "EXCEPTION"
     TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
-    TASK_FAILURE = "TASK_FAILURE"
     TASK_CHECKPOINT_FAILURE = "TASK_CHECKPOINT_FAILURE"
-    JOB_FAILURE = "JOB_FAILURE"
     IO_EXCEPTION = "IO_EXCEPTION"
     EXPIRED = "EXPIRED"
     SUBSUMED = "SUBSUMED"
@@ -43,6 +42,42 @@ class CheckpointDeclineReason(StrEnum):
     CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
     FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
     JOB_FAILOVER_REGION = "JOB_FAILOVER_REGION"
+
+
+@value("checkpoint.failure")
+class CheckpointFailure(Value):
+    """The reason for which a checkpoint was given up; its cause, task and TaskManager where they are known.
+
+    `times` checkpoints have failed in this way since `since_ms`, and none has completed in between.
+    """
+
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+    task_name: str | None = None
+    task_manager: str | None = None
+    times: int = 1
+    since_ms: int | None = None
+
+    def __str__(self) -> str:
+        text = f"{self._place}{f': {self.cause.headline}' if self.cause else ''}"
+        if self.times == 1 or self.since_ms is None:
+            return text
+        since = datetime.fromtimestamp(self.since_ms / 1_000).astimezone()
+        return f"{text} (the same {self.times:,} times since {since:%H:%M:%S})"
+
+    def error(self, what: str) -> SerializedThrowable:
+        """Return the error of a job that fails with it; `what` has failed."""
+        text = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
+        return SerializedThrowable(
+            type_name="CheckpointError",
+            message=f"{what} with {self._place}{text}",
+            stack_trace=self.cause.stack_trace if self.cause else "",
+        )
+
+    @property
+    def _place(self) -> str:
+        task = "" if self.task_name is None else f" at {self.task_name}"
+        return f"{self.reason}{task}{'' if self.task_manager is None else f' on {self.task_manager}'}"
 
 
 class AlignmentType(StrEnum):

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointMetrics
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    CheckpointFailure,
+    CheckpointMetrics,
+)
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message, Value, message, value
 
@@ -91,7 +95,7 @@ class CheckpointStatistics(Value):
 
     While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; of one
     that failed the sizes are theirs. Only a completed one has a path and what its `vertices` measured, only a failed
-    one a reason.
+    one a reason, and a `failure` unless the coordinator gave it up itself.
     """
 
     checkpoint_id: int
@@ -109,6 +113,12 @@ class CheckpointStatistics(Value):
     num_acknowledged_subtasks: int = 0
     processed_bytes: int = 0
     persisted_bytes: int = 0
+    failure: CheckpointFailure | None = None
+
+    @property
+    def failure_text(self) -> str:
+        """The failure in one line; empty unless it has failed."""
+        return str(self.failure or self.reason or "")
 
 
 @value("checkpoint_statistics.counts")

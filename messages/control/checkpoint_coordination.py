@@ -244,6 +244,7 @@ class MasterHookFailed(Message):
 
     checkpoint_id: int
     cause: SerializedThrowable
+    reason: CheckpointDeclineReason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
 
 
 @message("coordination.master_hooks_restored")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
@@ -327,12 +327,16 @@ class CheckpointCompleted(Message):
 
 @message("job.checkpoint_aborted")
 class CheckpointAborted(Message):
-    """CheckpointCoordinator -> JobMaster -> listeners: a pending checkpoint was given up."""
+    """CheckpointCoordinator -> JobMaster -> listeners: a pending checkpoint was given up.
+
+    Without a `failure` the coordinator gave it up itself, as for a restart of the job.
+    """
 
     job_id: JobId
     checkpoint_id: int
     reason: CheckpointDeclineReason
     timestamp_ms: int
+    failure: CheckpointFailure | None = None
 
 
 @message("job.restored")

@@ -11,12 +11,14 @@ class CheckpointFailureReason(StrEnum):
     """The causes of failed checkpoints that can be tolerated each by itself, by Flink's names.
 
     A task could not write its state (ASYNC_EXCEPTION) or take part (DECLINED), a checkpoint took too long, its metadata
-    could not be written (FINALIZE), or it could not begin (TRIGGER). The last one alone is tolerated unless set.
+    could not be written (FINALIZE), a master hook met an OSError (IO_EXCEPTION), or a checkpoint could not begin for
+    another reason (TRIGGER). The last one alone is tolerated unless set.
     """
 
     CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
     CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
     CHECKPOINT_EXPIRED = "CHECKPOINT_EXPIRED"
+    IO_EXCEPTION = "IO_EXCEPTION"
     FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
     TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
 

@@ -6,7 +6,7 @@ answers `StageFailed`, and no later stage of that attempt is answered.
 
 from __future__ import annotations
 
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointOptions
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.batch import BatchRef
@@ -208,6 +208,7 @@ class SnapshotFailed(Message):
 
     checkpoint_id: int
     cause: SerializedThrowable
+    reason: CheckpointDeclineReason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
 
 
 @message("stage.hold_in_flight")

@@ -21,16 +21,22 @@ class SerializedThrowable(Value):
     suppress_restarts: bool = False
     lost_partition: ResultPartitionId | None = None
 
+    @property
+    def headline(self) -> str:
+        """The plain name of the type, and the first line of the message."""
+        first_line = self.message.strip().partition("\n")[0]
+        return f"{self.type_name.rpartition('.')[2]}: {first_line}"
+
 
 def suppresses_restarts(error: BaseException) -> bool:
     """Report whether the exception, or one of its causes however deep, has the attribute `suppress_restarts` set.
 
     A class sets it if the next attempt would fail in the same way (Flink's SuppressRestartsException).
     """
-    return any(getattr(each, "suppress_restarts", False) is True for each in _chain(error))
+    return any(getattr(each, "suppress_restarts", False) is True for each in causes(error))
 
 
-def _chain(error: BaseException) -> list[BaseException]:
+def causes(error: BaseException) -> list[BaseException]:
     """Return the exception and its causes, each once: a chain may lead back into itself."""
     chain: list[BaseException] = []
     cause: BaseException | None = error

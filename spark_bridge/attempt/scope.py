@@ -14,11 +14,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-
 from flykka.spark_bridge.errors import AttemptCancelledError
-from flykka.spark_bridge.session.python_daemon import ATTEMPT_PROPERTY
-from flykka.spark_bridge.session.session import CANCELLED_FOLDER
+from flykka.spark_bridge.session.python_daemon import ATTEMPT_PROPERTY, FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SessionState, state_of
 from flykka.spark_bridge.state.managed_memory import ManagedMemory
 
@@ -50,7 +47,8 @@ class AttemptScope:
         self._label = label
         # Spark refuses commas in tags, and the tag names a file too.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
-        folder = _cancelled_folder(session)
+        # As the SparkContext has read it at its start: an attempt is made in an actor's turn and may not ask the JVM.
+        folder = session.sparkContext.environment.get(FOLDER_VARIABLE)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:
             # An earlier attempt of this name is over: this one is not cancelled.
@@ -123,11 +121,3 @@ class AttemptScope:
                 rdd.unpersist(False)
                 found += 1
         return found
-
-
-def _cancelled_folder(session: SparkSession) -> str | None:
-    try:
-        return session.sparkContext.getConf().get(CANCELLED_FOLDER)
-    except (OSError, Py4JError):
-        # The JVM is gone, which is told by the first work of the attempt.
-        return None

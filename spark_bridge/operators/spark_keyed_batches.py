@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -110,12 +110,14 @@ class SparkKeyedBatches:
         self._context = context
         self._code = code
         self._function = function
-        self._groups = KeyGroups(
-            keys=tuple(F.col(field.name) for field in code.key_fields),
-            max_parallelism=context.descriptor.vertex.max_parallelism,
-        )
         self._told_in = (*self.told_in, StructField(CONTROL, ArrayType(LongType())))
         self._emitted_type = emitted_type(code.emitted, code.side, self._told_in)
+
+    @cached_property
+    def _groups(self) -> KeyGroups:
+        # Columns are made in the JVM, and an operator is made in an actor's turn.
+        keys = tuple(F.col(field.name) for field in self._code.key_fields)
+        return KeyGroups(keys=keys, max_parallelism=self._context.descriptor.vertex.max_parallelism)
 
     @property
     def told_in(self) -> tuple[StructField, ...]:

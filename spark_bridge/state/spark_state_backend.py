@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,6 @@ class SparkStateBackend:
         self._scope = scope
         self._services = services
         self._store = services.store
-        self._groups = KeyGroups(keys=layout.plan.keys, max_parallelism=vertex.max_parallelism)
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
         self._kept = 0
@@ -98,6 +98,11 @@ class SparkStateBackend:
         self._name = name
         # Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
         self._schemas: dict[StateSchema | None, StructType] = {}
+
+    @cached_property
+    def _groups(self) -> KeyGroups:
+        # Columns are made in the JVM, and an operator is made in an actor's turn.
+        return KeyGroups(keys=self._layout.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
 
     def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
         """Compute rows of state into a batch, by one Spark job; None where there are none.

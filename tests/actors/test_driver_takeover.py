@@ -49,6 +49,18 @@ def test_a_second_driver_waits_until_the_first_is_gone(driver: Driver, second: D
     assert second.run_of_application() == driver.services.last_run()
 
 
+def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
+    driver: Driver, second: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    driver.run(driver.graph(), slots=1)
+    caplog.clear()
+
+    second.submit(second.graph())
+
+    assert f"job {JOB} ('{second.graph().name}') is submitted, and waits until this driver leads" in caplog.messages
+
+
 def test_a_driver_that_takes_over_goes_on_with_a_job_when_its_application_has_submitted_it(
     driver: Driver, second: Driver
 ) -> None:

@@ -27,6 +27,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
+from tests.actors.machines.graph.graphs import HEARTBEAT_TIMEOUT_MS
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -54,6 +55,26 @@ def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: P
         ended = [success.job_id for success in stage.client.heard(JobResultSuccess)]
         assert sorted(ended) == ["first", "second"]
         assert sorted(stage.data_plane.released) == ["first", "second"]
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+@pytest.mark.parametrize("stopped_at_ms", [600, 15_000])
+def test_a_process_that_was_stopped_does_not_lose_its_own_task_managers(
+    seed: int, stopped_at_ms: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = WholeCluster(system, tmp_path)
+        stage.submit()
+        system.advance(stopped_at_ms)
+
+        system.manual_clock.move_to(system.manual_clock.now_ms() + 3 * HEARTBEAT_TIMEOUT_MS)
+        system.run_until_idle()
+        stage.run(seconds=2 * HEARTBEAT_TIMEOUT_MS // 1_000)
+
+        assert stage.client.heard(TaskManagerLost) == []
+        assert stage.task_managers() == ["task-manager-1", "task-manager-2"]
+        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+        assert any("the silence of its peers meanwhile does not count" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize("seed", seeds(5))

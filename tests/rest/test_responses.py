@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.messages.checkpointing.checkpoint import CheckpointMetrics
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure, CheckpointMetrics
 from flykka.messages.checkpointing.statistics import (
     CheckpointStatistics,
     CheckpointStatsCounts,
@@ -40,6 +40,21 @@ _ABORTED = CheckpointStatistics(
     num_subtasks=3,
     num_acknowledged_subtasks=1,
 )
+
+
+def test_a_failed_checkpoint_has_its_cause_task_and_task_manager_as_message() -> None:
+    failure = CheckpointFailure(
+        reason=CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION,
+        cause=SerializedThrowable(type_name="DiskFullError", message="No space left on device\nat app.py"),
+        task_name="sink (1/2)",
+        task_manager="taskmanager-1",
+    )
+
+    details = checkpoint_details(replace(_ABORTED, reason=failure.reason, failure=failure), [], [SOURCE, SINK])
+
+    assert details["failure_message"] == (
+        "CHECKPOINT_ASYNC_EXCEPTION at sink (1/2) on taskmanager-1: DiskFullError: No space left on device"
+    )
 
 
 def acknowledged(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:

@@ -82,16 +82,19 @@ def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:
     assert heard == [says("one")]
 
 
-def test_what_an_actor_does_not_know_is_said(system: SeededSystem) -> None:
+def test_what_an_actor_does_not_know_is_said(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
     ref = system.spawn(player([]), "a")
     foreign = UnhandledMessage(message=says("x"), sender=None, recipient=ref)
 
-    ref.tell(foreign)
+    for _ in range(3):
+        ref.tell(foreign)
     system.run_until_idle()
 
-    assert unhandled == [UnhandledMessage(message=foreign, sender=None, recipient=ref)]
+    assert unhandled == [UnhandledMessage(message=foreign, sender=None, recipient=ref)] * 3
+    text = f"{ref} has no handler for UnhandledMessage from outside"
+    assert caplog.messages == [text, f"{text} (the same 2 times)"]
 
 
 def test_a_tell_never_kills_the_sender(system: SeededSystem) -> None:

@@ -24,7 +24,7 @@ from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
-from flykka.spark_bridge.session.session import CANCELLED_FOLDER
+from flykka.spark_bridge.session.python_daemon import FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from flykka.spark_bridge.user_files.job_files import JobFiles
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
@@ -39,15 +39,12 @@ class StoppedSpark:
 
     _jsc = None
 
-    def __init__(self, settings: dict[str, str]) -> None:
-        self._settings = settings
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
 
     @property
     def sparkContext(self) -> StoppedSpark:
         return self
-
-    def getConf(self) -> dict[str, str]:
-        return self._settings
 
 
 class Blocking:
@@ -195,7 +192,7 @@ def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> No
 def test_an_attempt_ends_where_spark_is_stopped(
     laboratory: Laboratory, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stopped = StoppedSpark({CANCELLED_FOLDER: str(laboratory.folder / "is" / "gone")})
+    stopped = StoppedSpark({FOLDER_VARIABLE: str(laboratory.folder / "is" / "gone")})
     told = laboratory.begin(laboratory.source(laboratory.sink()))
     services = Services(
         sessions=SparkSessions(laboratory.plane.session, owned=False),

@@ -161,3 +161,22 @@ def test_a_user_who_has_configured_sparks_logging_keeps_it(tmp_path: Path) -> No
     ran = fresh(LOG_LEVEL, SPARK_CONF_DIR=str(tmp_path))
 
     assert ran.stdout.strip() == "FATAL", ran.stderr
+
+
+def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark_session()
+
+    def interrupted(*arguments: object) -> str:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    client = spark.sparkContext._gateway._gateway_client
+    client._give_back_connection(connection := client._get_connection())
+    monkeypatch.setattr(type(connection), "send_command", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        spark.range(3)
+
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+    assert spark.range(3).count() == 3

@@ -40,6 +40,7 @@ from flykka.actors.machines.bridge.snapshots import Snapshot, Snapshots, nothing
 from flykka.actors.machines.bridge.stages import ChainTraits, Stage, StageCommand, StageQueue
 from flykka.actors.machines.bridge.work_in_hand import Job, WorkInHand
 from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.graph.job_graph import FiringMode
 from flykka.messages.tasks.bridge import (
     ChainClosed,
@@ -264,10 +265,12 @@ class Attempt:
         if failed.ends_attempt or not isinstance(work.work, Survivable):
             return self._fail(failed.cause)
         checkpoint_id = work.work.checkpoint_id
-        declined = TellTask(message=SnapshotFailed(checkpoint_id=checkpoint_id, cause=failed.cause))
         if isinstance(work.work, HoldBatches):
-            # Its reader was faster than the command; the next checkpoint does without it.
-            return [declined]
+            # Its reader was faster than the command; the next checkpoint does without it. As in Flink, nothing was
+            # written yet.
+            reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
+            return [TellTask(message=SnapshotFailed(checkpoint_id=checkpoint_id, cause=failed.cause, reason=reason))]
+        declined = TellTask(message=SnapshotFailed(checkpoint_id=checkpoint_id, cause=failed.cause))
         released = [self._let_go_of(checkpoint_id)] if isinstance(work.work, WriteInFlight) else []
         return [*released, declined, *self._job_over(now)]
 

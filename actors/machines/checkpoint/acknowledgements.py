@@ -10,7 +10,7 @@ from typing import assert_never
 
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, LateAcknowledgement
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.state.handles import exclusive_state
@@ -41,11 +41,13 @@ class Acknowledgements:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} is complete")
             case TaskAcknowledgeResult.UNKNOWN:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} does not wait for {attempt}")
-                yield from self._discard(event)
+                yield from self.discard(event)
             case TaskAcknowledgeResult.DISCARDED:
-                yield Ignore(reason=f"checkpoint {checkpoint_id} is not pending")
+                task = self._state.tasks.task(attempt)
+                who = task.where if task is not None else f"{attempt}, which has ended"
+                yield LateAcknowledgement(reason=f"checkpoint {checkpoint_id} had ended when {who} acknowledged it")
                 yield from self._measure(event, now)
-                yield from self._discard(event)
+                yield from self.discard(event)
             case unreachable:
                 assert_never(unreachable)
 
@@ -55,7 +57,7 @@ class Acknowledgements:
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
             return
-        failure = CheckpointFailure(reason=event.reason, cause=event.cause)
+        failure = self._state.tasks.failure_of(event.attempt, event.reason, event.cause)
         yield from self._completion.abort(pending, failure, now, by_task=True)
 
     def finish(self, pending: PendingCheckpoint, now: int) -> Effects:
@@ -88,7 +90,8 @@ class Acknowledgements:
                 job_id=self._state.job.job_id, checkpoint_id=event.checkpoint_id, subtasks=(measured,)
             )
 
-    def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
+    def discard(self, event: AcknowledgeCheckpoint) -> Effects:
+        """Delete the state of an acknowledgement that no checkpoint waits for."""
         exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
         lives = event.attempt in self._state.tasks
         yield from self._state.completed.discard_late(

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
+    CheckpointFailure,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
 )
@@ -24,6 +25,16 @@ from flykka.messages.control.checkpoint_coordination import CheckpointFailuresEx
 from flykka.messages.control.job import CheckpointAborted
 
 Effects = Iterator[CoordinatorEffect]
+
+_GIVEN_UP = frozenset(
+    {
+        CheckpointDeclineReason.COORDINATOR_SHUTDOWN,
+        CheckpointDeclineReason.COORDINATOR_SUSPEND,
+        CheckpointDeclineReason.JOB_FAILOVER_REGION,
+        CheckpointDeclineReason.SUBSUMED,
+    }
+)
+"""The reasons for which the coordinator gives checkpoints up although nothing of them has failed."""
 
 
 class CheckpointCompletion:
@@ -101,8 +112,13 @@ class CheckpointCompletion:
             self._trigger.give_way()
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
         yield from self._notify_aborted(pending)
+        is_given_up = failure.reason in _GIVEN_UP and not by_task
         yield CheckpointAborted(
-            job_id=self._job_id, checkpoint_id=pending.checkpoint_id, reason=failure.reason, timestamp_ms=now
+            job_id=self._job_id,
+            checkpoint_id=pending.checkpoint_id,
+            reason=failure.reason,
+            timestamp_ms=now,
+            failure=None if is_given_up else self._state.failures.repeated(failure, now),
         )
         yield from self._discard(pending)
         fatal = self._why_fatal(pending, failure.reason, by_task=by_task)

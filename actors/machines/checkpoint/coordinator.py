@@ -21,8 +21,9 @@ from flykka.actors.machines.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.failed_events import EventOfCheckpoint, FailedEvents, collect
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.machines.checkpoint.initialization import CheckpointInitialization
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
@@ -33,6 +34,7 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
+    CheckpointFailure,
     DeclineCheckpoint,
     OperatorCoordinatorsSnapshotted,
 )
@@ -91,6 +93,7 @@ class CheckpointCoordinatorMachine:
             operator_coordinators=operator_coordinators,
             master_hooks=bool(master_hooks),
         )
+        self._failed_events = FailedEvents(state, self._trigger, self._completion, self._acknowledgements)
         self.shut_down_with: JobStatus | None = None
         self._is_fenced = False
 
@@ -132,7 +135,13 @@ class CheckpointCoordinatorMachine:
         """Handle `event` at `now`. A fenced coordinator only ends."""
         if self._is_fenced and not isinstance(event, StopCheckpointing):
             return [Ignore(reason="somebody else coordinates the job")]
-        return [*self._handle(event, now), *self._resume_waiting()]
+        if not isinstance(event, EventOfCheckpoint):
+            return [*self._handle(event, now), *self._resume_waiting()]
+        made: list[CoordinatorEffect] = []
+        error = collect(self._handle(event, now), made)
+        if error is not None:
+            made += self._failed_events.recover(event, error, now)
+        return [*made, *self._resume_waiting()]
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
@@ -164,6 +173,8 @@ class CheckpointCoordinatorMachine:
                 yield from self._initialization.on_master_hooks(event, now)
             case CheckpointTimedOut():
                 yield from self._on_timed_out(event, now)
+            case events.EffectFailed():
+                yield from self._on_effect_failed(event, now)
             case MetadataWritten() | MetadataWriteFailed():
                 yield from self._on_metadata(event, now)
             case AbortPendingCheckpoints():
@@ -257,7 +268,15 @@ class CheckpointCoordinatorMachine:
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
             return
-        yield from self._give_up(pending, CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED), now)
+        yield from self._give_up(pending, pending.expired(self._state.settings.timeout_ms), now)
+
+    def _on_effect_failed(self, event: events.EffectFailed, now: int) -> Effects:
+        pending = self._state.pendings.get(event.checkpoint_id)
+        if pending is None:
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
+            return
+        reason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
+        yield from self._give_up(pending, CheckpointFailure(reason=reason, cause=event.cause), now)
 
     def _on_metadata(self, event: MetadataWritten | MetadataWriteFailed, now: int) -> Effects:
         write = self._state.completed.written(event.checkpoint_id)

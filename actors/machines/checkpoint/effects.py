@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, ForTask, SnapshotOperatorCoordinators
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
@@ -96,23 +97,6 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFailure:
-    """The reason for giving a checkpoint up, and its cause where it is known."""
-
-    reason: CheckpointDeclineReason
-    cause: SerializedThrowable | None = None
-
-    def error(self, what: str) -> SerializedThrowable:
-        """The error of a job that fails with it; `what` has failed."""
-        because = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
-        return SerializedThrowable(
-            type_name="CheckpointError",
-            message=f"{what} with {self.reason}{because}",
-            stack_trace=self.cause.stack_trace if self.cause else "",
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCompleted:
     """Tell those who listen that the checkpoint is complete; one that `is_retained` may be what attempts start from."""
 
@@ -129,6 +113,22 @@ class TriggerDeclined:
 
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
+    blocking: tuple[PlannedTask, ...] = ()
+    """The tasks that do not run, for NOT_ALL_REQUIRED_TASKS_RUNNING."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFailed:
+    """Log that an event has raised: `cost` says in words what was given up for it."""
+
+    event: str
+    error: Exception
+    cost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateAcknowledgement(Ignore):
+    """Log that a task has acknowledged a checkpoint that has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +206,7 @@ CoordinatorEffect = (
     | CheckpointReport
     | ReportCompleted
     | TriggerDeclined
+    | EventFailed
     | TriggerMasterHooks
     | RestoreMasterHooks
     | CloseMasterHooks

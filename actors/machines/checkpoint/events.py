@@ -37,6 +37,7 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
+from flykka.messages.wire.failure import SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,14 @@ class CheckpointIdDrawn:
     checkpoint_id: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectFailed:
+    """An effect for a pending checkpoint could not be performed."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
 CoordinatorEvent = (
     TasksChanged
     | CoordinatedTaskStateChanged
@@ -71,6 +80,7 @@ CoordinatorEvent = (
     | PeriodicTriggerDue
     | TriggerRequested
     | CheckpointIdDrawn
+    | EffectFailed
     | CheckpointIdsNotDrawn
     | OperatorCoordinatorsSnapshotted
     | AcknowledgeCheckpoint

@@ -7,10 +7,12 @@ Flink's one number a cause may have a number of its own: failures of that cause 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.actors.machines.restart.repeated_failures import MAX_SIGNATURES
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
 
 COUNTED = frozenset(
@@ -47,13 +49,25 @@ class _Count:
 
 
 class CheckpointFailureManager:
-    """Counts failures in a row."""
+    """Counts failures in a row, and those among them that are the same."""
 
     def __init__(self, tolerable: int, by_reason: Iterable[TolerableFailures] = ()) -> None:
         self._others = _Count(_limit(tolerable))
         self._own = {_declined_with(each.reason): _Count(_limit(each.number, each.reason)) for each in by_reason}
         self._last_succeeded: int | None = None
         self._never_begun = 0
+        self._same: dict[Hashable, tuple[int, int]] = {}
+        """The number of equal failures since the last success, and when the first of them occurred."""
+
+    def repeated(self, failure: CheckpointFailure, now: int) -> CheckpointFailure:
+        """Return the failure with the number of equal ones since a checkpoint last completed, itself included."""
+        cause = failure.cause and (failure.cause.type_name, without_numbers(failure.cause.message))
+        key = (failure.reason, failure.task_name, cause)
+        times, since_ms = self._same.pop(key, (0, now))
+        self._same[key] = (times + 1, since_ms)
+        if len(self._same) > MAX_SIGNATURES:
+            del self._same[next(iter(self._same))]
+        return replace(failure, times=times + 1, since_ms=since_ms)
 
     def fail(self, checkpoint_id: int | None, reason: CheckpointDeclineReason) -> ExceededLimit | None:
         """Take note of a failure; the limit that it exceeds, if it does. The counts are then reset.
@@ -80,10 +94,16 @@ class CheckpointFailureManager:
         if self._last_succeeded is None or checkpoint_id > self._last_succeeded:
             self._last_succeeded = checkpoint_id
             self._reset()
+            self._same.clear()
 
     def _reset(self) -> None:
         for count in (self._others, *self._own.values()):
             count.failed.clear()
+
+
+def without_numbers(text: str) -> str:
+    """Return the text by which what happens to one checkpoint after the other is the same: numbers and ids differ."""
+    return re.sub(r"\w*\d\w*", "#", text)
 
 
 def _limit(tolerable: int, reason: CheckpointFailureReason | None = None) -> ExceededLimit:

@@ -12,14 +12,14 @@ from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, PendingPhase
 from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
-    CheckpointDeclineReason,
+    CheckpointFailure,
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
@@ -63,6 +63,7 @@ class CheckpointInitialization:
             request_id=request.request_id,
         )
         self._state.pendings.add(pending)
+        self._trigger.begun()
         if properties.is_final:
             self._trigger.final.note_begun(checkpoint_id)
         yield CheckpointTriggered(
@@ -99,8 +100,7 @@ class CheckpointInitialization:
             case MasterHooksTriggered(states=states):
                 pending.set_master_states(states)
                 yield from self._trigger_tasks(pending, now)
-            case MasterHookFailed(cause=cause):
-                reason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
+            case MasterHookFailed(cause=cause, reason=reason):
                 yield from self._completion.abort(pending, CheckpointFailure(reason=reason, cause=cause), now)
                 yield from self._trigger.resume(now)
 

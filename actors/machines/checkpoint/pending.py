@@ -9,6 +9,8 @@ from flykka.actors.machines.checkpoint.plan import CheckpointPlan, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    CheckpointFailure,
     CheckpointMetrics,
     MasterState,
     OperatorCoordinatorState,
@@ -16,6 +18,7 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
 
 
@@ -160,6 +163,23 @@ class PendingCheckpoint:
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
         """The state that is deleted when the checkpoint is given up."""
         return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
+
+    def expired(self, timeout_ms: int) -> CheckpointFailure:
+        """Return the failure of a checkpoint that took too long: it names the first task that has not acknowledged."""
+        missing = tuple(self._awaited.values()) if self.phase is PendingPhase.TASKS else ()
+        if not missing:
+            phase = self.phase.name.lower().replace("_", " ")
+            text = f"its {phase} did not end within {timeout_ms} ms"
+            cause = SerializedThrowable(type_name="TimeoutError", message=text)
+            return CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED, cause=cause)
+        others = f", nor of {len(missing) - 1} other tasks" if len(missing) > 1 else ""
+        text = f"no acknowledgement within {timeout_ms} ms{others}"
+        return CheckpointFailure(
+            reason=CheckpointDeclineReason.EXPIRED,
+            cause=SerializedThrowable(type_name="TimeoutError", message=text),
+            task_name=missing[0].name,
+            task_manager=missing[0].task_manager,
+        )
 
     def check(self) -> None:
         """Raise `AssertionError` where tasks are lost or counted twice, or the metadata came too early."""

@@ -58,6 +58,11 @@ class PeriodicTrigger:
         if self.is_on and self._interval_ms is not None:
             yield self._arm(now, delay_ms)
 
+    def rearm_if_missed(self, now: int) -> Iterator[StartTimer]:
+        """Be due after an interval if the last tick has raised before it set the next time."""
+        if self._due is not None and self._due <= now and self._interval_ms is not None:
+            yield self._arm(now, self._interval_ms)
+
     def tick(self, now: int) -> Iterator[StartTimer]:
         """It was due: set the next time."""
         assert self._due is not None

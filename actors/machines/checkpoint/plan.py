@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
 
@@ -26,6 +28,13 @@ class PlannedTask:
     is_source: bool
     acknowledges: bool = True
     commits: bool = True
+    name: str | None = None
+    task_manager: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The name of the task and its TaskManager, as far as they are known."""
+        return f"{self.name or self.attempt}{f' on {self.task_manager}' if self.task_manager else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,11 @@ class CheckpointPlanCalculator:
         return attempt in self._tasks
 
     @property
+    def blocking(self) -> tuple[PlannedTask, ...]:
+        """The tasks that are not ready for a checkpoint, in the order in which the job names them."""
+        return tuple(task for attempt, task in self._tasks.items() if attempt in self._not_ready)
+
+    @property
     def can_trigger(self) -> bool:
         """True if there are tasks, each one runs or has finished, and at least one runs."""
         return not self._not_ready and self._finished < len(self._tasks)
@@ -57,6 +71,15 @@ class CheckpointPlanCalculator:
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
         """An attempt of the job."""
         return self._tasks.get(attempt)
+
+    def failure_of(
+        self, attempt: ExecutionAttemptId, reason: CheckpointDeclineReason, cause: SerializedThrowable | None
+    ) -> CheckpointFailure:
+        """Return the failure of a checkpoint at this attempt."""
+        task = self._tasks.get(attempt)
+        if task is None:
+            return CheckpointFailure(reason=reason, cause=cause)
+        return CheckpointFailure(reason=reason, cause=cause, task_name=task.name, task_manager=task.task_manager)
 
     def replace_tasks(self, tasks: Iterable[PlannedTask]) -> None:
         """Forget the former attempts."""

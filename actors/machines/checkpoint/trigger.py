@@ -12,7 +12,6 @@ from dataclasses import replace
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import (
     CancelTimer,
-    CheckpointFailure,
     CoordinatorEffect,
     DrawCheckpointId,
     StartTimer,
@@ -29,7 +28,7 @@ from flykka.actors.machines.checkpoint.request_decider import (
     RequestDecision,
 )
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
     SavepointFailed,
@@ -56,6 +55,8 @@ class CheckpointTrigger:
             max_concurrent=settings.max_concurrent, min_pause_ms=settings.min_pause_ms
         )
         self._drawing: CheckpointTriggerRequest | None = None
+        self._in_hand: CheckpointTriggerRequest | None = None
+        """The request that is neither queued nor waits for an id nor is pending: within one event only."""
         self._is_triggering = False
         self._failed_draws = 0
         self._requested = 0
@@ -117,6 +118,7 @@ class CheckpointTrigger:
             is_periodic=is_periodic,
             request_id=request_id,
         )
+        self._in_hand = request
         if self._is_shut_down:
             yield from self._decline(request, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
             return
@@ -169,9 +171,33 @@ class CheckpointTrigger:
 
     def _drawn(self) -> CheckpointTriggerRequest:
         assert self._drawing is not None, "an id comes only when it was asked for"
-        request, self._drawing = self._drawing, None
+        self._in_hand = request = self._drawing
+        self._drawing = None
         self._is_triggering = False
         return request
+
+    def begun(self) -> None:
+        """The request in hand has become a pending checkpoint."""
+        self._in_hand = None
+
+    def recover(self, failure: CheckpointFailure, now: int, *, awaited_id: bool) -> Iterator[CoordinatorEffect]:
+        """An event has raised, and its checkpoint was given up: decline the requests that were lost with it.
+
+        `awaited_id`: the event was the answer for the request that waits for its id.
+        """
+        lost = [self._in_hand]
+        if awaited_id:
+            lost.append(self._drawing)
+            self._drawing = None
+        for request in lost:
+            if request is not None:
+                yield from self._decline(request, failure.reason, failure.cause)
+                yield from self._count(request, failure)
+        self._is_triggering = self._drawing is not None or any(
+            not pending.has_reached_tasks for pending in self._state.pendings
+        )
+        yield from self.periodic.rearm_if_missed(now)
+        yield from self.resume(now)
 
     def give_way(self) -> None:
         """Let the next checkpoint follow: the last one has come to the tasks, or was given up before."""
@@ -271,12 +297,13 @@ class CheckpointTrigger:
 
     def _follow(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
         while True:
+            self._in_hand = decision.chosen
             yield from self._heed(decision, now)
             if decision.chosen is None:
                 return
             refusal = self._refusal(decision.chosen)
             if refusal is None:
-                self._drawing, self._is_triggering = decision.chosen, True
+                self._drawing, self._in_hand, self._is_triggering = decision.chosen, None, True
                 yield DrawCheckpointId()
                 return
             yield from self._decline(decision.chosen, refusal)
@@ -315,7 +342,10 @@ class CheckpointTrigger:
             self._tick_waits = False
             if reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
                 self._missed_tick = True
-        yield TriggerDeclined(reason=reason, cause=cause)
+        if self._in_hand is request:
+            self._in_hand = None
+        is_blocked = reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+        yield TriggerDeclined(reason=reason, cause=cause, blocking=self._state.tasks.blocking if is_blocked else ())
         failure = CheckpointFailure(reason=reason, cause=cause)
         if request.properties.is_final and cause is not None:
             yield from self.on_final_aborted(None, failure)

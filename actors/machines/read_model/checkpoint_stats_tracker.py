@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.checkpointing.statistics import (
     CheckpointStatistics,
     CheckpointStatsCounts,
@@ -135,7 +135,7 @@ class CheckpointStatsTracker:
             case CheckpointCompleted():
                 self._on_completed(message)
             case CheckpointAborted(checkpoint_id=checkpoint_id, timestamp_ms=ended_ms, reason=reason):
-                self._abort(checkpoint_id, ended_ms, reason)
+                self._abort(checkpoint_id, ended_ms, reason, message.failure)
             case JobRestored(checkpoint_id=int() as checkpoint_id):
                 self.counts = replace(self.counts, restored=self.counts.restored + 1)
                 self.latest_restored = checkpoint_id
@@ -190,7 +190,13 @@ class CheckpointStatsTracker:
         for checkpoint_id in list(self._in_progress):
             self._abort(checkpoint_id, now, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
 
-    def _abort(self, checkpoint_id: int, ended_ms: int, reason: CheckpointDeclineReason) -> None:
+    def _abort(
+        self,
+        checkpoint_id: int,
+        ended_ms: int,
+        reason: CheckpointDeclineReason,
+        failure: CheckpointFailure | None = None,
+    ) -> None:
         begun = self._begun(checkpoint_id, ended_ms)
         stats = replace(
             begun,
@@ -198,6 +204,7 @@ class CheckpointStatsTracker:
             ended_ms=ended_ms,
             duration_ms=ended_ms - begun.trigger_ms,
             reason=reason,
+            failure=failure,
         )
         self.counts = replace(self.counts, failed=self.counts.failed + 1)
         self.latest_failed = _newer(self.latest_failed, stats)

@@ -26,11 +26,11 @@ def decline(
     )
 
 
-def not_ready(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
-    """There is no such attempt here, or not yet."""
+def unknown_attempt(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
+    """Decline a checkpoint that was triggered at a TaskManager which does not run the attempt."""
     return DeclineCheckpoint(
         job_id=trigger.job_id,
         attempt=trigger.attempt,
         checkpoint_id=trigger.checkpoint_id,
-        reason=CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+        reason=CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
     )

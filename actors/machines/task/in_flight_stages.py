@@ -144,7 +144,8 @@ class InFlightStages:
         self._attempt = descriptor.attempt
         self._subtask = descriptor.subtask
         self._pipeline: StagePipeline[Purpose, Event | SilenceChecked] = StagePipeline(STAGES_IN_FLIGHT)
-        self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
+        name = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
+        self._outputs = TaskOutputs(name, descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
         self.has_reached_end_of_data = False
         self._accumulators: tuple[AccumulatorSnapshot, ...] = ()

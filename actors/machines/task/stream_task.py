@@ -279,6 +279,8 @@ class StreamTask:
             return [*running, *ended]
         if self._descriptor.restore is not None:
             self._timers.on_restored()
+        if (misplaced := self._stages.outputs.misplaced(opened.recovered_outputs)) is not None:
+            return [*running, *self._life.fail(misplaced)]
         down = self._stages.recover(opened.recovered_outputs, self._inputs.watermark_ms)
         requests = self._inputs.request_partitions(opened.recovered_inputs)
         started = self._idleness.start() if self._source is None else self._source.start()
@@ -357,6 +359,8 @@ class StreamTask:
         return TellBridge(message=AdvanceProcessingTime(stage=stage, processing_time_ms=now, watermark_ms=watermark_ms))
 
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
+        if (misplaced := self._stages.outputs.misplaced(finished.outputs)) is not None:
+            return self._life.fail(misplaced)
         stage = self._stages.finish(finished, now)
         timers = self._timers.on_stage_finished(finished.next_timer_ms, now)
         sent = self._events.on_stage_finished(stage.purpose, finished)

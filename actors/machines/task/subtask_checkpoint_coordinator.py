@@ -130,8 +130,7 @@ class SubtaskCheckpointCoordinator:
         if late is None:
             return [Ignore(reason=f"checkpoint {failed.checkpoint_id} was aborted")]
         self.channel_state.abort(failed.checkpoint_id)
-        reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
-        declined = self.decline(failed.checkpoint_id, reason, failed.cause)
+        declined = self.decline(failed.checkpoint_id, failed.reason, failed.cause)
         # Behind the decline: before it, the part that is there would be taken for all of it.
         return [declined, *_acknowledged(late)]
 

@@ -22,6 +22,7 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.tasks.stage import ReleaseBatches, StageOutput
 from flykka.messages.tasks.task import FinishedPartition, ResultPartitionDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
 
 ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
 """As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
@@ -30,9 +31,12 @@ ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, Ship
 class TaskOutputs:
     """The outputs of one attempt."""
 
-    __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of")
+    __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of", "_task")
 
-    def __init__(self, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None) -> None:
+    def __init__(
+        self, task: str, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None
+    ) -> None:
+        self._task = task
         self._by_output = {
             descriptor.output: ResultPartition(
                 descriptor,
@@ -104,6 +108,19 @@ class TaskOutputs:
     def buffers_in_use(self) -> int:
         """Batches that wait unsent."""
         return sum(partition.queued_batches for partition in self._by_output.values())
+
+    def misplaced(self, outputs: Iterable[StageOutput]) -> SerializedThrowable | None:
+        """The error of batches for an output or a subpartition that does not exist: their rows would be lost."""
+        for each in outputs:
+            partition = self._by_output.get(each.output)
+            number, there = each.batch.subpartition, 0 if partition is None else len(partition.subpartitions)
+            if not 0 <= number < there:
+                text = (
+                    f"{self._task}: {each.batch.batch_id} ({each.batch.rows:,} rows) is for subpartition {number} of"
+                    f" output {each.output}, which has {there} subpartitions: its rows would be lost"
+                )
+                return SerializedThrowable(type_name="IllegalStateError", message=text)
+        return None
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
         """Give a batch to the subpartition it was made for."""

@@ -108,7 +108,8 @@ export class Checkpoints {
       ["Slowest vertex", each.slowest === null ? "–" : `${each.slowest} (${duration(each.slowestMs)})`],
       ["Acknowledged", `${number(each.acknowledged)} of ${number(each.subtasks)}`],
     ];
-    if (each.reason !== null) facts.push(["Reason", words(each.reason)]);
+    if (each.failure) facts.push(["Failure", each.failure]);
+    else if (each.reason !== null) facts.push(["Reason", words(each.reason)]);
     return h("div", { class: "figures" },
       h("h3", {}, `${each.isSavepoint ? "Savepoint" : "Checkpoint"} ${each.id} `, chip(each.status)),
       h("dl", { class: "pairs wide" },

@@ -160,7 +160,7 @@ def _checkpoint(stats: CheckpointStatistics) -> Json:
     if stats.status is CheckpointStatsStatus.FAILED:
         made |= {
             "failure_timestamp": stats.ended_ms,
-            "failure_message": "" if stats.reason is None else stats.reason.value,
+            "failure_message": stats.failure_text,
         }
     return made
 

@@ -155,6 +155,7 @@ def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -
         "acknowledged": stats.num_acknowledged_subtasks,
         "subtasks": stats.num_subtasks,
         "reason": None if stats.reason is None else stats.reason.value,
+        "failure": None if stats.failure is None else str(stats.failure),
     }
 
 

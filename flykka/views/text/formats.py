@@ -103,8 +103,7 @@ def displayed_status(details: JobDetails) -> str:
 
 def format_cause(cause: SerializedThrowable) -> str:
     """A failure as one line: the plain name of its type, and the first line of what it says."""
-    first_line = cause.message.strip().partition("\n")[0]
-    return f"{cause.type_name.rpartition('.')[2]}: {first_line}"
+    return cause.headline
 
 
 def lasting(ms: int) -> str:

@@ -6,17 +6,21 @@ comes over the next one, and is a record by itself when none comes any more.
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from weakref import finalize
 
-from flykka.runtime.durations import duration_ms
+from flykka.runtime.durations import duration_ms, format_ms
+from flykka.runtime.repeated_log import RepeatedLog
 from flykka.spark_bridge.errors import SourceError
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.socket.source import SocketTextSource
+
+logger = logging.getLogger("flykka.spark_bridge")
 
 _CONNECT_SECONDS = 5.0
 _BYTES_AT_ONCE = 64 * 1024
@@ -37,6 +41,7 @@ class LineReader:
         self._closed: finalize[..., LineReader] | None = None
         self._rest = b""
         self._was_connected = False
+        self._log = RepeatedLog(logger)
         self._attempts = 0
         self._retry_at_s = 0.0
         self.is_over = False
@@ -103,6 +108,8 @@ class LineReader:
         self._socket.setblocking(False)
         # Nobody says when a job lets go of its sources.
         self._closed = finalize(self, self._socket.close)
+        if self._was_connected or self._attempts:
+            logger.info("connected to %s:%d again", source.host, source.port)
         self._was_connected = True
         return True
 
@@ -121,16 +128,19 @@ class LineReader:
         if self._closed is not None:
             self._closed()
         self._socket = None
-        retries = self._source.max_retries
+        retries, server = self._source.max_retries, f"{self._source.host}:{self._source.port}"
         if retries < 0 or self._attempts < retries:
             self._attempts += 1
+            why = "closed the connection" if refused is None else f"cannot be connected to ({refused})"
+            delay = format_ms(duration_ms(self._source.retry_delay))
+            self._log.write(logging.WARNING, why, f"{server} {why}: it is tried again every {delay}")
             self._retry_at_s = self._clock() + self._retry_delay_s
             return
         if not self._was_connected:
             tried = f", tried {self._attempts + 1} times" if self._attempts else ""
             self._attempts = 0
             raise SourceError(
-                f"nobody listens at {self._source.host}:{self._source.port}{tried}: {refused}. Start the server first,"
+                f"nobody listens at {server}{tried}: {refused}. Start the server first,"
                 " or let max_retries be higher (-1: for ever)"
             ) from refused
         self.is_over = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.client_sessions import ClientSessions
+from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import JobClientExpired
 from flykka.messages.wire.ids import JobId
@@ -18,7 +18,7 @@ def test_a_client_that_gives_no_sign_of_life_expires_once() -> None:
     sessions = ClientSessions()
 
     assert sessions.heartbeat(JOB, expires_ms=180, now=0) == [timer(180)]
-    assert sessions.expire(JOB, now=180)
+    assert sessions.expire(JOB, now=180) == [ClientExpired(job_id=JOB)]
     assert not sessions.expire(JOB, now=181)
 
 
@@ -50,3 +50,11 @@ def test_nobody_waits_for_the_client_of_a_job_that_has_ended() -> None:
     assert sessions.end(JOB) == [CancelTimer(key="client-job")]
     assert sessions.end(JOB) == sessions.end(OTHER) == []
     assert not sessions.expire(JOB, now=500)
+
+
+def test_a_deadline_that_is_noticed_late_is_put_off_by_as_much() -> None:
+    sessions = ClientSessions()
+    sessions.heartbeat(JOB, expires_ms=5_000, now=0)
+
+    assert sessions.expire(JOB, now=31_000) == [timer(26_000)]
+    assert sessions.expire(JOB, now=57_000) == [ClientExpired(job_id=JOB)]

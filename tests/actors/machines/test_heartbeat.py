@@ -8,6 +8,8 @@ from flykka.actors.machines.heartbeat import (
     MonitorTarget,
     SendHeartbeatRequest,
     TargetTimedOut,
+    TickLate,
+    TicksBegin,
     UnmonitorTarget,
 )
 from flykka.actors.machines.ignore import Ignore
@@ -136,3 +138,35 @@ def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
     late = feed(monitor, HeartbeatDue(), now=60)
 
     assert effects == late == [SendHeartbeatRequest(target="a")]
+
+
+def ticking(*targets: MonitorTarget) -> HeartbeatMonitor:
+    monitor = HeartbeatMonitor()
+    feed(monitor, TicksBegin(interval_ms=10), *targets)
+    feed(monitor, HeartbeatDue(), now=10)
+    return monitor
+
+
+def test_a_gap_of_the_own_clock_is_no_silence_of_the_peers() -> None:
+    monitor = ticking(expect("a", timeout_ms=50), watch("b", timeout_ms=50))
+
+    after = feed(monitor, HeartbeatDue(), now=10_000)
+
+    assert after == [TickLate(late_ms=9_980), SendHeartbeatRequest(target="b")]
+
+
+def test_a_peer_that_stays_silent_after_a_gap_is_given_up() -> None:
+    monitor = ticking(expect("a", timeout_ms=50))
+
+    ticks = [feed(monitor, HeartbeatDue(), now=now) for now in (10_000, 10_010, 10_020, 10_030)]
+
+    assert ticks[1:3] == [[], []]
+    assert ticks[3] == [TargetTimedOut(target="a", silent_ms=50)]
+
+
+def test_gaps_that_come_again_and_again_hide_no_dead_peer() -> None:
+    monitor = ticking(expect("a", timeout_ms=50))
+
+    ticks = [feed(monitor, HeartbeatDue(), now=10 + 1_000 * number) for number in range(1, 5)]
+
+    assert isinstance(ticks[-1][-1], TargetTimedOut)

@@ -158,7 +158,7 @@ def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskMa
         job_id=JOB,
         attempt=ExecutionAttemptId("x"),
         checkpoint_id=7,
-        reason=CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+        reason=CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
     )
 
 

@@ -100,7 +100,7 @@ class Output:
             answers = self.partition.request(index, 1, CONSUMER)
             messages = [effect.message for effect in answers if isinstance(effect, TellPeer)]
         else:
-            answers_of_task = TaskOutputs([]).handle(_request(index))
+            answers_of_task = TaskOutputs("task", []).handle(_request(index))
             messages = [effect.message for effect in answers_of_task if isinstance(effect, TellPeer)]
         (response,) = messages
         assert isinstance(response, ErrorResponse)

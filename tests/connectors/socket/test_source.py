@@ -118,6 +118,32 @@ def test_a_record_ends_at_the_delimiter(server: Server) -> None:
     reading.until("a\r\nb", "c", finished=True)
 
 
+def test_a_connection_that_is_lost_and_made_again_is_in_the_log(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=-1, retry_delay="10s"))
+    reading.look()
+    server.send(b"one\n")
+    reading.until("one")
+    server.close()
+    for look in range(1, 14):
+        while reading.discovery.changed is not None and reading.discovery.changed():
+            reading.look()
+        reading.now_s = 10.0 * look
+    server.listen()
+    reading.look()
+    server.send(b"two\n")
+    reading.until("one", "two")
+
+    name = f"127.0.0.1:{server.port}"
+    closed, *refused, again = caplog.messages
+    assert closed == f"{name} closed the connection: it is tried again every 10.0 s"
+    assert refused[0].startswith(f"{name} cannot be connected to (")
+    assert [line.partition("(the same ")[2] for line in refused[1:]] == ["2 times)", "5 times)", "10 times)"]
+    assert again == f"connected to {name} again"
+
+
 def test_a_line_goes_on_over_the_next_connection(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="10s"))
     reading.look()

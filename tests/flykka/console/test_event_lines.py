@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.console.event_lines import Console
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -236,6 +236,23 @@ def completed(number: int, at: int, path: str = "/chk") -> CheckpointCompleted:
         path=path,
         timestamp_ms=at,
     )
+
+
+def test_a_failed_checkpoint_is_shown_with_its_cause_and_equal_ones_are_counted() -> None:
+    cause = SerializedThrowable(type_name="DiskFullError", message="No space left on device")
+
+    def failed(times: int) -> CheckpointAborted:
+        reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
+        failure = CheckpointFailure(
+            reason=reason, cause=cause, task_name="sink (1/1)", task_manager="tm-1", times=times, since_ms=0
+        )
+        return CheckpointAborted(job_id=JOB, checkpoint_id=times, reason=reason, timestamp_ms=0, failure=failure)
+
+    shown = lines([failed(times) for times in range(1, 13)])
+
+    text = "aborted: CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on tm-1: DiskFullError: No space left on device"
+    assert shown[0] == f"   0.00 s  checkpoint 1 {text}"
+    assert [line.partition(" (the same ")[2].split(" ")[0] for line in shown[1:]] == ["2", "5", "10"]
 
 
 def test_checkpoints_that_go_well_share_a_line_and_what_else_happens_stands_behind_it() -> None:

@@ -17,6 +17,7 @@ from flykka.actors.machines.bridge.effects import (
     WriteSnapshot,
 )
 from flykka.actors.machines.bridge.snapshots import nothing_written
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.graph.job_graph import FiringMode
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
 from flykka.messages.tasks.bridge import (
@@ -241,7 +242,8 @@ def test_a_batch_that_is_gone_before_it_is_held_declines_its_checkpoint() -> Non
 
     declined = attempt.refuse(type(attempt.work[0]), ends_attempt=False)
 
-    assert told(declined) == [SnapshotFailed(checkpoint_id=1, cause=BOOM)]
+    reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
+    assert told(declined) == [SnapshotFailed(checkpoint_id=1, cause=BOOM, reason=reason)]
 
 
 @pytest.mark.parametrize("how", ["aborted", "failed"])

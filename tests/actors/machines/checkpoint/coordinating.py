@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook, hook_failed
 from flykka.actors.errors import MasterHookError
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
@@ -32,7 +32,6 @@ from flykka.messages.control.checkpoint_coordination import (
     CoordinatedTaskStateChanged,
     Disposed,
     FinalCheckpointRetryDue,
-    MasterHookFailed,
     MasterHookRestoreFailed,
     MasterHooksRestored,
     MasterHooksTriggered,
@@ -66,7 +65,7 @@ def settings(**changed: Any) -> CheckpointingSettings:
 def task(
     attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
 ) -> PlannedTask:
-    alone = {"vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
+    alone = {"name": attempt, "vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
     return PlannedTask(attempt=ExecutionAttemptId(attempt), state=state, is_source=is_source, **{**alone, **changed})
 
 
@@ -176,10 +175,15 @@ class Coordination:
         attempt: str,
         checkpoint_id: int,
         reason: CheckpointDeclineReason = CheckpointDeclineReason.CHECKPOINT_DECLINED,
+        cause: SerializedThrowable | None = None,
     ) -> list[CoordinatorEffect]:
         return self.handle(
             DeclineCheckpoint(
-                job_id=JOB, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id, reason=reason
+                job_id=JOB,
+                attempt=ExecutionAttemptId(attempt),
+                checkpoint_id=checkpoint_id,
+                reason=reason,
+                cause=cause,
             )
         )
 
@@ -263,7 +267,7 @@ class Coordination:
                 try:
                     states = self.hooks.trigger(checkpoint_id, timestamp_ms)
                 except MasterHookError as failure:
-                    self.handle(MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(failure)))
+                    self.handle(hook_failed(checkpoint_id, failure))
                 else:
                     self.handle(MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states))
             case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=restored):

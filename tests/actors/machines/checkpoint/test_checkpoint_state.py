@@ -55,7 +55,9 @@ def test_what_the_store_has_not_taken_is_given_up() -> None:
     made = world.handle(_write_failed(1))
 
     failed = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
-    assert aborted(1, failed) in made
+    assert [str(each.failure) for each in made if isinstance(each, CheckpointAborted)] == [
+        f"{failed}: OSError: disk full"
+    ]
     assert world.completed() == []
     assert world.disposed() == ["s"]
 

@@ -14,6 +14,7 @@ from flykka.actors.machines.checkpoint.properties import CheckpointProperties, f
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
+    CheckpointFailure,
     MasterState,
     NotifyCheckpointAborted,
     TriggerCheckpoint,
@@ -82,8 +83,11 @@ def test_a_hook_that_fails_gives_up_the_checkpoint_and_not_the_job() -> None:
 
     made = job.handle(MasterHookFailed(checkpoint_id=1, cause=BROKEN))
 
-    failure = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
-    assert CheckpointAborted(job_id=JOB, checkpoint_id=1, reason=failure, timestamp_ms=0) in made
+    (aborted,) = (each for each in made if isinstance(each, CheckpointAborted))
+    failure = CheckpointFailure(
+        reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=BROKEN, times=1, since_ms=0
+    )
+    assert (aborted.reason, aborted.failure) == (failure.reason, failure)
     assert not [effect for effect in made if isinstance(effect, CheckpointFailuresExceeded | NotifyCheckpointAborted)]
 
 

@@ -267,7 +267,9 @@ def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_an
     [failed] = world.effects(StopCheckpointFailed)
     assert (failed.request_id, failed.reason) == ("stop", CheckpointDeclineReason.CHECKPOINT_DECLINED)
     [fatal] = world.effects(CheckpointFailuresExceeded)
-    assert fatal.cause.message == "the job was drained, and its last checkpoint failed, 1 with CHECKPOINT_DECLINED"
+    assert (
+        fatal.cause.message == "the job was drained, and its last checkpoint failed, 1 with CHECKPOINT_DECLINED at sink"
+    )
 
 
 def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:

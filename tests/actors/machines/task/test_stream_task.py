@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from flykka.actors.machines.task.effects import EndAttempt, TellProducer
 from flykka.actors.machines.task.events import StartTask
 from flykka.actors.machines.task.source_reading import SPLITS_AHEAD
@@ -37,6 +39,8 @@ from flykka.messages.tasks.stage import (
     RunStage,
     SnapshotState,
     StageFailed,
+    StageFinished,
+    StageOutput,
     StateSnapshotted,
 )
 from flykka.messages.tasks.task import (
@@ -276,6 +280,27 @@ def test_a_failed_stage_closes_the_bridge_and_reports_the_cause() -> None:
     (update,) = to_job_master(closed)
     assert isinstance(update, UpdateTaskExecutionState)
     assert (update.state.state, update.state.failure) == (ExecutionState.FAILED, cause)
+
+
+@pytest.mark.parametrize(("output", "subpartition"), [(0, 1), (0, -1), (1, 0)])
+def test_a_batch_for_a_subpartition_that_does_not_exist_fails_the_attempt(output: int, subpartition: int) -> None:
+    misplaced = StageOutput(output=output, batch=replace(batch("rows"), subpartition=subpartition))
+    working, opening = source(), Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    working.feed(splits("a"))
+    opening.feed(StartTask())
+
+    working.feed(StageFinished(stage=0, outputs=(misplaced,)))
+    opening.feed(BridgeOpened(recovered_outputs=(misplaced,)))
+
+    for task in (working, opening):
+        (update,) = (
+            each for each in to_job_master(task.feed(BridgeClosed())) if isinstance(each, UpdateTaskExecutionState)
+        )
+        assert update.state.failure is not None
+        assert update.state.failure.message == (
+            f"op (1/1): rows (1 rows) is for subpartition {subpartition} of output {output}, which has {1 - output}"
+            " subpartitions: its rows would be lost"
+        )
 
 
 def test_a_slow_consumer_stops_the_source() -> None:

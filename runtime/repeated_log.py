@@ -1,0 +1,30 @@
+"""Log lines that repeat: the first is written, then the 2nd, 5th, 10th, 20th, 50th and so on, with their count."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+
+_MAX_KEYS = 1_000
+
+
+def is_reported(times: int) -> bool:
+    """Report whether the occurrence of this number is written: 1, 2, 5, 10, 20, 50, ..."""
+    return str(times).rstrip("0") in ("1", "2", "5")
+
+
+class RepeatedLog:
+    """Writes to a logger; lines with the same key count as the same."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._times: OrderedDict[str, int] = OrderedDict()
+
+    def write(self, level: int, key: str, text: str) -> None:
+        """Write the line if its number is one that is written."""
+        times = self._times.pop(key, 0) + 1
+        self._times[key] = times
+        if len(self._times) > _MAX_KEYS:
+            self._times.popitem(last=False)
+        if is_reported(times):
+            self._logger.log(level, "%s%s", text, f" (the same {times:,} times)" if times > 1 else "")

@@ -1,0 +1,77 @@
+"""A checkpoint that fails carries its cause, its task and TaskManager, and how often it failed in the same way."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
+from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete, task
+
+SINK = task("sink", is_source=False, name="sink (1/1)", task_manager="taskmanager-2")
+DISK_FULL = SerializedThrowable(type_name="DiskFullError", message="snapshot 3: No space left on device\nline of user")
+REASON = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
+
+
+def tolerant() -> Coordination:
+    return Coordination(SOURCE, SINK, tolerable_failures=99)
+
+
+def decline(world: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
+    world.trigger()
+    world.decline("sink", max(world.machine.pending), REASON, cause)
+
+
+def failures(world: Coordination) -> list[str]:
+    return [str(aborted.failure) for aborted in world.effects(CheckpointAborted)]
+
+
+def test_a_tolerated_decline_keeps_its_cause_task_and_task_manager() -> None:
+    world = tolerant()
+
+    decline(world)
+
+    text = (
+        "CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on taskmanager-2: DiskFullError: snapshot 3: No space left on device"
+    )
+    assert failures(world) == [text]
+    assert world.stats.history[0].failure_text == text
+
+
+def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
+    world = tolerant()
+
+    for number in (3, 4, 5):
+        decline(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
+        world.advance(1_000)
+    complete(world, 4)
+    decline(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
+
+    counts = [
+        (aborted.failure.times, aborted.failure.since_ms)
+        for aborted in world.effects(CheckpointAborted)
+        if aborted.failure
+    ]
+    assert counts == [(1, 0), (2, 0), (3, 0), (1, 3_000)]
+    assert "E: checkpoint 5 (the same 3 times since " in failures(world)[2]
+
+
+def test_a_checkpoint_that_is_given_up_for_a_failover_has_no_failure() -> None:
+    world = tolerant()
+    world.trigger()
+
+    world.handle(AbortPendingCheckpoints(job_id=JOB))
+
+    assert failures(world) == ["None"]
+
+
+def test_an_expired_checkpoint_names_the_task_that_is_missing() -> None:
+    world = Coordination(SOURCE, SINK, task("other"), tolerable_failures=9, timeout_ms=500)
+    world.trigger()
+    world.acknowledge("source", 1)
+
+    world.advance(500)
+
+    assert failures(world) == [
+        "EXPIRED at sink (1/1) on taskmanager-2: TimeoutError: no acknowledgement within 500 ms, nor of 1 other tasks"
+    ]

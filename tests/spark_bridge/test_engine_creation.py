@@ -1,0 +1,38 @@
+"""An engine is made in an actor's turn, which must not block."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from typing import Any
+
+import pytest
+
+from tests.spark_bridge.laboratory import Laboratory, write_rows
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    vertices = [
+        laboratory.source(laboratory.sink()),
+        laboratory.source(name="producer"),
+        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()),
+    ]
+    laboratory.plane.global_aggregates(laboratory.job_id)  # The session of a job is made with the first use of it.
+    asked: list[str] = []
+    client = type(laboratory.plane.session.sparkContext._gateway._gateway_client)
+    thread, send = threading.current_thread(), client.send_command
+
+    def counted(self: Any, command: str, *others: Any, **named: Any) -> Any:
+        if threading.current_thread() is thread:
+            asked.append("".join(traceback.format_stack(limit=9)))
+        return send(self, command, *others, **named)
+
+    monkeypatch.setattr(client, "send_command", counted)
+    for vertex in vertices:
+        laboratory.begin(vertex)
+    monkeypatch.undo()
+
+    assert asked == []
