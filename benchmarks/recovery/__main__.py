@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.engine_process import EngineFailedError
 from benchmarks.recovery import sales
-from benchmarks.recovery.fault_injection import Kind
+from benchmarks.recovery.fault_injection import USUAL, Kind
 from benchmarks.recovery.kills import Kill, Kills, NoMomentError, WrongWithoutKillError
 from benchmarks.recovery.results import as_json, as_text
 from benchmarks.recovery.times import Times, measured
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
     parser.add_argument("--kills", type=_count, default=208, metavar="N", help="how many kills (default 208)")
     parser.add_argument("--seed", type=int, default=7, metavar="N", help="what the moments are drawn from (default 7)")
-    parser.add_argument("--only", type=_kinds, default=tuple(Kind), metavar="KIND,...", help=", ".join(Kind))
+    parser.add_argument("--only", type=_kinds, default=USUAL, metavar="KIND,...", help=", ".join(Kind))
     parser.add_argument("--turns", type=_count, default=20, metavar="N", help="timed recoveries and restarts")
     parser.add_argument("--takeovers", type=_count, default=3, metavar="N", help="timed takeovers")
     parser.add_argument("--heap", default="2g", metavar="SIZE", help="memory of each JVM that is timed (default 2g)")

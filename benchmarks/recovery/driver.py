@@ -1,9 +1,10 @@
 """The job as an app of its own, whose process is killed and which is then run again.
 
-    python -m benchmarks.recovery.driver INPUT FOLDER SECONDS [MESSAGE COUNT]
+    python -m benchmarks.recovery.driver INPUT FOLDER SECONDS [MESSAGE COUNT [power]]
 
-runs it to its end, or until its process kills itself at that moment. A job that has not ended after SECONDS is reported
-as a hang: standard error has what each actor is waiting for, and the stacks of all threads.
+runs it to its end, or until its process kills itself at that moment; with `power` the disk that is mounted at FOLDER
+stays as it is at that moment. A job that completes no checkpoint for SECONDS is reported as a hang: standard error has
+what each actor is waiting for, and the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -16,55 +17,71 @@ import sys
 from pathlib import Path
 
 from benchmarks.recovery import sales
+from benchmarks.recovery.disk import Disk, fail_power
 from benchmarks.recovery.moments import Moment, inject_at
 from flykka import StreamExecutionEnvironment
 
 _END_OF_LOG = 2_000
-_SECONDS_TO_REPORT = 20.0
+_POWER = "power"
 _HANGS = 3
-"""The exit code of a job that has not ended in time."""
+"""The exit code of a job that hangs."""
+_RUN_S_AT_MOST = 1_800.0
 
 
-def run_killed(source: Path, folder: Path, moment: Moment, seconds_at_most: float) -> tuple[bool, str]:
-    """Run the app until it is killed, then again to its end: whether it was killed, and how it ended if not well."""
-    first, text = _run(source, folder, seconds_at_most, moment)
+def run_killed(
+    source: Path, folder: Path, moment: Moment, quiet_seconds: float, disk: Disk | None = None
+) -> tuple[bool, str]:
+    """Run the app until it is killed, then again to its end: whether it was killed, and how it ended if not well.
+
+    With a disk, which is mounted at `folder`, its power fails at the moment.
+    """
+    first, text = _run(source, folder, quiet_seconds, moment, "" if disk is None else _POWER)
     if first == 0:
         return False, ""
     if first != -signal.SIGKILL:
         return True, f"exit code {first}, which is no kill: {text}"
-    second, text = _run(source, folder, seconds_at_most)
+    if disk is not None:
+        disk.restore_power()
+    second, text = _run(source, folder, quiet_seconds)
     return True, "" if second == 0 else f"run again, exit code {second}: {text}"
 
 
-def _run(source: Path, folder: Path, seconds_at_most: float, moment: Moment | None = None) -> tuple[int, str]:
-    job_seconds = str(seconds_at_most - _SECONDS_TO_REPORT)
-    command = [sys.executable, "-m", "benchmarks.recovery.driver", str(source), str(folder), job_seconds]
+def _run(
+    source: Path, folder: Path, quiet_seconds: float, moment: Moment | None = None, target: str = ""
+) -> tuple[int, str]:
+    command = [sys.executable, "-m", "benchmarks.recovery.driver", str(source), str(folder), str(quiet_seconds)]
     if moment is not None:
-        command += [moment.message, str(moment.count)]
-    with (folder / "log").open("a+") as log:
+        command += [moment.message, str(moment.count), target]
+    # Beside the folder: that may be a disk whose power fails.
+    log_file = folder.with_name(f"{folder.name}.log")
+    with log_file.open("a+") as log:
         try:
-            code = subprocess.run(command, stdout=log, stderr=log, timeout=seconds_at_most, check=False).returncode
+            code = subprocess.run(command, stdout=log, stderr=log, timeout=_RUN_S_AT_MOST, check=False).returncode
         except subprocess.TimeoutExpired:
-            return _HANGS, f"it hangs, and does not report: see {folder / 'log'}"
+            return _HANGS, f"it hangs, and does not report: see {log_file}"
         if code == _HANGS:
-            return code, f"it hangs: see {folder / 'log'}"
+            return code, f"it hangs: see {log_file}"
         log.seek(0)
         return code, log.read()[-_END_OF_LOG:]
 
 
-def main(source: str, folder: str, seconds: str, message: str | None = None, count: str = "1") -> None:
+def main(
+    source: str, folder: str, seconds: str, message: str | None = None, count: str = "1", target: str = ""
+) -> None:
     """Run the job in this process."""
     # A start that hangs has no job to ask yet.
-    faulthandler.dump_traceback_later(float(seconds) + _SECONDS_TO_REPORT / 2)
+    faulthandler.dump_traceback_later(float(seconds))
     # The driver's kill ends its Java too: what it has started lives no longer than the pipe between them.
     with StreamExecutionEnvironment.get_execution_environment(
         task_managers=2, slots_per_task_manager=2, high_availability=str(Path(folder) / "high-availability")
     ) as env:
         if message is not None:
-            inject_at(env.cluster.system, Moment(message=message, count=int(count)), _end_this_process)
+            disk = Path(folder) if target == _POWER else None
+            inject_at(env.cluster.system, Moment(message=message, count=int(count)), lambda: _end_this_process(disk))
         client = sales.start(env, Path(source), Path(folder))
+        faulthandler.cancel_dump_traceback_later()
         try:
-            client.wait(float(seconds))
+            sales.wait_for_end(client, float(seconds))
         except TimeoutError:
             print(client.why(), file=sys.stderr)
             faulthandler.dump_traceback()
@@ -72,7 +89,9 @@ def main(source: str, folder: str, seconds: str, message: str | None = None, cou
             os._exit(_HANGS)
 
 
-def _end_this_process() -> bool:
+def _end_this_process(disk: Path | None) -> bool:
+    if disk is not None:
+        fail_power(disk)
     os.kill(os.getpid(), signal.SIGKILL)
     return True
 

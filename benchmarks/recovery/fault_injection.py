@@ -30,7 +30,10 @@ _OF_AN_ATTEMPT = "Some(flykka-"
 
 
 class Kind(StrEnum):
-    """The target of a kill. All but the driver's process are killed from within that process."""
+    """The target of a kill. All but the driver's process and its power are killed from within that process.
+
+    Power fails for the disk that everything is written to, and the process; it needs root, and is not drawn by default.
+    """
 
     TASK_MANAGER = "task_manager"
     TASK = "task"
@@ -40,7 +43,10 @@ class Kind(StrEnum):
     STAGE = "stage"
     STORAGE = "storage"
     DRIVER = "driver"
+    POWER = "power"
 
+
+USUAL = tuple(kind for kind in Kind if kind is not Kind.POWER)
 
 _ACTORS: dict[Kind, type[Actor]] = {
     Kind.TASK_MANAGER: TaskManager,

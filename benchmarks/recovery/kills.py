@@ -9,20 +9,24 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from pyarrow import ArrowInvalid
+
 from benchmarks.recovery import sales
 from benchmarks.recovery.counting import Counted, counted
+from benchmarks.recovery.disk import Disk
 from benchmarks.recovery.driver import run_killed
 from benchmarks.recovery.fault_injection import FaultInjector, Kind
 from benchmarks.recovery.moments import Moment, Observed, drawn, inject_at
 from flykka import StreamExecutionEnvironment
 from flykka.errors import FlykkaError
 
-RUN_S_AT_MOST = 180.0
-"""A run that takes longer hangs."""
+QUIET_S_AT_MOST = 120.0
+"""A job that completes no checkpoint for so long hangs."""
 
 _DRAWS_AT_MOST = 20
 
@@ -83,7 +87,7 @@ class Kills:
         folder = self._new_folder("observed")
         with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
             observed = Observed(env.cluster.system)
-            sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
+            sales.wait_for_end(sales.start(env, self._input, folder), QUIET_S_AT_MOST)
         found = counted(folder, self._truth)
         if found != Counted():
             raise WrongWithoutKillError(f"without a kill: lost {found.lost}, duplicated {found.duplicated}")
@@ -93,17 +97,23 @@ class Kills:
         for _ in range(_DRAWS_AT_MOST):
             moment = drawn(self._chance, observed)
             folder = self._new_folder(f"kill-{number}")
-            if kind is Kind.DRIVER:
-                was_killed, end = run_killed(self._input, folder, moment, RUN_S_AT_MOST)
-            else:
-                was_killed, end = self._run_with_kill(kind, moment, folder)
+            with _disk(folder) if kind is Kind.POWER else nullcontext() as disk:
+                outputs = folder if disk is None else disk.mounted
+                if kind in (Kind.DRIVER, Kind.POWER):
+                    was_killed, end = run_killed(self._input, outputs, moment, QUIET_S_AT_MOST, disk)
+                else:
+                    was_killed, end = self._run_with_kill(kind, moment, outputs)
+                found = Counted()
+                try:
+                    found = counted(outputs, self._truth) if was_killed else found
+                except ArrowInvalid as broken:
+                    end = f"a published file is broken: {broken}"
+            kill = Kill(number=number, kind=kind, moment=moment, found=found, end=end)
+            if kill.is_right:
+                shutil.rmtree(folder)
             if was_killed:
-                kill = Kill(number=number, kind=kind, moment=moment, found=counted(folder, self._truth), end=end)
                 self._say(str(kill))
-                if kill.is_right:
-                    shutil.rmtree(folder)
                 return kill
-            shutil.rmtree(folder)
         raise NoMomentError(f"kill {number}: none of {_DRAWS_AT_MOST} moments of {kind} has come")
 
     def _run_with_kill(self, kind: Kind, moment: Moment, folder: Path) -> tuple[bool, str]:
@@ -115,7 +125,7 @@ class Kills:
             try:
                 client = sales.start(env, self._input, folder)
                 try:
-                    client.wait(RUN_S_AT_MOST)
+                    sales.wait_for_end(client, QUIET_S_AT_MOST)
                 except TimeoutError:
                     (folder / "why").write_text(str(client.why()), encoding="utf-8")
                     raise
@@ -130,3 +140,13 @@ class Kills:
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
         return folder
+
+
+@contextmanager
+def _disk(folder: Path) -> Iterator[Disk]:
+    disk = Disk(folder)
+    disk.create()
+    try:
+        yield disk
+    finally:
+        disk.remove()

@@ -98,6 +98,22 @@ def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClie
     return env.execute_async(JOB_NAME)
 
 
+def wait_for_end(client: JobClient, seconds: float) -> None:
+    """Wait until the job has ended, however slow the machine is. Raises as `JobClient.wait` does.
+
+    A job that completes no checkpoint for `seconds` hangs: that is the `TimeoutError`.
+    """
+    completed = -1
+    while True:
+        try:
+            client.wait(seconds)
+            return
+        except TimeoutError:
+            before, completed = completed, client.details.checkpoints_completed
+            if completed == before:
+                raise
+
+
 def each(folder: Path) -> Path:
     """The folder of every sale."""
     return folder / "each"
