@@ -37,8 +37,12 @@ class HeartbeatManager:
 
     def start(self, interval_ms: int) -> None:
         """Send the actor `HeartbeatDue` once per interval, in place of an earlier timer."""
-        self._handle(TicksBegin(interval_ms=interval_ms))
+        self.ticks_begin(interval_ms)
         self._context.timers.start_fixed_delay("heartbeat", interval_ms, HeartbeatDue())
+
+    def ticks_begin(self, interval_ms: int) -> None:
+        """`HeartbeatDue` comes once per interval from now on, from the timer that another manager has started."""
+        self._handle(TicksBegin(interval_ms=interval_ms))
 
     def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
         """Watch the target from now on; one that is not asked is expected to ask, or to register."""

@@ -106,9 +106,8 @@ class ResourceManager(Actor):
         self._registrations = Registrations(self.context)
         self._task_manager_heartbeats = HeartbeatManager(self.context, self._request_task_manager_heartbeat)
         self._job_master_heartbeats = HeartbeatManager(self.context, self._request_job_master_heartbeat)
-        # One timer for both.
-        for heartbeats in (self._task_manager_heartbeats, self._job_master_heartbeats):
-            heartbeats.start(self._heartbeat_interval_ms)
+        self._task_manager_heartbeats.start(self._heartbeat_interval_ms)
+        self._job_master_heartbeats.ticks_begin(self._heartbeat_interval_ms)
         self.context.timers.start_once("start-up", self._heartbeat_timeout_ms, StartUpPeriodElapsed())
         self._decide(ResourceManagerStarted(task_managers=self._survivors()))
 

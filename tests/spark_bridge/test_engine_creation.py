@@ -22,7 +22,8 @@ def test_an_engine_is_made_without_asking_the_jvm(laboratory: Laboratory, monkey
     ]
     laboratory.plane.global_aggregates(laboratory.job_id)  # The session of a job is made with the first use of it.
     asked: list[str] = []
-    client = type(laboratory.plane.session.sparkContext._gateway._gateway_client)
+    gateway: Any = laboratory.plane.session.sparkContext._gateway
+    client = type(gateway._gateway_client)
     thread, send = threading.current_thread(), client.send_command
 
     def counted(self: Any, command: str, *others: Any, **named: Any) -> Any:

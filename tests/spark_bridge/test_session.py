@@ -172,7 +172,8 @@ def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    client = spark.sparkContext._gateway._gateway_client
+    gateway: Any = spark.sparkContext._gateway
+    client = gateway._gateway_client
     client._give_back_connection(connection := client._get_connection())
     monkeypatch.setattr(type(connection), "send_command", interrupted)
     with pytest.raises(KeyboardInterrupt):
