@@ -325,6 +325,8 @@ class CheckpointingSettings(Value):
 
     The first checkpoint comes after `initial_delay_ms` (None: early), or after a delay that is drawn for the job. No
     more than `max_concurrent_deletions` of what is needed no more are under way at a time.
+
+    With `fsync` files are durable before an acknowledgement or a commit refers to them.
     """
 
     directory: str
@@ -344,6 +346,7 @@ class CheckpointingSettings(Value):
     has_random_initial_delay: bool = False
     tolerable_by_reason: tuple[TolerableFailures, ...] = ()
     max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS
+    fsync: bool = True
 
 
 @value("job_graph.client_heartbeat")

@@ -30,7 +30,8 @@ class SinkContext:
     """For which subtask of which operator of which job a writer works, and with what.
 
     `operator` is how the operator is called in an error, `name` how the user has called it. `staging_folder` is the
-    job's, as the sink has named it. `user_session` is the session of the application, without our settings.
+    job's, as the sink has named it. `user_session` is the session of the application, without our settings. With
+    `fsync` files are durable before the writer returns a checkpoint's state that refers to them, or has committed them.
     """
 
     filesystem: FileSystem
@@ -45,6 +46,7 @@ class SinkContext:
     staging_folder: str | None
     job_id: JobId
     job_name: str
+    fsync: bool = True
 
 
 class Sink(ABC):
@@ -137,6 +139,7 @@ class Sink(ABC):
                 staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
                 job_id=descriptor.job_id,
                 job_name=services.job_name,
+                fsync=descriptor.checkpoint_fsync,
             )
         )
 
