@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
@@ -16,7 +16,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from xxhash import xxh3_128
 
-from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
+from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, CheckpointStorageError
 from flykka.messages.state.file_digest import FileDigest
 
 _CHUNK = 1 << 20
@@ -71,8 +71,8 @@ def sealed(address: str, name: str, *, sync: bool) -> FileDigest:
     return FileDigest(name=name, size_bytes=size_bytes, digest=digest)
 
 
-def verify_file(address: str, written: FileDigest) -> None:
-    """Compare a file with its digest.
+def verify_file(address: str, written: FileDigest, *, shown: str | None = None) -> None:
+    """Compare a file, or a copy of the one that is `shown` in errors, with its digest.
 
     Raises:
         CheckpointStateMissingError: it is not there.
@@ -84,13 +84,40 @@ def verify_file(address: str, written: FileDigest) -> None:
         with fs.open(path, "rb") as file:
             size_bytes, digest = _read(file)
     except (FileNotFoundError, NotADirectoryError):
-        raise CheckpointStateMissingError(f"{path} is not there") from None
+        raise CheckpointStateMissingError(f"{shown or path} is not there") from None
     if size_bytes != written.size_bytes:
         raise CheckpointFormatError(
-            f"{path} is damaged: {written.size_bytes} bytes were written, {size_bytes} are there"
+            f"{shown or path} is damaged: {written.size_bytes} bytes were written, {size_bytes} are there"
         )
     if digest != written.digest:
-        raise CheckpointFormatError(f"{path} is damaged: its bytes are not those that were written (xxh3_128)")
+        raise CheckpointFormatError(f"{shown or path} is damaged: its bytes are not those that were written (xxh3_128)")
+
+
+def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
+    """Raise the first error of `wrong_names`, if there is one."""
+    for error in wrong_names(folder, files):
+        raise error
+
+
+def wrong_names(folder: str, files: Iterable[FileDigest]) -> Iterator[CheckpointStorageError]:
+    """Compare the names of the files in the folder of a handle with those that were written there.
+
+    A `CheckpointStateMissingError` for each that is not there, a `CheckpointFormatError` for each further one.
+    """
+    fs, top = located(folder)
+    written = {file.name for file in files}
+    fs.invalidate_cache(top)
+    there = {path.removeprefix(f"{top}/") for path in fs.find(top)}
+    for name in sorted(written - there):
+        yield CheckpointStateMissingError(f"{top}/{name} is not there")
+    for name in sorted(there - written):
+        if not any(map(is_hidden, name.split("/"))):
+            yield CheckpointFormatError(f"{top}/{name} is none of the files that were written there")
+
+
+def is_hidden(name: str) -> bool:
+    """True for the name of a file or a folder that Spark passes over."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def is_local(address: str) -> bool:

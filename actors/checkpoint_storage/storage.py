@@ -30,8 +30,9 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from flykka.actors.checkpoint_storage.file_digests import located, make_folder, sync_folders, verify_names
 from flykka.actors.checkpoint_storage.file_names import in_a_name
-from flykka.actors.checkpoint_storage.format import packed, unpacked
+from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.checkpoint_storage.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
@@ -72,8 +73,10 @@ class CheckpointStorage:
     `CheckpointDirectoryError` where there is no way to such an address, or what it needs is not installed.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, fsync: bool = True) -> None:
+        """With `fsync` a file is durable when it was written, with the folders that were made for it."""
         self._directory = directory
+        self._fsync = fsync
 
     @cached_property
     def _place(self) -> tuple[AbstractFileSystem, str]:
@@ -101,7 +104,7 @@ class CheckpointStorage:
         """Make the checkpoint exist, below `target_location` if it is a savepoint's; returns its address."""
         if target_location is not None:
             # It may be on another file system than the job's own checkpoints.
-            savepoints = CheckpointStorage(target_location)
+            savepoints = CheckpointStorage(target_location, fsync=self._fsync)
             return savepoints._write_checkpoint(savepoints._root, checkpoint)
         return self._write_checkpoint(
             f"{self._job(checkpoint.job_id)}/{_CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
@@ -131,8 +134,10 @@ class CheckpointStorage:
         """
         handles: list[SharedStateHandle | ExclusiveStateHandle] = [*shared_state_of(checkpoint).values()]
         for handle in [*handles, *exclusive_state_of(checkpoint)]:
-            fs, path = _located(handle.path)
+            fs, path = located(handle.path)
             size = fs.du(path) if fs.exists(path) else None
+            if size is not None:
+                verify_names(handle.path, handle.files)
             if size is None or size < handle.size_bytes:
                 raise CheckpointStateMissingError(
                     f"{checkpoint.path}/{_METADATA} refers to state in {handle.path}, "
@@ -168,7 +173,7 @@ class CheckpointStorage:
 
     def drop_checkpoint(self, path: str) -> None:
         """Delete a checkpoint: from the first step on it does not exist any more."""
-        fs, folder = _located(path)
+        fs, folder = located(path)
         _remove(fs, f"{folder}/{_METADATA}")
         _remove(fs, folder)
 
@@ -179,7 +184,7 @@ class CheckpointStorage:
         """
         refusals: list[OSError] = []
         for address in paths:
-            fs, path = _located(address)
+            fs, path = located(address)
             try:
                 _remove(fs, path)
             except OSError as refusal:
@@ -239,16 +244,19 @@ class CheckpointStorage:
         try:
             # Where that one is gone, nobody else can go on from it.
             if continued is not None and self._fs.exists(self._path(continued)):
-                self._fs.pipe_file(f"{self._path(continued)}/{_CONTINUED}", job_id.encode())
+                self._write_file(f"{self._path(continued)}/{_CONTINUED}", packed(job_id.encode()))
         finally:
             _remove(self._fs, self._job(job_id))
 
     def continued_by(self, path: str) -> JobId | None:
         """The job that has gone on from the checkpoint at `path` and has left none of its own, if there is one."""
         try:
-            return JobId(self._fs.cat_file(f"{self._path(path)}/{_CONTINUED}").decode())
+            path = f"{self._path(path)}/{_CONTINUED}"
+            data: bytes = self._fs.cat_file(path)
         except FileNotFoundError:
             return None
+        # An older flykka has written the id alone.
+        return JobId((unpacked(path, data) if is_packed(data) else data).decode())
 
     def write_archive(self, archived: ArchivedJob) -> None:
         """Write the archive of a job right here. Raises `OSError`."""
@@ -280,7 +288,7 @@ class CheckpointStorage:
 
     def _from(self, folder: str, address: str) -> str:
         """Make paths in a folder relative to it; all others stay addresses."""
-        fs, path = _located(address)
+        fs, path = located(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
 
@@ -306,17 +314,25 @@ class CheckpointStorage:
         return path if self._is_local else str(self._fs.unstrip_protocol(path))
 
     def _write(self, path: str, value: Value) -> None:
-        data = packed(encode(value))
+        self._write_file(path, packed(encode(value)))
+
+    def _write_file(self, path: str, data: bytes) -> None:
         unfinished = f"{path}.inprogress"
         folder = path.rsplit("/", 1)[0]
-        self._fs.makedirs(folder, exist_ok=True)
+        syncs = self._is_local and self._fsync
         try:
+            if syncs:
+                make_folder(folder)
+            else:
+                self._fs.makedirs(folder, exist_ok=True)
             with self._fs.open(unfinished, "wb") as file:
                 file.write(data)
-                if self._is_local:
+                if syncs:
                     file.flush()
                     os.fsync(file.fileno())
             self._fs.mv(unfinished, path)
+            if syncs:
+                sync_folders([folder])
         except BaseException:
             _remove(self._fs, unfinished)
             with suppress(OSError):  # It holds something else.
@@ -356,7 +372,11 @@ def initialize_savepoint(directory: str, name: str) -> str:
     if fs.isfile(root):
         raise CheckpointDirectoryError(f"{cannot} written: it is a file")
     try:
+        if savepoints._is_local:
+            make_folder(root)
         fs.makedirs(folder, exist_ok=False)
+        if savepoints._is_local:
+            sync_folders([root])
     except FileExistsError as there:
         raise CheckpointDirectoryError(f"{folder!r} is there already: a savepoint never replaces another") from there
     except OSError as refusal:
@@ -366,18 +386,12 @@ def initialize_savepoint(directory: str, name: str) -> str:
 
 def discard_savepoint(location: str) -> None:
     """Delete the folder of a savepoint that was given up."""
-    _remove(*_located(location))
+    _remove(*located(location))
 
 
 def _first_line(refusal: BaseException | None) -> str:
     """The first line of a library's message, without the places where it has searched."""
     return str(refusal).partition("\n")[0]
-
-
-def _located(address: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of an address, and the path there. What the data plane has written is named by its scheme."""
-    fs, path = url_to_fs(address if "://" in address else address.removeprefix("file:"))
-    return fs, path
 
 
 def _remove(fs: AbstractFileSystem, path: str) -> None:

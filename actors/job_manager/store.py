@@ -83,7 +83,8 @@ def accept_job(
     # One that is kept has begun, and may have left what it began with behind.
     if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
         _check_restorable(submitted, submitted.restore_path)
-    CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
+    checkpointing = job_graph.checkpointing
+    CheckpointStorage(checkpointing.directory, fsync=checkpointing.fsync).write_job_graph(job_graph)
     return _kept(store, services, data_plane, submitted)
 
 

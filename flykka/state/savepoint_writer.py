@@ -23,7 +23,7 @@ from flykka.errors import SavepointError
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.state.handles import OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.operators.code import OperatorCode, WindowCode
@@ -121,9 +121,7 @@ class SavepointWriter:
         if isinstance(place.code, WindowCode):
             if state.timers is not None:
                 raise SavedStateError(f"{uid!r} keeps no timers")
-            write_panes(uid, place.code, place.schema, state.rows, folder)
-            size = CheckpointStorage(folder).size_of(folder)
-            handle = ExclusiveStateHandle(path=folder, size_bytes=size)
+            handle = write_panes(uid, place.code, place.schema, state.rows, folder)
             written = [WrittenState(key_groups=key_groups_of(0, max_parallelism, 1), handle=handle)]
         else:
             assert isinstance(place.code, KeyedCode), "as was looked at before"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from flykka.spark_bridge.operators.sink import SinkOperator, SinkWriter, Staged
 from flykka.spark_bridge.rows.materialise import Slices, together
+from flykka.spark_bridge.state.file_digests import StateFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,4 +148,4 @@ class Sink(ABC):
             context.scope.check()
             return writer.stage(together(rows))
 
-        return SinkOperator(context.operator_id, writer, stage, services.filesystem, descriptor.attempt)
+        return SinkOperator(context.operator_id, writer, stage, StateFiles.of(descriptor, services), descriptor.attempt)

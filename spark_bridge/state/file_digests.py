@@ -5,15 +5,17 @@ Files that a Python worker writes itself are sealed there, while they are writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from flykka.actors.checkpoint_storage.file_digests import (
     folders_within,
     sealed,
     sync_folders,
     verify_file,
+    verify_names,
 )
 from flykka.actors.errors import CheckpointFormatError
 from flykka.messages.state.file_digest import FileDigest
@@ -22,6 +24,13 @@ from flykka.spark_bridge.worker.file_digests import DAMAGED, SEALED, SealFiles, 
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.state.handles import ExclusiveStateHandle, InFlightRows, SharedStateHandle
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+    Handle = SharedStateHandle | ExclusiveStateHandle | InFlightRows
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -69,6 +78,38 @@ def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> No
     rows = _places(session, len(files)).mapInArrow(VerifyFiles(files=tuple(files)), DAMAGED).collect()
     if rows:
         raise CheckpointFormatError(str(min((row["place"], row["reason"]) for row in rows)[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFiles:
+    """The files of handles: sealed when they are written, verified before they are read. All calls block."""
+
+    filesystem: FileSystem
+    session: SparkSession
+    sync: bool
+
+    @classmethod
+    def of(cls, descriptor: TaskDeploymentDescriptor, services: Services) -> Self:
+        """Those of an attempt."""
+        return cls(filesystem=services.filesystem, session=services.session, sync=descriptor.checkpoint_fsync)
+
+    def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
+        """Seal all files below a folder, as `seal` does; the folder's path is qualified."""
+        files = [file.path for file in self.filesystem.files_below(folder)]
+        top = self.filesystem.qualified(within)
+        return seal(self.session, files, folder, within=top, sync=self.sync)
+
+    def verify(self, handles: Iterable[Handle]) -> None:
+        """Compare the files of handles with their digests. Handles of an older flykka have none.
+
+        Raises:
+            CheckpointStateMissingError: a file is not there; the text names it.
+            CheckpointFormatError: a file is damaged, or one more is there; the text names it.
+        """
+        with_files = [handle for handle in handles if handle.files]
+        for handle in with_files:
+            verify_names(handle.path, handle.files)
+        verify(self.session, [(f"{handle.path}/{file.name}", file) for handle in with_files for file in handle.files])
 
 
 def _places(session: SparkSession, number: int) -> DataFrame:
