@@ -57,7 +57,8 @@ _METADATA = "_metadata"
 _JOB = re.compile(r"[0-9a-f]{32}")
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
-_CHECKPOINT = "chk-"
+CHECKPOINT = "chk-"
+"""The prefix of the folders of checkpoints, which are numbered."""
 _RUNS = "runs"
 _ARCHIVE = ".archive"
 _HERE = "./"
@@ -107,7 +108,7 @@ class CheckpointStorage:
             savepoints = CheckpointStorage(target_location, fsync=self._fsync)
             return savepoints._write_checkpoint(savepoints._root, checkpoint)
         return self._write_checkpoint(
-            f"{self._job(checkpoint.job_id)}/{_CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
+            f"{self._job(checkpoint.job_id)}/{CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
         )
 
     def read_metadata(self, path: str) -> CompletedCheckpoint:
@@ -148,11 +149,17 @@ class CheckpointStorage:
                     )
                 )
 
+    def beside(self, job: str, *, before: int) -> list[str]:
+        """The addresses of the checkpoints in the folder of a job whose numbers are lower, in their order."""
+        folders = self._folders(escape(self._path(job)))
+        numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
+        return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
+
     def latest(self, job_id: JobId) -> str | None:
         """The address of the newest checkpoint that exists, None where there is none."""
         names = [folder.rsplit("/", 1)[-1] for folder in self._folders(escape(self._job(job_id)))]
-        ids = [int(name.removeprefix(_CHECKPOINT)) for name in names]
-        return self._address(f"{self._job(job_id)}/{_CHECKPOINT}{max(ids)}") if ids else None
+        ids = [int(name.removeprefix(CHECKPOINT)) for name in names]
+        return self._address(f"{self._job(job_id)}/{CHECKPOINT}{max(ids)}") if ids else None
 
     def addresses(self) -> list[str]:
         """The addresses of every checkpoint that exists, of all jobs, in no order."""
@@ -299,7 +306,7 @@ class CheckpointStorage:
         return f"{self._root}/{_RUNS}/{in_a_name(job_name)}"
 
     def _folders(self, below: str) -> list[str]:
-        return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{_CHECKPOINT}*/{_METADATA}")]
+        return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{CHECKPOINT}*/{_METADATA}")]
 
     def _unwritable(self, refusal: OSError) -> str:
         if self._fs.isfile(self._root):

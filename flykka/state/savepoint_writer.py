@@ -30,6 +30,7 @@ from flykka.spark_bridge.operators.code import OperatorCode, WindowCode
 from flykka.spark_bridge.operators.keyed_code import KeyedCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.saved_state.writing import WrittenState, write_keyed_rows, write_panes
+from flykka.spark_bridge.state.file_digests import StateFiles, seal, verify_handles
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame
@@ -196,7 +197,8 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
     """The savepoint with its files in another folder."""
     from flykka.spark_bridge.session.session import spark_session
 
-    filesystem, copies = FileSystem(spark_session()), dict[str, str]()
+    session = spark_session()
+    filesystem, copies = FileSystem(session), dict[str, str]()
 
     def copy(path: str) -> str:
         if path not in copies:
@@ -204,7 +206,20 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
             filesystem.copy(path, copies[path])
         return copies[path]
 
-    return with_paths(savepoint, copy)
+    copied = with_paths(savepoint, copy)
+    files = StateFiles(filesystem=filesystem, session=session, sync=True)
+    sealed = {
+        path: files.seal(filesystem.qualified(path), folder)
+        if filesystem.is_folder(path)
+        else seal(session, [path], path.rsplit("/", 1)[0], within=folder)
+        for path in copies.values()
+    }
+
+    def verified(state: OperatorSubtaskState) -> OperatorSubtaskState:
+        verify_handles(session, state.exclusive)
+        return replace(state, exclusive=tuple(replace(each, files=sealed[each.path]) for each in state.exclusive))
+
+    return with_operators(copied, verified)
 
 
 def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> int:

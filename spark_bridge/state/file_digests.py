@@ -80,6 +80,19 @@ def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> No
         raise CheckpointFormatError(str(min((row["place"], row["reason"]) for row in rows)[1]))
 
 
+def verify_handles(session: SparkSession, handles: Iterable[Handle]) -> None:
+    """Compare the files of handles with their digests. Handles of an older flykka have none. Blocks as `verify`.
+
+    Raises:
+        CheckpointStateMissingError: a file is not there; the text names it.
+        CheckpointFormatError: a file is damaged, or one more is there; the text names it.
+    """
+    with_files = [handle for handle in handles if handle.files]
+    for handle in with_files:
+        verify_names(handle.path, handle.files)
+    verify(session, [(f"{handle.path}/{file.name}", file) for handle in with_files for file in handle.files])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFiles:
     """The files of handles: sealed when they are written, verified before they are read. All calls block."""
@@ -100,16 +113,8 @@ class StateFiles:
         return seal(self.session, files, folder, within=top, sync=self.sync)
 
     def verify(self, handles: Iterable[Handle]) -> None:
-        """Compare the files of handles with their digests. Handles of an older flykka have none.
-
-        Raises:
-            CheckpointStateMissingError: a file is not there; the text names it.
-            CheckpointFormatError: a file is damaged, or one more is there; the text names it.
-        """
-        with_files = [handle for handle in handles if handle.files]
-        for handle in with_files:
-            verify_names(handle.path, handle.files)
-        verify(self.session, [(f"{handle.path}/{file.name}", file) for handle in with_files for file in handle.files])
+        """Compare the files of handles with their digests; raises as `verify_handles`."""
+        verify_handles(self.session, handles)
 
 
 def _places(session: SparkSession, number: int) -> DataFrame:
