@@ -184,8 +184,8 @@ class JobExecutionError(FlykkaError):
             lines.append(f"it had restarted {times} before: job.exception_history tells why")
         if isinstance(self, JobRestoreError):
             lines.append(
-                "no earlier checkpoint is kept that is whole: start from a savepoint (--from-savepoint), or with the"
-                " input (--fresh)"
+                "no earlier checkpoint is kept that is whole: start from a savepoint (from_savepoint(...) or"
+                " --from-savepoint), or with the input (from_checkpoint(None) or --fresh)"
                 if earlier_checkpoint is None
                 else f"an earlier checkpoint is whole: {earlier_checkpoint} (continue with from_checkpoint(...) or"
                 " --from-checkpoint; what was published after it is published again)"
