@@ -30,7 +30,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from flykka.actors.checkpoint_storage.file_digests import located, make_folder, sync_folders, verify_names
+from flykka.actors.checkpoint_storage.file_digests import located, make_folder, sync_folders
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.checkpoint_storage.savepoint_name import SAVEPOINT, is_savepoint
@@ -38,16 +38,14 @@ from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFormatError,
     CheckpointNotFoundError,
-    CheckpointStateMissingError,
     CheckpointStorageError,
 )
-from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of, with_paths
+from flykka.actors.machines.state.handles import with_paths
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job_control import JobEnded, JobRun
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import ArchivedJob
-from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobId
@@ -126,28 +124,6 @@ class CheckpointStorage:
             return written
         below = f"file:{folder}" if self._is_local else written.path
         return with_paths(written, lambda named: below + named.removeprefix(".") if named.startswith(_HERE) else named)
-
-    def check_state(self, checkpoint: CompletedCheckpoint) -> None:
-        """Look whether all state is there that the checkpoint refers to.
-
-        Raises:
-            CheckpointStateMissingError: something is not, or not whole; the text names it.
-        """
-        handles: list[SharedStateHandle | ExclusiveStateHandle] = [*shared_state_of(checkpoint).values()]
-        for handle in [*handles, *exclusive_state_of(checkpoint)]:
-            fs, path = located(handle.path)
-            size = fs.du(path) if fs.exists(path) else None
-            if size is not None:
-                verify_names(handle.path, handle.files)
-            if size is None or size < handle.size_bytes:
-                raise CheckpointStateMissingError(
-                    f"{checkpoint.path}/{_METADATA} refers to state in {handle.path}, "
-                    + (
-                        "which is not there"
-                        if size is None
-                        else f"of {handle.size_bytes} bytes, of which {size} are there"
-                    )
-                )
 
     def beside(self, job: str, *, before: int) -> list[str]:
         """The addresses of the checkpoints in the folder of a job whose numbers are lower, in their order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from flykka.actors.checkpoint_storage.file_digests import is_hidden, located, verify_file, wrong_names
+from flykka.actors.checkpoint_storage.file_digests import is_hidden, located, verify_file, verify_names, wrong_names
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError, CheckpointStorageError
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
@@ -27,6 +27,25 @@ def state_handles(checkpoint: CompletedCheckpoint) -> list[StateHandle]:
 def without_digests(checkpoint: CompletedCheckpoint) -> int:
     """The number of handles without digests, as an older flykka has written them."""
     return sum(not handle.files and handle.size_bytes > 0 for handle in state_handles(checkpoint))
+
+
+def check_state(checkpoint: CompletedCheckpoint) -> None:
+    """Look whether all files are there that the checkpoint refers to, and as large as they were; none is read.
+
+    Raises:
+        CheckpointStateMissingError: one is not there, or cut off; the text names it.
+        CheckpointFormatError: there is one more; the text names it.
+    """
+    for handle in state_handles(checkpoint):
+        fs, path = located(handle.path)
+        size = fs.du(path) if fs.exists(path) else None
+        if size is None or size < handle.size_bytes:
+            raise CheckpointStateMissingError(
+                f"{checkpoint.path}/_metadata refers to state in {handle.path}, "
+                + ("which is not there" if size is None else f"of {handle.size_bytes} bytes, of which {size} are there")
+            )
+        if handle.files:
+            verify_names(handle.path, handle.files)
 
 
 def damages(checkpoint: CompletedCheckpoint) -> Iterator[CheckpointStorageError]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from flykka.actors.checkpoint_storage.storage import CHECKPOINT, CheckpointStorage
-from flykka.actors.checkpoint_storage.verification import damages, state_handles, without_digests
+from flykka.actors.checkpoint_storage.verification import check_state, damages, state_handles, without_digests
 from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import operator_metadata
@@ -76,7 +76,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
 def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
     """Name the files that the checkpoint refers to and that are missing or not whole; None where it is complete."""
     try:
-        CheckpointStorage(checkpoint.path).check_state(checkpoint)
+        check_state(checkpoint)
     except CheckpointStorageError as missing:
         return str(missing)
     return None

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
-from flykka.client.checkpoints import earlier_checkpoint
+from flykka.client.flight_record import is_of_checkpoint, record_failure
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_history import JobHistory
 from flykka.client.job_view import JobView
@@ -52,9 +52,6 @@ logger = logging.getLogger("flykka")
 _TOLD_RESTARTS = frozenset(10**power for power in range(10))
 
 _EARLIER = "its result is that of then, and nothing runs again"
-
-_OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
-"""The types of failures that lie in the files of a checkpoint."""
 
 DETAILS_TIMEOUT_MS = 10_000
 """The time that a result waits for the details of the job."""
@@ -292,13 +289,13 @@ class JobClientActor(Actor):
     def _is_to_be_recorded(self, failure: JobResultFailure) -> bool:
         if not self._view.submitted.done() or failure.status is not JobStatus.FAILED:
             return False
-        return self._write_flight_record is not None or _is_of_checkpoint(failure.cause)
+        return self._write_flight_record is not None or is_of_checkpoint(failure.cause)
 
     def _begin_flight_record(self, failure: JobResultFailure) -> None:
         self._untold = failure
-        damaged = (failure.checkpoint_path or self._restore_path) if _is_of_checkpoint(failure.cause) else None
+        damaged = (failure.checkpoint_path or self._restore_path) if is_of_checkpoint(failure.cause) else None
         self.context.pipe_to_self(
-            partial(_recorded, self._write_flight_record, damaged),
+            partial(record_failure, self._write_flight_record, damaged),
             lambda written: written,
             lambda error: FlightRecordNotWritten(cause=serialized(error)),
         )
@@ -311,20 +308,15 @@ class JobClientActor(Actor):
         self.context.timers.cancel("flight-record")
         self._untold = None
         match written:
-            case FlightRecordWritten(path=path, earlier_checkpoint=earlier):
-                self._on_failure(failure, flight_record=path or None, earlier_checkpoint=earlier)
+            case FlightRecordWritten():
+                self._on_failure(failure, written)
             case FlightRecordNotWritten(cause=cause):
                 logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
                 self._on_failure(failure, unrecorded=cause.message)
         return failure
 
     def _on_failure(
-        self,
-        failure: JobResultFailure,
-        *,
-        flight_record: str | None = None,
-        unrecorded: str | None = None,
-        earlier_checkpoint: str | None = None,
+        self, failure: JobResultFailure, record: FlightRecordWritten | None = None, *, unrecorded: str | None = None
     ) -> None:
         cause, kept = failure.cause, failure.checkpoint_path
         restarts = self._view.details.number_of_restarts
@@ -336,7 +328,7 @@ class JobClientActor(Actor):
             why = "" if cause.type_name == JobCancelledError.__name__ else f": {cause.message}"
             self._fail(lambda: JobCancelledError(job_id, name, f"was cancelled{why}", cause, kept))
         else:
-            error = JobRestoreError if _is_of_checkpoint(cause) else JobExecutionError
+            error = JobRestoreError if is_of_checkpoint(cause) else JobExecutionError
             self._fail(
                 lambda: error(
                     job_id,
@@ -345,9 +337,9 @@ class JobClientActor(Actor):
                     cause,
                     kept,
                     restarts=restarts,
-                    flight_record=flight_record,
+                    flight_record=record.path or None if record else None,
                     unrecorded=unrecorded,
-                    earlier_checkpoint=earlier_checkpoint,
+                    earlier_checkpoint=record.earlier_checkpoint if record else None,
                 )
             )
 
@@ -402,18 +394,6 @@ class JobListenerActor(Actor):
     def post_stop(self) -> None:
         """Release the threads that wait for this listener."""
         self._heard_all.try_set(None)
-
-
-def _is_of_checkpoint(cause: SerializedThrowable) -> bool:
-    return cause.type_name in _OF_CHECKPOINT
-
-
-def _recorded(write: WriteFlightRecord | None, damaged: str | None) -> FlightRecordWritten:
-    """Write the flight record, and look for a whole checkpoint before a `damaged` one. On the I/O pool."""
-    return FlightRecordWritten(
-        path="" if write is None else write(),
-        earlier_checkpoint=None if damaged is None else earlier_checkpoint(damaged),
-    )
 
 
 def _refused(name: str, cause: SerializedThrowable) -> str:
