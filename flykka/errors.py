@@ -23,6 +23,7 @@ FlykkaError
 ├── TraceSelectionError         a trace has nothing, or too much, of what was asked for
 ├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
+    ├── JobRestoreError         ... for a file of its checkpoint is damaged: a CheckpointError as well
     └── JobCancelledError       ... or was CANCELED
 
 Beside the tree stands `DurationError`, the kernel's: a length of time that cannot be read.
@@ -173,6 +174,7 @@ class JobExecutionError(FlykkaError):
         restarts: int = 0,
         flight_record: str | None = None,
         unrecorded: str | None = None,
+        earlier_checkpoint: str | None = None,
     ) -> None:
         told = "\n".join(told_whole(cause))
         why = f": {cause.type_name}: {told}" if self.tells_cause else ""
@@ -180,7 +182,15 @@ class JobExecutionError(FlykkaError):
         if restarts and self.tells_cause:
             times = "once" if restarts == 1 else f"{restarts} times"
             lines.append(f"it had restarted {times} before: job.exception_history tells why")
-        if checkpoint_path is not None:
+        if isinstance(self, JobRestoreError):
+            lines.append(
+                "no earlier checkpoint is kept that is whole: start from a savepoint (from_savepoint(...) or"
+                " --from-savepoint), or with the input (from_checkpoint(None) or --fresh)"
+                if earlier_checkpoint is None
+                else f"an earlier checkpoint is whole: {earlier_checkpoint} (continue with from_checkpoint(...) or"
+                " --from-checkpoint; what was published after it is published again)"
+            )
+        elif checkpoint_path is not None:
             lines.append(
                 f"kept checkpoint: {checkpoint_path} (continue with from_checkpoint(...) or --from-checkpoint)"
             )
@@ -193,6 +203,13 @@ class JobExecutionError(FlykkaError):
         self.cause = cause
         self.checkpoint_path = checkpoint_path
         self.flight_record = flight_record
+
+
+class JobRestoreError(JobExecutionError, CheckpointError):
+    """The job failed because a file of the checkpoint that it starts from is damaged, missing or of a newer flykka.
+
+    The text names the file, and an earlier checkpoint that is whole if one is kept.
+    """
 
 
 class JobCancelledError(JobExecutionError):

@@ -15,11 +15,14 @@ PRIVATE = 0o700
 """Of a folder that only its user may read."""
 
 
-def make_folder(folder: str | os.PathLike[str], permissions: int, root: str | os.PathLike[str] | None = None) -> None:
+def make_folder(
+    folder: str | os.PathLike[str], permissions: int, root: str | os.PathLike[str] | None = None
+) -> list[Path]:
     """Make a folder, and those above it, if they do not exist: from `root` (None: `folder`) down with `permissions`.
 
-    One that exists keeps its own. Raises `OSError` as `os.makedirs` does.
+    One that exists keeps its own. Returns those that were made. Raises `OSError` as `os.makedirs` does.
     """
+    made: list[Path] = []
     path, top = Path(folder), Path(folder if root is None else root)
     for each in (*reversed(path.parents), path):
         # A file in place of a folder above is refused when something is made in it.
@@ -27,8 +30,10 @@ def make_folder(folder: str | os.PathLike[str], permissions: int, root: str | os
             continue
         is_ours = each.is_relative_to(top)
         each.mkdir(mode=PRIVATE if is_ours else 0o777, exist_ok=True)
+        made.append(each)
         if is_ours:
             each.chmod(permissions)
+    return made
 
 
 def make_inheriting_folder(folder: str | os.PathLike[str]) -> None:

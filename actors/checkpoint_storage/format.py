@@ -18,6 +18,11 @@ def packed(body: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, FORMAT_VERSION, len(body), zlib.crc32(body)) + body
 
 
+def is_packed(data: bytes) -> bool:
+    """True if the data begin as those of `packed` do."""
+    return data.startswith(_MAGIC)
+
+
 def unpacked(path: str, data: bytes) -> bytes:
     """The content of the file at `path`.
 
@@ -25,11 +30,13 @@ def unpacked(path: str, data: bytes) -> bytes:
         CheckpointFormatError: the file is not one of ours, or not whole.
         CheckpointVersionError: a newer version wrote it.
     """
-    if not data.startswith(_MAGIC):
+    if not is_packed(data):
         raise CheckpointFormatError(f"{path}: not a file of flykka")
     if len(data) < _HEADER.size:
         raise CheckpointFormatError(f"{path}: cut off within its header")
     _, version, length, crc = _HEADER.unpack_from(data)
+    if not version:
+        raise CheckpointFormatError(f"{path}: altered since it was written (format version 0)")
     if version > FORMAT_VERSION:
         raise CheckpointVersionError(
             f"{path}: a newer flykka wrote it: format version {version}, known up to {FORMAT_VERSION}"

@@ -8,13 +8,21 @@ from __future__ import annotations
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
+from flykka.actors.checkpoint_storage.file_digests import sync_folders
 from flykka.runtime import permissions
 
 
-def make_folder(filesystem: AbstractFileSystem, folder: str, mode: int, root: str | None = None) -> None:
-    """Make a folder, and those above it, if they do not exist: from `root` (None: `folder`) down with this mode."""
+def make_folder(
+    filesystem: AbstractFileSystem, folder: str, mode: int, root: str | None = None, *, sync: bool = False
+) -> None:
+    """Make a folder, and those above it, if they do not exist: from `root` (None: `folder`) down with this mode.
+
+    With `sync` their names are durable.
+    """
     if isinstance(filesystem, LocalFileSystem):
-        permissions.make_folder(folder, mode, root)
+        made = permissions.make_folder(folder, mode, root)
+        if sync:
+            sync_folders(each.parent for each in made)
     else:
         filesystem.makedirs(folder, exist_ok=True)
 

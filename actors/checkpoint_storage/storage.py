@@ -24,30 +24,29 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from glob import escape
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from flykka.actors.checkpoint_storage.file_digests import located, sync_folders
 from flykka.actors.checkpoint_storage.file_names import in_a_name
-from flykka.actors.checkpoint_storage.format import packed, unpacked
-from flykka.actors.checkpoint_storage.private_files import make_folder, restrict
+from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
+from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.checkpoint_storage.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFormatError,
     CheckpointNotFoundError,
-    CheckpointStateMissingError,
     CheckpointStorageError,
 )
-from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of, with_paths
+from flykka.actors.machines.state.handles import with_paths
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job_control import JobEnded, JobRun
-from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.monitoring.job_details import ArchivedJob
-from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobId
@@ -58,7 +57,8 @@ _METADATA = "_metadata"
 _JOB = re.compile(r"[0-9a-f]{32}")
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
-_CHECKPOINT = "chk-"
+CHECKPOINT = "chk-"
+"""The prefix of the folders of checkpoints, which are numbered."""
 _RUNS = "runs"
 _ARCHIVE = ".archive"
 _HERE = "./"
@@ -74,10 +74,19 @@ class CheckpointStorage:
     `CheckpointDirectoryError` where there is no way to such an address, or what it needs is not installed.
     """
 
-    def __init__(self, directory: str, permissions: int = PRIVATE) -> None:
-        """Local folders that are made have these `permissions`, and files the same without the right to execute."""
+    def __init__(self, directory: str, permissions: int = PRIVATE, *, fsync: bool = True) -> None:
+        """Local folders that are made have these `permissions`, and files the same without the right to execute.
+
+        With `fsync` a file is durable when it was written, with the folders that were made for it.
+        """
         self._directory = directory
         self._permissions = permissions
+        self._fsync = fsync
+
+    @classmethod
+    def of(cls, settings: CheckpointingSettings) -> Self:
+        """The storage of a job's checkpoints."""
+        return cls(settings.directory, settings.permissions, fsync=settings.fsync)
 
     @cached_property
     def _place(self) -> tuple[AbstractFileSystem, str]:
@@ -105,10 +114,10 @@ class CheckpointStorage:
         """Make the checkpoint exist, below `target_location` if it is a savepoint's; returns its address."""
         if target_location is not None:
             # It may be on another file system than the job's own checkpoints.
-            savepoints = CheckpointStorage(target_location, self._permissions)
+            savepoints = CheckpointStorage(target_location, self._permissions, fsync=self._fsync)
             return savepoints._write_checkpoint(savepoints._root, checkpoint)
         return self._write_checkpoint(
-            f"{self._job(checkpoint.job_id)}/{_CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
+            f"{self._job(checkpoint.job_id)}/{CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
         )
 
     def read_metadata(self, path: str) -> CompletedCheckpoint:
@@ -127,31 +136,17 @@ class CheckpointStorage:
         below = f"file:{folder}" if self._is_local else written.path
         return with_paths(written, lambda named: below + named.removeprefix(".") if named.startswith(_HERE) else named)
 
-    def check_state(self, checkpoint: CompletedCheckpoint) -> None:
-        """Look whether all state is there that the checkpoint refers to.
-
-        Raises:
-            CheckpointStateMissingError: something is not, or not whole; the text names it.
-        """
-        handles: list[SharedStateHandle | ExclusiveStateHandle] = [*shared_state_of(checkpoint).values()]
-        for handle in [*handles, *exclusive_state_of(checkpoint)]:
-            fs, path = _located(handle.path)
-            size = fs.du(path) if fs.exists(path) else None
-            if size is None or size < handle.size_bytes:
-                raise CheckpointStateMissingError(
-                    f"{checkpoint.path}/{_METADATA} refers to state in {handle.path}, "
-                    + (
-                        "which is not there"
-                        if size is None
-                        else f"of {handle.size_bytes} bytes, of which {size} are there"
-                    )
-                )
+    def beside(self, job: str, *, before: int) -> list[str]:
+        """The addresses of the checkpoints in the folder of a job whose numbers are lower, in their order."""
+        folders = self._folders(escape(self._path(job)))
+        numbered = {int(folder.rsplit(CHECKPOINT, 1)[1]): folder for folder in folders}
+        return [self._address(numbered[number]) for number in sorted(numbered) if number < before]
 
     def latest(self, job_id: JobId) -> str | None:
         """The address of the newest checkpoint that exists, None where there is none."""
         names = [folder.rsplit("/", 1)[-1] for folder in self._folders(escape(self._job(job_id)))]
-        ids = [int(name.removeprefix(_CHECKPOINT)) for name in names]
-        return self._address(f"{self._job(job_id)}/{_CHECKPOINT}{max(ids)}") if ids else None
+        ids = [int(name.removeprefix(CHECKPOINT)) for name in names]
+        return self._address(f"{self._job(job_id)}/{CHECKPOINT}{max(ids)}") if ids else None
 
     def addresses(self) -> list[str]:
         """The addresses of every checkpoint that exists, of all jobs, in no order."""
@@ -172,7 +167,7 @@ class CheckpointStorage:
 
     def drop_checkpoint(self, path: str) -> None:
         """Delete a checkpoint: from the first step on it does not exist any more."""
-        fs, folder = _located(path)
+        fs, folder = located(path)
         _remove(fs, f"{folder}/{_METADATA}")
         _remove(fs, folder)
 
@@ -183,7 +178,7 @@ class CheckpointStorage:
         """
         refusals: list[OSError] = []
         for address in paths:
-            fs, path = _located(address)
+            fs, path = located(address)
             try:
                 _remove(fs, path)
             except OSError as refusal:
@@ -243,18 +238,19 @@ class CheckpointStorage:
         try:
             # Where that one is gone, nobody else can go on from it.
             if continued is not None and self._fs.exists(self._path(continued)):
-                note = f"{self._path(continued)}/{_CONTINUED}"
-                self._fs.pipe_file(note, job_id.encode())
-                restrict(self._fs, note)
+                self._write_file(f"{self._path(continued)}/{_CONTINUED}", packed(job_id.encode()))
         finally:
             _remove(self._fs, self._job(job_id))
 
     def continued_by(self, path: str) -> JobId | None:
         """The job that has gone on from the checkpoint at `path` and has left none of its own, if there is one."""
         try:
-            return JobId(self._fs.cat_file(f"{self._path(path)}/{_CONTINUED}").decode())
+            path = f"{self._path(path)}/{_CONTINUED}"
+            data: bytes = self._fs.cat_file(path)
         except FileNotFoundError:
             return None
+        # An older flykka has written the id alone.
+        return JobId((unpacked(path, data) if is_packed(data) else data).decode())
 
     def write_archive(self, archived: ArchivedJob) -> None:
         """Write the archive of a job right here. Raises `OSError`."""
@@ -286,7 +282,7 @@ class CheckpointStorage:
 
     def _from(self, folder: str, address: str) -> str:
         """Make paths in a folder relative to it; all others stay addresses."""
-        fs, path = _located(address)
+        fs, path = located(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
 
@@ -297,7 +293,7 @@ class CheckpointStorage:
         return f"{self._root}/{_RUNS}/{in_a_name(job_name)}"
 
     def _folders(self, below: str) -> list[str]:
-        return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{_CHECKPOINT}*/{_METADATA}")]
+        return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{CHECKPOINT}*/{_METADATA}")]
 
     def _unwritable(self, refusal: OSError) -> str:
         if self._fs.isfile(self._root):
@@ -312,18 +308,24 @@ class CheckpointStorage:
         return path if self._is_local else str(self._fs.unstrip_protocol(path))
 
     def _write(self, path: str, value: Value) -> None:
-        data = packed(encode(value))
+        self._write_file(path, packed(encode(value)))
+
+    def _write_file(self, path: str, data: bytes) -> None:
         unfinished = f"{path}.inprogress"
         folder = path.rsplit("/", 1)[0]
-        make_folder(self._fs, folder, self._permissions, self._root)
+        syncs = self._is_local and self._fsync
         try:
+            make_folder(self._fs, folder, self._permissions, self._root, sync=syncs)
             with self._fs.open(unfinished, "wb") as file:
                 file.write(data)
                 if self._is_local:
                     os.fchmod(file.fileno(), of_file(self._permissions))
+                if syncs:
                     file.flush()
                     os.fsync(file.fileno())
             self._fs.mv(unfinished, path)
+            if syncs:
+                sync_folders([folder])
         except BaseException:
             _remove(self._fs, unfinished)
             with suppress(OSError):  # It holds something else.
@@ -365,7 +367,7 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
     try:
         if fs.exists(folder):
             raise FileExistsError(folder)
-        make_folder(fs, folder, permissions, root)
+        make_folder(fs, folder, permissions, root, sync=True)
     except FileExistsError as there:
         raise CheckpointDirectoryError(f"{folder!r} is there already: a savepoint never replaces another") from there
     except OSError as refusal:
@@ -375,18 +377,12 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
 
 def discard_savepoint(location: str) -> None:
     """Delete the folder of a savepoint that was given up."""
-    _remove(*_located(location))
+    _remove(*located(location))
 
 
 def _first_line(refusal: BaseException | None) -> str:
     """The first line of a library's message, without the places where it has searched."""
     return str(refusal).partition("\n")[0]
-
-
-def _located(address: str) -> tuple[AbstractFileSystem, str]:
-    """The file system of an address, and the path there. What the data plane has written is named by its scheme."""
-    fs, path = url_to_fs(address if "://" in address else address.removeprefix("file:"))
-    return fs, path
 
 
 def _remove(fs: AbstractFileSystem, path: str) -> None:

@@ -60,9 +60,10 @@ class ExecutionGraphInfoStoreActor(Actor):
                     self._archive(archived)
 
     def _archive(self, archived: ArchivedJob) -> None:
-        job_id, directory = archived.details.job_id, archived.job_graph.checkpointing.archive_directory
+        job_id, settings = archived.details.job_id, archived.job_graph.checkpointing
+        directory = settings.archive_directory
         assert directory is not None, f"job {job_id} is archived nowhere"
-        storage = CheckpointStorage(directory, archived.job_graph.checkpointing.permissions)
+        storage = CheckpointStorage(directory, settings.permissions, fsync=settings.fsync)
 
         # No partial: a recorder keeps the arguments of one.
         def write_archive() -> None:

@@ -32,7 +32,7 @@ def job_master_props(
         job_graph,
         resource_manager,
         data_plane,
-        CheckpointStorage(job_graph.checkpointing.directory, job_graph.checkpointing.permissions),
+        CheckpointStorage.of(job_graph.checkpointing),
         listeners=job.listeners,
         master_hooks=accepted.master_hooks,
         labels_failures=accepted.labels_failures,

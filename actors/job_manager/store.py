@@ -83,7 +83,7 @@ def accept_job(
     # One that is kept has begun, and may have left what it began with behind.
     if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
         _check_restorable(submitted, submitted.restore_path)
-    CheckpointStorage(job_graph.checkpointing.directory, job_graph.checkpointing.permissions).write_job_graph(job_graph)
+    CheckpointStorage.of(job_graph.checkpointing).write_job_graph(job_graph)
     return _kept(store, services, data_plane, submitted)
 
 
@@ -156,9 +156,7 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
 
 def _note_end_of_run(job_graph: JobGraph, end: JobEnded) -> None:
     """Tell the run after this one, which need not be one of high availability, where there is to go on from."""
-    CheckpointStorage(job_graph.checkpointing.directory, job_graph.checkpointing.permissions).note_end_of_run(
-        job_graph.name, end
-    )
+    CheckpointStorage.of(job_graph.checkpointing).note_end_of_run(job_graph.name, end)
 
 
 def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:

@@ -12,11 +12,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from flykka.actors.checkpoint_storage.verification import without_digests
 from flykka.actors.errors import RestoreError, described
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.state.assignment import StateAssignment, assign
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import RestoreState, RestoreStateFailed
 from flykka.messages.wire.failure import SerializedThrowable
 
@@ -56,6 +58,7 @@ class StateRestorer:
             gone = ", ".join(assigned.non_restored)
             job_id = self._graph.job_graph.job_id
             _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", job_id, gone)
+        self._log_unverified(checkpoint)
         ready = RestoreStateReady(
             version=message.version,
             checkpoint_id=checkpoint_id,
@@ -63,6 +66,17 @@ class StateRestorer:
             max_parallelism=assigned.max_parallelism,
         )
         return [ready]
+
+    def _log_unverified(self, checkpoint: CompletedCheckpoint | None) -> None:
+        number = 0 if checkpoint is None else without_digests(checkpoint)
+        if checkpoint is not None and number:
+            _log.info(
+                "job %s: %d files of checkpoint %d have no digests, as an older flykka has written them: they are read"
+                " without being verified",
+                self._graph.job_graph.job_id,
+                number,
+                checkpoint.checkpoint_id,
+            )
 
     def _assigned(self, message: RestoreState) -> StateAssignment:
         if message.checkpoint is None:

@@ -289,6 +289,14 @@ class JobSettings(
         self.checkpointing = replace(self.checkpointing, archive_directory=absolute_directory(directory))
         return self
 
+    def set_checkpoint_fsync(self, enabled: bool) -> Self:
+        """Set whether files are synced to the disk before a checkpoint, or what a sink publishes, refers to them.
+
+        They are unless this is False. Without it a job still survives killed processes, but a machine that loses its
+        power may leave checkpoints and published files that are empty.
+        """
+        return self._set_checkpointing(fsync=enabled)
+
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
         """Set whether the last checkpoints stay when a job ends without being FINISHED; the enum or its name.
 

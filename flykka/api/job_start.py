@@ -63,7 +63,7 @@ class JobStart:
         run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
         checkpointing = self.job_graph.checkpointing
         try:
-            CheckpointStorage(checkpointing.directory, checkpointing.permissions).note_run(run)
+            CheckpointStorage.of(checkpointing).note_run(run)
         except OSError as refused:
             # It was accepted and runs: it is not given up for this.
             logger.warning("job %r cannot be continued by itself: its run cannot be noted: %s", run.job_name, refused)

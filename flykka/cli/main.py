@@ -30,6 +30,7 @@ examples:
   flykka history /data/checkpoints             the jobs that have ended, on a page
   flykka why                                   why a job that runs does not go on
   flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
+  flykka savepoint verify PATH                 whether its files are as they were written
   flykka savepoint check PATH delays.py        whether an app can start from it
   flykka trace show flight-record.trace        what happened before a failure
   flykka replay run.trace                      a recorded run again, without Spark

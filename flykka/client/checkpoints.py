@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
-from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.checkpoint_storage.storage import CHECKPOINT, CheckpointStorage
+from flykka.actors.checkpoint_storage.verification import check_state, damages, state_handles, without_digests
 from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import operator_metadata
@@ -74,9 +76,48 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
 def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
     """Name the files that the checkpoint refers to and that are missing or not whole; None where it is complete."""
     try:
-        CheckpointStorage(checkpoint.path).check_state(checkpoint)
+        check_state(checkpoint)
     except CheckpointStorageError as missing:
         return str(missing)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedCheckpoint:
+    """A checkpoint or savepoint whose files were all read.
+
+    `damages` says of each that is missing, damaged or was not there what is wrong, with its path. Of files
+    `without_digests`, which an older flykka has written, only the sizes were compared.
+    """
+
+    path: str
+    files: int
+    size_bytes: int
+    damages: tuple[str, ...]
+    without_digests: int
+
+
+def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
+    """Compare every file that the checkpoint refers to with what was written."""
+    handles = state_handles(checkpoint)
+    return VerifiedCheckpoint(
+        path=checkpoint.path,
+        files=sum(len(handle.files) or 1 for handle in handles),
+        size_bytes=sum(handle.size_bytes for handle in handles),
+        damages=tuple(str(damage) for damage in damages(checkpoint)),
+        without_digests=without_digests(checkpoint),
+    )
+
+
+def earlier_checkpoint(path: str) -> str | None:
+    """The newest checkpoint of the same job before the one at `path` whose files are all whole; None without one."""
+    job, _, number = path.rstrip("/").rpartition(f"/{CHECKPOINT}")
+    if not number.isdigit():
+        return None
+    for earlier in reversed(CheckpointStorage(job).beside(job, before=int(number))):
+        with suppress(CheckpointStorageError, OSError):
+            if not any(damages(CheckpointStorage(earlier).read_metadata(earlier))):
+                return earlier
     return None
 
 

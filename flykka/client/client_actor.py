@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
+from flykka.client.flight_record import is_of_checkpoint, record_failure
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_history import JobHistory
 from flykka.client.job_view import JobView
 from flykka.client.leader_retriever import LeaderRetriever
-from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.errors import JobCancelledError, JobExecutionError, JobRestoreError, JobSubmissionError
 from flykka.messages.control.cluster import ClusterFailed
 from flykka.messages.control.job import (
     AddJobListener,
@@ -285,15 +287,16 @@ class JobClientActor(Actor):
         )
 
     def _is_to_be_recorded(self, failure: JobResultFailure) -> bool:
-        accepted = self._view.submitted.done()
-        return accepted and failure.status is JobStatus.FAILED and self._write_flight_record is not None
+        if not self._view.submitted.done() or failure.status is not JobStatus.FAILED:
+            return False
+        return self._write_flight_record is not None or is_of_checkpoint(failure.cause)
 
     def _begin_flight_record(self, failure: JobResultFailure) -> None:
-        assert self._write_flight_record is not None
         self._untold = failure
+        damaged = (failure.checkpoint_path or self._restore_path) if is_of_checkpoint(failure.cause) else None
         self.context.pipe_to_self(
-            self._write_flight_record,
-            lambda path: FlightRecordWritten(path=path),
+            partial(record_failure, self._write_flight_record, damaged),
+            lambda written: written,
             lambda error: FlightRecordNotWritten(cause=serialized(error)),
         )
         late = SerializedThrowable(type_name="TimeoutError", message="the file system has not answered in 30 seconds")
@@ -305,15 +308,15 @@ class JobClientActor(Actor):
         self.context.timers.cancel("flight-record")
         self._untold = None
         match written:
-            case FlightRecordWritten(path=path):
-                self._on_failure(failure, flight_record=path)
+            case FlightRecordWritten():
+                self._on_failure(failure, written)
             case FlightRecordNotWritten(cause=cause):
                 logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
                 self._on_failure(failure, unrecorded=cause.message)
         return failure
 
     def _on_failure(
-        self, failure: JobResultFailure, *, flight_record: str | None = None, unrecorded: str | None = None
+        self, failure: JobResultFailure, record: FlightRecordWritten | None = None, *, unrecorded: str | None = None
     ) -> None:
         cause, kept = failure.cause, failure.checkpoint_path
         restarts = self._view.details.number_of_restarts
@@ -325,16 +328,18 @@ class JobClientActor(Actor):
             why = "" if cause.type_name == JobCancelledError.__name__ else f": {cause.message}"
             self._fail(lambda: JobCancelledError(job_id, name, f"was cancelled{why}", cause, kept))
         else:
+            error = JobRestoreError if is_of_checkpoint(cause) else JobExecutionError
             self._fail(
-                lambda: JobExecutionError(
+                lambda: error(
                     job_id,
                     name,
                     "failed",
                     cause,
                     kept,
                     restarts=restarts,
-                    flight_record=flight_record,
+                    flight_record=record.path or None if record else None,
                     unrecorded=unrecorded,
+                    earlier_checkpoint=record.earlier_checkpoint if record else None,
                 )
             )
 

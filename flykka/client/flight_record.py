@@ -13,20 +13,43 @@ from typing import TYPE_CHECKING
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from flykka.client.checkpoints import earlier_checkpoint
 from flykka.errors import FlightRecordError
+from flykka.messages.monitoring.flight_record import FlightRecordWritten
 from flykka.runtime.temporary_folders import TemporaryFolder, user_folder
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph
+    from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.recording import Recorder
 
 _MODE = 0o600
 """It holds messages of the job, and so data of its user."""
 
+_OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
+"""The types of failures that lie in the files of a checkpoint."""
+
 WriteFlightRecord = Callable[[], str]
 """Makes the file and returns its address. It may block, and raises `FlightRecordError`."""
+
+
+def is_of_checkpoint(cause: SerializedThrowable) -> bool:
+    """True if a job has failed because a file of the checkpoint that it starts from is damaged or missing."""
+    return cause.type_name in _OF_CHECKPOINT
+
+
+def record_failure(write: WriteFlightRecord | None, damaged: str | None) -> FlightRecordWritten:
+    """Write the flight record, and look for a whole checkpoint before a `damaged` one. Blocks.
+
+    Raises:
+        FlightRecordError: it cannot be written; the text names the file.
+    """
+    return FlightRecordWritten(
+        path="" if write is None else write(),
+        earlier_checkpoint=None if damaged is None else earlier_checkpoint(damaged),
+    )
 
 
 def flight_record_path(job_graph: JobGraph) -> str:

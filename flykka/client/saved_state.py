@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
+from flykka.actors.errors import CheckpointStorageError
 from flykka.client.checkpoints import find_checkpoint, operators_of
+from flykka.errors import CheckpointError
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState
@@ -26,7 +28,7 @@ def read_state(path: str | PathLike[str], uid: str) -> SavedState:
 
     Raises:
         CheckpointNotFoundError: there is none at this path; the text says what is there.
-        CheckpointError: it cannot be read, or state that it refers to is missing.
+        CheckpointError: it cannot be read, or state that it refers to is missing or damaged.
         SavedStateError: it has no operator of this uid, or one without keyed state; the text names those there.
     """
     return state_in(find_checkpoint(fspath(path), ""), uid)
@@ -47,14 +49,17 @@ def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
     from flykka.spark_bridge.saved_state.reading import SavedState
     from flykka.spark_bridge.session.session import spark_session
 
-    return SavedState(
-        spark_session(),
-        uid,
-        found.state_schema,
-        states,
-        max_parallelism=max_parallelism_of(checkpoint, found),
-        has_timers=found.kind in WITH_TIMERS,
-    )
+    try:
+        return SavedState(
+            spark_session(),
+            uid,
+            found.state_schema,
+            states,
+            max_parallelism=max_parallelism_of(checkpoint, found),
+            has_timers=found.kind in WITH_TIMERS,
+        )
+    except CheckpointStorageError as damage:
+        raise CheckpointError(f"the state of {uid!r} in {checkpoint.path!r} cannot be read: {damage}") from damage
 
 
 def max_parallelism_of(checkpoint: CompletedCheckpoint, operator: OperatorMetadata) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.wire.ids import JobId
@@ -16,7 +17,7 @@ def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:
     for address in addresses:
         storage = CheckpointStorage(address)
         try:
-            storage.check_state(storage.read_metadata(address))
+            check_state(storage.read_metadata(address))
         except CheckpointStorageError as broken:
             yield f"{world.path(address)} was kept, and cannot be restored: {broken}"
 

@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment
+    from flykka.client.checkpoints import VerifiedCheckpoint
     from flykka.spark_bridge.program.prototype import DataFrame
     from flykka.spark_bridge.saved_state.reading import SavedState
 
-__all__ = ["read", "write"]
+__all__ = ["read", "verify", "write"]
+
+
+def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
+    """Compare every file of the savepoint or the completed checkpoint at `path` with what was written, without Spark.
+
+    The `damages` of the result name each file that is missing, damaged, cut off or was not there; none: it is whole.
+
+    Raises:
+        CheckpointNotFoundError: there is none at this path; the text says what is there.
+        CheckpointError: its metadata cannot be read.
+    """
+    from flykka.client.checkpoints import read_checkpoint, verify_checkpoint
+
+    return verify_checkpoint(read_checkpoint(fspath(path)))
 
 
 def read(path: str | PathLike[str], uid: str) -> SavedState:
@@ -22,7 +37,7 @@ def read(path: str | PathLike[str], uid: str) -> SavedState:
 
     Raises:
         CheckpointNotFoundError: there is none at this path; the text says what is there.
-        CheckpointError: it cannot be read, or state that it refers to is missing.
+        CheckpointError: it cannot be read, or state that it refers to is missing or damaged.
         SavedStateError: it has no operator of this uid, or one without keyed state; the text names those there.
     """
     from flykka.client.saved_state import read_state

@@ -26,13 +26,14 @@ from flykka.errors import SavepointError
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.state.handles import OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.operators.code import OperatorCode, WindowCode
 from flykka.spark_bridge.operators.keyed_code import KeyedCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.saved_state.writing import WrittenState, write_keyed_rows, write_panes
+from flykka.spark_bridge.state.file_digests import StateFiles, seal, verify_handles
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame
@@ -124,9 +125,7 @@ class SavepointWriter:
         if isinstance(place.code, WindowCode):
             if state.timers is not None:
                 raise SavedStateError(f"{uid!r} keeps no timers")
-            write_panes(uid, place.code, place.schema, state.rows, folder)
-            size = CheckpointStorage(folder).size_of(folder)
-            handle = ExclusiveStateHandle(path=folder, size_bytes=size)
+            handle = write_panes(uid, place.code, place.schema, state.rows, folder)
             written = [WrittenState(key_groups=key_groups_of(0, max_parallelism, 1), handle=handle)]
         else:
             assert isinstance(place.code, KeyedCode), "as was looked at before"
@@ -201,7 +200,8 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
     """The savepoint with its files in another folder."""
     from flykka.spark_bridge.session.session import spark_session
 
-    filesystem, copies = FileSystem(spark_session()), dict[str, str]()
+    session = spark_session()
+    filesystem, copies = FileSystem(session), dict[str, str]()
 
     def copy(path: str) -> str:
         if path not in copies:
@@ -211,7 +211,20 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
             restrict(*url_to_fs(kept))
         return copies[path]
 
-    return with_paths(savepoint, copy)
+    copied = with_paths(savepoint, copy)
+    files = StateFiles(filesystem=filesystem, session=session, sync=True)
+    sealed = {
+        path: files.seal(filesystem.qualified(path), folder)
+        if filesystem.is_folder(path)
+        else seal(session, [path], path.rsplit("/", 1)[0], within=folder)
+        for path in copies.values()
+    }
+
+    def verified(state: OperatorSubtaskState) -> OperatorSubtaskState:
+        verify_handles(session, state.exclusive)
+        return replace(state, exclusive=tuple(replace(each, files=sealed[each.path]) for each in state.exclusive))
+
+    return with_operators(copied, verified)
 
 
 def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> int:

@@ -325,7 +325,8 @@ class CheckpointingSettings(Value):
 
     The first checkpoint comes after `initial_delay_ms` (None: early), or after a delay that is drawn for the job. No
     more than `max_concurrent_deletions` of what is needed no more are under way at a time. New folders of checkpoints,
-    savepoints and archives have these `permissions`, and files in them the same without the right to execute.
+    savepoints and archives have these `permissions`, and files in them the same without the right to execute. With
+    `fsync` files are durable before an acknowledgement or a commit refers to them.
     """
 
     directory: str
@@ -346,6 +347,7 @@ class CheckpointingSettings(Value):
     tolerable_by_reason: tuple[TolerableFailures, ...] = ()
     max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS
     permissions: int = 0o700
+    fsync: bool = True
 
 
 @value("job_graph.client_heartbeat")

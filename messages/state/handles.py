@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.wire.ids import OperatorId
 from flykka.messages.wire.message import Value, value
 
@@ -33,7 +34,8 @@ class SharedStateHandle(Value):
 
     `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
     `key_groups` are those that its rows may belong to; None where nobody has noted it. `state_name` is the name of the
-    state, of several that the operator has; the one state of windows has none.
+    state, of several that the operator has; the one state of windows has none. `files` are all files of the
+    folder; checkpoints of an older flykka name none.
     """
 
     state_id: str
@@ -42,18 +44,20 @@ class SharedStateHandle(Value):
     size_bytes: int
     key_groups: KeyGroupRange | None = None
     state_name: str = ""
+    files: tuple[FileDigest, ...] = ()
 
 
 @value("state.exclusive")
 class ExclusiveStateHandle(Value):
     """A file or folder of state that belongs to one checkpoint alone and goes with it; savepoints hold nothing else.
 
-    `state_name` is that of keyed state, as in `SharedStateHandle`.
+    `state_name` is that of keyed state, and `files` are all files of the folder, as in `SharedStateHandle`.
     """
 
     path: str
     size_bytes: int
     state_name: str = ""
+    files: tuple[FileDigest, ...] = ()
 
 
 @value("state.operator_schema")
@@ -94,6 +98,7 @@ class InFlightRows(Value):
     size_bytes: int
     event_time_min: int | None = None
     event_time_max: int | None = None
+    files: tuple[FileDigest, ...] = ()
 
 
 @value("state.input_channel")

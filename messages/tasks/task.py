@@ -103,6 +103,7 @@ class TaskDeploymentDescriptor(Value):
     stage_timeout_ms: int | None = None
     coalesces_batches: bool = False
     managed_memory_bytes: int | None = None
+    checkpoint_fsync: bool = True
 
 
 @message("task.submit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.actors.errors import UnknownBatchError
+from flykka.actors.errors import CheckpointStorageError, UnknownBatchError
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.diagnosis.spark_reasons import spark_reason
 from flykka.spark_bridge.diagnosis.unreadable import unreadable_file, unreadable_path
@@ -43,7 +43,7 @@ class AttemptFailures:
         head, computing = self._chain.head.uid, self._chain.computing
         if isinstance(raised, SourceError):
             return self._known([head], what, raised)
-        if isinstance(raised, SparkBridgeError | UnknownBatchError):
+        if isinstance(raised, SparkBridgeError | UnknownBatchError | CheckpointStorageError):
             return serialized(what, raised)  # It names its operator or its file by itself.
         path = unreadable_path(raised)
         if path is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from flykka.spark_bridge.operators.sink import SinkOperator, SinkWriter, Staged
 from flykka.spark_bridge.rows.materialise import Slices, together
+from flykka.spark_bridge.state.file_digests import StateFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,8 @@ class SinkContext:
     """For which subtask of which operator of which job a writer works, and with what.
 
     `operator` is how the operator is called in an error, `name` how the user has called it. `staging_folder` is the
-    job's, as the sink has named it. `user_session` is the session of the application, without our settings.
+    job's, as the sink has named it. `user_session` is the session of the application, without our settings. With
+    `fsync` files are durable before the writer returns a checkpoint's state that refers to them, or has committed them.
     """
 
     filesystem: FileSystem
@@ -45,6 +47,7 @@ class SinkContext:
     staging_folder: str | None
     job_id: JobId
     job_name: str
+    fsync: bool = True
 
 
 class Sink(ABC):
@@ -137,6 +140,7 @@ class Sink(ABC):
                 staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
                 job_id=descriptor.job_id,
                 job_name=services.job_name,
+                fsync=descriptor.checkpoint_fsync,
             )
         )
 
@@ -144,4 +148,4 @@ class Sink(ABC):
             context.scope.check()
             return writer.stage(together(rows))
 
-        return SinkOperator(context.operator_id, writer, stage, services.filesystem, descriptor.attempt)
+        return SinkOperator(context.operator_id, writer, stage, StateFiles.of(descriptor, services), descriptor.attempt)

@@ -13,7 +13,7 @@ from flykka.messages.state.operator_state import COMMITTABLES
 from flykka.messages.wire.ids import OperatorId
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows
-from flykka.spark_bridge.state.savepoint import Files, into_savepoint
+from flykka.spark_bridge.state.savepoint import HandleFiles, into_savepoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class SinkOperator(Operator[Rows]):
         operator_id: OperatorId,
         writer: SinkWriter[Any],
         stage: Callable[[Rows], Staged],
-        files: Files,
+        files: HandleFiles,
         attempt: str,
     ) -> None:
         super().__init__(operator_id)
@@ -75,6 +75,7 @@ class SinkOperator(Operator[Rows]):
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
         """Commit what the checkpoint holds, discard whatever else was staged."""
+        self._files.verify(handle for state in states for handle in state.exclusive)
         self._writer.restore(elements_of(states, COMMITTABLES, Value))
 
     def process(self, element: Element[Rows]) -> Output[Rows]:
@@ -91,10 +92,12 @@ class SinkOperator(Operator[Rows]):
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
         """Return what was prepared, with copies of its files in a folder of the savepoint."""
-        folder = self._files.qualified(f"{savepoint}/{self._attempt}-{self.operator_id}")
-        pieces = into_savepoint(self._files, elements_of([prepared], COMMITTABLES, Value), folder)
-        size = self._files.bytes_below(folder)
-        handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if pieces else ()
+        filesystem = self._files.filesystem
+        folder = filesystem.qualified(f"{savepoint}/{self._attempt}-{self.operator_id}")
+        pieces = into_savepoint(filesystem, elements_of([prepared], COMMITTABLES, Value), folder)
+        files = self._files.seal(folder, savepoint)
+        size_bytes = filesystem.bytes_below(folder)
+        handles = (ExclusiveStateHandle(path=folder, size_bytes=size_bytes, files=files),) if pieces else ()
         return replace(prepared, operator_state=(list_state(COMMITTABLES, pieces),), exclusive=handles)
 
     def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:

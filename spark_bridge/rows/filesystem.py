@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyarrow import fs
 
+from flykka.actors.checkpoint_storage.file_digests import is_hidden
 from flykka.spark_bridge.rows import local_files
 from flykka.spark_bridge.session.jvm_classes import jvm_class
 from flykka.spark_bridge.session.local_file_system import LOCAL_FILE_SYSTEMS
@@ -262,11 +263,6 @@ class FileSystem:
 
     def _of(self, hadoop_path: Any) -> Any:
         return hadoop_path.getFileSystem(self._configuration)
-
-
-def is_hidden(name: str) -> bool:
-    """Return True for the name of a file or a folder that Spark passes over."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _status(status: Any) -> FileStatus:

@@ -26,6 +26,7 @@ from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.state.file_digests import verify_handles
 from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
@@ -66,7 +67,11 @@ class SavedState:
         max_parallelism: int,
         has_timers: bool,
     ) -> None:
-        """`states` are those of all subtasks."""
+        """`states` are those of all subtasks, whose files are verified here.
+
+        Raises:
+            CheckpointStorageError: a file is damaged, or not there.
+        """
         self.uid = uid
         self.schema = schema
         self.max_parallelism = max_parallelism
@@ -76,6 +81,9 @@ class SavedState:
         # A file has the newest row of each of its keys, and no two subtasks have one key.
         self._has_one_row_of_each = all(len(state.shared) + len(state.exclusive) <= 1 for state in kept)
         self._files = tuple(_files(kept))
+        for state in kept:
+            verify_handles(session, state.shared)
+            verify_handles(session, state.exclusive)
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from fsspec.core import url_to_fs
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+from pyspark.sql.types import StructField
 
-from flykka.actors.checkpoint_storage.private_files import restrict
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.schema_evolution import columns_of, is_same_or_wider, quoted
 from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange
@@ -24,9 +22,12 @@ from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.rows.files import write_checkpoint_files
+from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.saved_state.reading import PANE_START, TIMER_COLUMNS, WINDOW_END, WINDOW_START
-from flykka.spark_bridge.state.segment_files import state_columns_of
+from flykka.spark_bridge.state.file_digests import seal
+from flykka.spark_bridge.state.segment_files import saved_file, state_columns_of
 from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import (
@@ -36,7 +37,7 @@ from flykka.spark_bridge.worker.segment_file import (
     POSITION,
     VERSION,
 )
-from flykka.spark_bridge.worker.segments import CONTROL, SaveRows
+from flykka.spark_bridge.worker.segments import SAVED, SaveRows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -97,22 +98,31 @@ def write_keyed_rows(
         .repartitionById(parallelism, F.col(_SUBTASK))
         .sortWithinPartitions(_SUBTASK, POSITION)
     )
-    work = SaveRows(address=folder, schema=to_arrow_schema(columns, timezone="UTC"), subtask_column=_SUBTASK)
-    told = placed.mapInArrow(work, StructType([StructField(CONTROL, ArrayType(LongType()))])).collect()
-    sizes = {subtask: size for ((subtask, _, size),) in told}
+    work = SaveRows(
+        address=folder,
+        schema=to_arrow_schema(columns, timezone="UTC"),
+        subtask_column=_SUBTASK,
+        within=folder.rsplit("/", 1)[0],
+    )
+    files = {row["place"]: saved_file(row) for row in placed.mapInArrow(work, SAVED).collect()}
     return [
         WrittenState(
             key_groups=key_groups_of(subtask, max_parallelism, parallelism),
-            handle=ExclusiveStateHandle(path=f"{folder}/{subtask}", size_bytes=sizes[subtask], state_name=STATE)
-            if subtask in sizes
+            handle=ExclusiveStateHandle(
+                path=f"{folder}/{subtask}",
+                size_bytes=files[subtask].size_bytes,
+                state_name=STATE,
+                files=(files[subtask],),
+            )
+            if subtask in files
             else None,
         )
         for subtask in range(parallelism)
     ]
 
 
-def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame, folder: str) -> None:
-    """Write rows by pane as one folder.
+def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame, folder: str) -> ExclusiveStateHandle:
+    """Write rows by pane as one folder, durably.
 
     Raises:
         SavedStateError: columns are missing or not known, or of a type that does not fit; or a pane begins where no
@@ -136,8 +146,12 @@ def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame
     if wrong is not None:
         raise SavedStateError(f"no window of {uid!r}, {schema.windows}, has a pane that begins at {wrong[0]}")
     panes = _with_names(uid, rows.withColumn(TIME, micros).drop(start), schema, (), also=(TIME,))
-    panes.coalesce(1).write.mode("error").parquet(folder)
-    restrict(*url_to_fs(folder))
+    filesystem = FileSystem(rows.sparkSession)
+    path = filesystem.qualified(folder)
+    written = write_checkpoint_files(filesystem, panes.coalesce(1), path)
+    within = path.rsplit("/", 1)[0]
+    files = seal(rows.sparkSession, [file.path for file in written], path, within=within)
+    return ExclusiveStateHandle(path=folder, size_bytes=sum(file.size_bytes for file in files), files=files)
 
 
 def _with_names(

@@ -13,6 +13,7 @@ from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.state.file_digests import StateFiles
 
 if TYPE_CHECKING:
     from flykka.messages.tasks.batch import BatchRef
@@ -29,10 +30,12 @@ class InFlightStore:
         self._descriptor = descriptor
         self._services = services
         self._scope = scope
+        self._files = StateFiles.of(descriptor, services)
 
     def write(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
         """Make batches durable, one Spark job for each part. Raises `UnknownBatchError` where one was released."""
         filesystem, store = self._services.filesystem, self._services.store
+        job = f"{self._descriptor.checkpoint_directory}/{self._descriptor.job_id}"
         written: list[ExclusiveStateHandle] = []
         folder = ""
         try:
@@ -40,8 +43,10 @@ class InFlightStore:
                 folder = filesystem.qualified(part.path)
                 batches = [store.rows(batch.batch_id) for batch in part.batches]
                 rows = together([rows for _, slices in slices_of(batches) for rows in slices])
-                files = write_checkpoint_files(filesystem, rows.coalesce(1), folder)
-                written.append(ExclusiveStateHandle(path=folder, size_bytes=sum(file.size_bytes for file in files)))
+                write_checkpoint_files(filesystem, rows.coalesce(1), folder)
+                files = self._files.seal(folder, job)
+                size_bytes = sum(file.size_bytes for file in files)
+                written.append(ExclusiveStateHandle(path=folder, size_bytes=size_bytes, files=files))
         except BaseException:
             for path in (*(handle.path for handle in written), folder):
                 filesystem.delete(path)
@@ -50,6 +55,7 @@ class InFlightStore:
 
     def read(self, read: InFlightRead) -> BatchRef | None:
         """The batch of rows that were in flight; None where none of them is for this subtask."""
+        self._files.verify([read.in_flight])
         rows = read_parquet(self._services.session, [read.in_flight.path])
         if read.key_groups is not None:
             assert read.gate is not None, "only what goes into a gate is cut"

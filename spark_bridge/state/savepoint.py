@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from flykka.messages.state.file_digest import FileDigest
+from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder, WriterState
 from flykka.messages.wire.message import Value
 
@@ -32,6 +34,20 @@ class Files(Protocol):
 
     def bytes_below(self, folder: str) -> int:
         """Return the total size of the files in a folder, in bytes."""
+
+
+class HandleFiles(Protocol):
+    """The files of handles: sealed when they are written, verified before they are read."""
+
+    @property
+    def filesystem(self) -> Files:
+        """The file system that they are in."""
+
+    def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
+        """Make all files below a folder durable, with the folders from `within` on, and return their digests."""
+
+    def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None:
+        """Compare the files of handles with their digests. Raises `CheckpointStorageError`."""
 
 
 def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
 
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
+from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.handles import SharedStateHandle, StateSchema
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
@@ -27,7 +29,14 @@ from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.state.stored_columns import moved_values
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import CONTROL, LoadSegments, MergeSegments, SavedRows, SaveSegments
+from flykka.spark_bridge.worker.segments import (
+    CONTROL,
+    SAVED,
+    LoadSegments,
+    MergeSegments,
+    SavedRows,
+    SaveSegments,
+)
 
 if TYPE_CHECKING:
     from flykka.actors.machines.state.keyed_state import Handle, StatePart
@@ -55,7 +64,7 @@ class SavedSegments:
 StateRows = SegmentFiles | SavedSegments
 """The rows of segments, here or in a checkpoint."""
 
-SegmentWork = MergeSegments | SaveSegments | LoadSegments
+SegmentWork = MergeSegments | LoadSegments
 
 CONTROL_COLUMNS = StructType([StructField(CONTROL, ArrayType(LongType()))])
 
@@ -164,14 +173,13 @@ class FileStateBackend:
             )
         else:
             work = LoadSegments(folder=self.folder, saved=rows.saved, target=name, schema=self.arrow_schema)
-        (numbers,) = self._done(work)
-        return self.written(name, *numbers)
+        (row,) = self._done(work, CONTROL_COLUMNS)
+        return self.written(name, *row[CONTROL])
 
-    def _done(self, work: SegmentWork) -> list[list[Any]]:
-        """Do work by one Spark job, and return the numbers that it tells."""
+    def _done(self, work: SegmentWork | SaveSegments, columns: StructType | str) -> list[Row]:
+        """Do work by one Spark job, and return its rows."""
         self._scope.check()
-        rows = self._services.session.range(1).coalesce(1).mapInArrow(work, CONTROL_COLUMNS).collect()
-        return [row[CONTROL] for row in rows]
+        return self._services.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
 
     def read(self, readings: Sequence[Reading[StateRows]]) -> SegmentFiles:
         """The rows of segments."""
@@ -194,6 +202,7 @@ class FileStateBackend:
                     address=_address(handle.path),
                     between=None if key_groups is None else positions_of(key_groups),
                     moved=self._moved(part.written_as),
+                    files=handle.files,
                 )
                 for handle, key_groups in part.handles
             )
@@ -211,8 +220,8 @@ class FileStateBackend:
         if not parts:
             return
         filesystem, descriptor = self._services.filesystem, self._descriptor
-        shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
-        folders = [filesystem.qualified(f"{savepoint or shared}/{state_id}") for state_id, _ in parts]
+        job = f"{descriptor.checkpoint_directory}/{descriptor.job_id}"
+        folders = [filesystem.qualified(f"{savepoint or f'{job}/shared'}/{state_id}") for state_id, _ in parts]
         work = SaveSegments(
             folder=self.folder,
             saved=tuple(
@@ -220,16 +229,23 @@ class FileStateBackend:
                 for folder, (_, part) in zip(folders, parts, strict=True)
             ),
             schema=self.arrow_schema,
+            within=_address(filesystem.qualified(savepoint or job)) if descriptor.checkpoint_fsync else None,
         )
         try:
-            numbers = self._done(work)
+            saved = self._done(work, SAVED)
         except BaseException:
             for folder in folders:
                 filesystem.delete(folder)
             raise
-        for (state_id, _), folder, (rows, size_bytes) in zip(parts, folders, numbers, strict=True):
+        for (state_id, _), folder, row in zip(parts, folders, saved, strict=True):
+            file = saved_file(row)
             yield SharedStateHandle(
-                state_id=state_id, path=folder, rows=rows, size_bytes=size_bytes, key_groups=self.owned
+                state_id=state_id,
+                path=folder,
+                rows=row["rows"],
+                size_bytes=file.size_bytes,
+                key_groups=self.owned,
+                files=(file,),
             )
 
     def delete(self, handle: Handle) -> None:
@@ -271,6 +287,11 @@ def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, .
             StructField(IS_DELETED, BooleanType()),
         ]
     )
+
+
+def saved_file(row: Row) -> FileDigest:
+    """The file in a row of `SAVED`."""
+    return FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=bytes(row["digest"]))
 
 
 def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:

@@ -27,6 +27,7 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.state.file_digests import StateFiles
 from flykka.spark_bridge.state.stored_columns import moved_values, stored_values
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class SparkStateBackend:
         self._descriptor = descriptor
         self._scope = scope
         self._services = services
+        self._files = StateFiles.of(descriptor, services)
         self._store = services.store
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
@@ -155,6 +157,7 @@ class SparkStateBackend:
 
     def load(self, part: StatePart) -> DataFrame:
         """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+        self._files.verify(handle for handle, _ in part.handles)
         wanted: dict[KeyGroupRange | None, list[str]] = {}
         for handle, key_groups in part.handles:
             wanted.setdefault(key_groups, []).append(handle.path)
@@ -177,19 +180,23 @@ class SparkStateBackend:
 
     def _write(self, part: Unwritten[DataFrame], state_id: str, savepoint: str | None) -> SharedStateHandle:
         filesystem, descriptor = self._services.filesystem, self._descriptor
-        shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
-        folder = filesystem.qualified(f"{savepoint or shared}/{state_id}")
+        job = f"{descriptor.checkpoint_directory}/{descriptor.job_id}"
+        folder = filesystem.qualified(f"{savepoint or f'{job}/shared'}/{state_id}")
         rows = sum(reading.segment.rows for reading in part.readings)
         try:
-            files = write_checkpoint_files(
-                filesystem, self.read(part.readings).coalesce(rows // _ROWS_PER_FILE + 1), folder
-            )
+            state = self.read(part.readings).coalesce(rows // _ROWS_PER_FILE + 1)
+            write_checkpoint_files(filesystem, state, folder)
+            files = self._files.seal(folder, savepoint or job)
         except BaseException:
             filesystem.delete(folder)
             raise
-        size_bytes = sum(status.size_bytes for status in files)
         return SharedStateHandle(
-            state_id=state_id, path=folder, rows=rows, size_bytes=size_bytes, key_groups=self.owned
+            state_id=state_id,
+            path=folder,
+            rows=rows,
+            size_bytes=sum(file.size_bytes for file in files),
+            key_groups=self.owned,
+            files=files,
         )
 
     def delete(self, handle: Handle) -> None:

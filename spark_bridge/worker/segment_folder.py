@@ -6,6 +6,7 @@ What one executor has written, another finds in the shared folder, and keeps it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +77,9 @@ class SegmentFolder:
         self.path(segment).unlink(missing_ok=True)
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
-            filesystem.rm_file(f"{folder}/{segment}")
+            # A job that has ended may have taken the folder with it.
+            with suppress(FileNotFoundError):
+                filesystem.rm_file(f"{folder}/{segment}")
 
     def _fetch(self, segment: str) -> None:
         filesystem, folder = url_to_fs(self.shared)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
+from flykka.actors.checkpoint_storage.file_digests import (
+    DigestedFile,
+    folders_within,
+    sync_folders,
+    verify_file,
+    verify_names,
+)
 from flykka.actors.checkpoint_storage.private_files import make_inheriting_folder, restrict
+from flykka.messages.state.file_digest import FileDigest
 from flykka.spark_bridge.worker.segment_file import (
     NEXT_EVENT_TIMER,
     NEXT_PROCESSING_TIMER,
@@ -29,10 +41,15 @@ from flykka.spark_bridge.worker.segment_file import (
 )
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 
+_ROWS = "rows.parquet"
+
 CONTROL = "__control"
 """The column of what was written: rows, greatest version and first timers of a new segment, by both times."""
 
 CONTROL_TYPE = pa.list_(pa.int64())
+
+SAVED = "place long, rows long, name string, size_bytes long, digest binary"
+"""The columns of what was saved: the place of its address, or the subtask, and its one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,61 +75,76 @@ class MergeSegments:
 class SaveSegments:
     """Writes the newest row of each key from segments to an address; `saved` are addresses with segments.
 
-    These are named from the oldest to the newest.
+    These are named from the oldest to the newest. All is durable when it is reported, with the folders from `within`
+    on; with None nothing is synced.
     """
 
     folder: SegmentFolder
     saved: tuple[tuple[str, tuple[str, ...]], ...]
     schema: pa.Schema
+    within: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a parquet file to each address, for a single row; the numbers of rows and bytes of each."""
+        """Write a parquet file to each address, for a single row; what was saved at each."""
         for _ in batches:
-            for address, names in self.saved:
-                yield self._written(address, names)
-
-    def _written(self, address: str, names: tuple[str, ...]) -> pa.RecordBatch:
-        filesystem, folder = url_to_fs(address)
-        make_inheriting_folder(filesystem, folder)
-        path, rows = f"{folder}/rows.parquet", 0
-        with (
-            filesystem.open(path, "wb") as file,
-            _parquet_writer(file, self.schema) as writer,
-        ):
-            for table in merged(self.folder.read(names)):
-                rows += table.num_rows
-                writer.write_table(table)
-        restrict(filesystem, path)
-        return _row(rows, filesystem.size(path))
+            saved = [
+                _saved(place, address, self.schema, merged(self.folder.read(names)), sync=self.within is not None)
+                for place, (address, names) in enumerate(self.saved)
+            ]
+            _sync_names([address for address, _ in self.saved], self.within)
+            yield from saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveRows:
     """Writes rows of state, sorted by position, below an address: into a folder for each subtask that owns some.
 
-    All rows of a subtask, whose number is in `subtask_column`, lie in one Spark partition.
+    All rows of a subtask, whose number is in `subtask_column`, lie in one Spark partition. All is durable when it is
+    reported, with the folders from `within` on.
     """
 
     address: str
     schema: pa.Schema
     subtask_column: str
+    within: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write them; the subtask and the numbers of rows and bytes of each folder."""
-        filesystem, root = url_to_fs(self.address)
+        """Write them; what was saved of each subtask."""
         of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
-        for subtask, tables in of_subtask:
-            make_inheriting_folder(filesystem, f"{root}/{subtask}")
-            path, rows = f"{root}/{subtask}/rows.parquet", 0
-            with (
-                filesystem.open(path, "wb") as file,
-                _parquet_writer(file, self.schema) as writer,
-            ):
-                for _, table in tables:
-                    rows += table.num_rows
-                    writer.write_table(table.select(self.schema.names).cast(self.schema))
-            restrict(filesystem, path)
-            yield _row(subtask, rows, filesystem.size(path))
+        for subtask, parts in of_subtask:
+            address = f"{self.address}/{subtask}"
+            tables = (table.select(self.schema.names).cast(self.schema) for _, table in parts)
+            saved = _saved(subtask, address, self.schema, tables, sync=True)
+            _sync_names([address], self.within)
+            yield saved
+
+
+def _saved(place: int, address: str, schema: pa.Schema, tables: Iterable[pa.Table], *, sync: bool) -> pa.RecordBatch:
+    """Write rows as the one file of an address; a row of `SAVED`."""
+    filesystem, folder = url_to_fs(address)
+    make_inheriting_folder(filesystem, folder)
+    rows = 0
+    with filesystem.open(f"{folder}/{_ROWS}", "wb") as opened:
+        file = DigestedFile(opened)
+        with _parquet_writer(file, schema) as writer:
+            for table in tables:
+                rows += table.num_rows
+                writer.write_table(table)
+        sealed = file.sealed(_ROWS, sync=sync)
+    restrict(filesystem, f"{folder}/{_ROWS}")
+    columns = {
+        "place": pa.array([place], pa.int64()),
+        "rows": pa.array([rows], pa.int64()),
+        "name": pa.array([sealed.name], pa.string()),
+        "size_bytes": pa.array([sealed.size_bytes], pa.int64()),
+        "digest": pa.array([sealed.digest], pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _sync_names(addresses: Sequence[str], within: str | None) -> None:
+    if within is not None:
+        sync_folders(folders_within((f"{address}/{_ROWS}" for address in addresses), within))
 
 
 def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.Table]]:
@@ -130,24 +162,35 @@ def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tupl
 class SavedRows:
     """Rows at an address in a checkpoint, of the positions in a range (None: all).
 
-    `moved` says of columns of today where they lie in rows of an older schema; None: they are new.
+    `moved` says of columns of today where they lie in rows of an older schema; None: they are new. `files` are all
+    files of the address; none where no digests were written.
     """
 
     address: str
     between: tuple[int, int] | None = None
     moved: Mapping[str, str | None] = field(default_factory=dict)
+    files: tuple[FileDigest, ...] = ()
 
     def read(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The rows with the columns of `schema`: null in those that were not saved."""
+        """The rows with the columns of `schema`: null in those that were not saved.
+
+        Raises:
+            CheckpointFormatError, CheckpointStateMissingError: a file is damaged, or not there.
+        """
         filesystem, path = url_to_fs(self.address)
+        if self.files:
+            verify_names(self.address, self.files)
         for name in sorted(filesystem.glob(f"{path}/*.parquet")):
-            with filesystem.open(name, "rb") as file:
+            with _verified(filesystem, name, self._digest(path, name)) as file:
                 for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
                     table = pa.Table.from_batches([batch])
                     if self.between is not None:
                         position = pc.field(POSITION)
                         table = table.filter((position >= self.between[0]) & (position <= self.between[1]))
                     yield self._in_schema(table, schema)
+
+    def _digest(self, path: str, name: str) -> FileDigest | None:
+        return next((file for file in self.files if f"{path}/{file.name}" == name), None)
 
     def _in_schema(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         columns: list[pa.ChunkedArray] = []
@@ -158,6 +201,23 @@ class SavedRows:
                 table.column(column).cast(wanted.type) if is_there else pa.nulls(table.num_rows, wanted.type)
             )
         return pa.Table.from_arrays(columns, schema=schema)
+
+
+@contextmanager
+def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | None) -> Iterator[IO[bytes]]:
+    """Open a file whose bytes were compared with its digest: an object's are brought here once, for both."""
+    if written is None:
+        with filesystem.open(path, "rb") as file:
+            yield file
+        return
+    with ExitStack() as stack:
+        if isinstance(filesystem, LocalFileSystem):
+            here = path
+        else:
+            here = stack.enter_context(NamedTemporaryFile(prefix="flykka-state-")).name
+            filesystem.get_file(path, here)
+        verify_file(here, written, shown=path)
+        yield stack.enter_context(open(here, "rb"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +245,7 @@ class LoadSegments:
                     path.unlink()
 
 
-def _parquet_writer(file: IO[bytes], schema: pa.Schema) -> pq.ParquetWriter:
+def _parquet_writer(file: DigestedFile, schema: pa.Schema) -> pq.ParquetWriter:
     """Write as fast as parquet can be: all rows are read again, and hardly any value comes twice in a column."""
     return pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False)
 

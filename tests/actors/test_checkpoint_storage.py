@@ -27,6 +27,7 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.simulation.storage import Operation, mounted
 from tests.actors.machines.checkpoint.coordinating import snapshot
+from tests.syncs import watched_syncs
 
 JOB = JobId("job-1")
 
@@ -100,6 +101,55 @@ def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
 
     assert before is None
     assert storage.latest(JOB) == paths[1]
+
+
+def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path) -> None:
+    with watched_syncs() as syncs:
+        CheckpointStorage(str(tmp_path / "new" / "checkpoints")).write_metadata(checkpoint(1))
+
+    folder = tmp_path / "new" / "checkpoints" / JOB
+    above = [folder, tmp_path / "new" / "checkpoints", tmp_path / "new", tmp_path]
+    named = folder / "chk-1"
+    assert syncs.paths == [str(path) for path in (*above, named / "_metadata.inprogress", named)]
+
+
+def test_nothing_is_synced_when_the_setting_is_off(tmp_path: Path) -> None:
+    with watched_syncs() as syncs:
+        CheckpointStorage(str(tmp_path / "checkpoints"), fsync=False).write_metadata(checkpoint(1))
+
+    assert syncs.paths == []
+
+
+def test_the_folder_of_a_savepoint_has_a_durable_name(tmp_path: Path) -> None:
+    with watched_syncs() as syncs:
+        initialize_savepoint(str(tmp_path / "savepoints"), "savepoint-1")
+
+    assert syncs.paths == [str(tmp_path), str(tmp_path / "savepoints")]
+
+
+def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    file = Path(storage.write_metadata(checkpoint(1)), "_metadata")
+    whole = file.read_bytes()
+
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        with pytest.raises((CheckpointFormatError, CheckpointVersionError), match=str(file)):
+            storage.read_metadata(str(file.parent))
+
+
+def test_the_note_of_a_job_that_has_gone_on_is_read_as_older_versions_wrote_it(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    path = storage.write_metadata(checkpoint(1))
+    note = Path(path, "_continued")
+
+    storage.delete_job(JobId("another"), continued=path)
+    assert storage.continued_by(path) == "another"
+    note.write_bytes(note.read_bytes()[:-1] + b"R")
+    with pytest.raises(CheckpointFormatError, match=str(note)):
+        storage.continued_by(path)
+    note.write_text("another")
+    assert storage.continued_by(path) == "another"
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import fsspec
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint, initialize_savepoint
+from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointDirectoryError, CheckpointStateMissingError
 from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.messages.checkpointing.checkpoint import SnapshotType
@@ -91,7 +92,7 @@ def test_a_savepoint_that_was_moved_refers_to_its_state_where_it_is_now(tmp_path
     state = entry.state
     assert state is not None
     assert state.operators == (windows(f"file:{tmp_path}/elsewhere/renamed/state"),)
-    CheckpointStorage(found.path).check_state(found)
+    check_state(found)
 
 
 def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish_to_does_not(tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
     found = written(folder, windows(state))
 
     with pytest.raises(CheckpointStateMissingError, match=f"^{folder}/_metadata refers to state in {state}, {said}$"):
-        CheckpointStorage(folder).check_state(found)
+        check_state(found)
 
 
 def test_a_savepoint_never_takes_the_place_of_another(tmp_path: Path) -> None:

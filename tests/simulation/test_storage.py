@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointDirectoryError, CheckpointNotFoundError, CheckpointStateMissingError
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
@@ -41,7 +42,7 @@ def test_a_checkpoint_is_read_as_it_was_written_and_gone_when_it_is_dropped() ->
             checkpoints.read_metadata(path).task_states
             == checkpoint_of("simulated://here/checkpoints/job-1/state").task_states
         )
-        checkpoints.check_state(checkpoints.read_metadata(path))
+        check_state(checkpoints.read_metadata(path))
         assert checkpoints.latest(JOB) == path == "simulated://here/checkpoints/job-1/chk-3"
         checkpoints.dispose([path], ["simulated://here/checkpoints/job-1/state"])
         assert storage.files == {}
@@ -53,7 +54,7 @@ def test_state_that_is_gone_is_missed() -> None:
         path = checkpoints.write_metadata(checkpoint_of("simulated://here/checkpoints/job-1/state"))
 
         with pytest.raises(CheckpointStateMissingError, match="refers to state in"):
-            checkpoints.check_state(checkpoints.read_metadata(path))
+            check_state(checkpoints.read_metadata(path))
 
 
 def test_a_savepoint_is_found_in_its_directory() -> None:

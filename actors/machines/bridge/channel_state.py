@@ -146,4 +146,5 @@ def _rows(batches: Iterable[BatchRef], folder: ExclusiveStateHandle) -> InFlight
         size_bytes=folder.size_bytes,
         event_time_min=min((at for batch in batches if (at := batch.event_time_min) is not None), default=None),
         event_time_max=max((at for batch in batches if (at := batch.event_time_max) is not None), default=None),
+        files=folder.files,
     )

@@ -50,6 +50,7 @@ def deployment_descriptor(
         stage_timeout_ms=job_graph.stage_timeout_ms,
         coalesces_batches=job_graph.coalesces_batches,
         checkpointing_mode=job_graph.checkpointing.mode,
+        checkpoint_fsync=job_graph.checkpointing.fsync,
         job_type=job_graph.job_type,
     )
 

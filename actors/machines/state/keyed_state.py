@@ -157,7 +157,8 @@ def keyed_state(
     )
     handles = tuple({handle.state_id: handle for part in written for handle in part.handles}.values())
     exclusive = (
-        ExclusiveStateHandle(path=each.path, size_bytes=each.size_bytes, state_name=each.state_name) for each in handles
+        ExclusiveStateHandle(path=each.path, size_bytes=each.size_bytes, state_name=each.state_name, files=each.files)
+        for each in handles
     )
     return OperatorSubtaskState(
         operator_id=operator_id,

@@ -127,6 +127,16 @@ CHECKPOINT_OPTIONS = (
         apply=_checkpointing("retained"),
     ),
     ConfigOption(
+        name="checkpoint_fsync",
+        shape="BOOL",
+        read=flag,
+        description="sync the files of checkpoints and of file sinks to the disk before they count, so that they"
+        " survive a loss of power",
+        default="true",
+        group=OptionGroup.CHECKPOINTS,
+        apply=_checkpointing("fsync"),
+    ),
+    ConfigOption(
         name="checkpointing_mode",
         shape=words(CheckpointingMode),
         read=choice(CheckpointingMode),

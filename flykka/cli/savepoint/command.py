@@ -28,6 +28,7 @@ examples:
   flykka savepoint take --address localhost:8081
   flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1
   flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1 --rows 20
+  flykka savepoint verify savepoints/savepoint-ab12cd-1f03a9c2-1
   flykka savepoint check savepoints/savepoint-ab12cd-1f03a9c2-1 delays.py
   flykka savepoint check checkpoints/<job id>/chk-7 delays.py --parallelism 4
   flykka savepoint inspect --json checkpoints/<job id>/chk-7 | jq .operators
@@ -36,6 +37,7 @@ examples:
 _COMMANDS = {
     "take": ("flykka.cli.savepoint.take", "have a job that runs take one"),
     "inspect": ("flykka.cli.savepoint.inspect", "what is in it"),
+    "verify": ("flykka.cli.savepoint.verify", "whether its files are as they were written"),
     "check": ("flykka.cli.savepoint.check", "whether an app can start from it"),
 }
 

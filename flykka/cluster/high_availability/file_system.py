@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from weakref import WeakSet
 
+from flykka.actors.checkpoint_storage.file_digests import sync_folders
+from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
 from flykka.cluster.high_availability.mounts import network_file_system
@@ -78,11 +80,13 @@ class FileSystemBackend:
     def read(self, path: str) -> bytes | None:
         """The value at `path`."""
         try:
-            return (self._root / path).read_bytes()
+            data = (self._root / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as refusal:
             raise self._unavailable("read", path, refusal) from refusal
+        # An older flykka has written the value alone.
+        return unpacked(str(self._root / path), data) if is_packed(data) else data
 
     def names(self, path: str) -> tuple[str, ...]:
         """Names directly below `path`, sorted. A hidden file is a write that was not finished."""
@@ -116,15 +120,16 @@ class FileSystemBackend:
                 file.unlink()
             self._remove_empty(file.parent)
             return
-        make_folder(file.parent, PRIVATE, root=self._root)
+        made = make_folder(file.parent, PRIVATE, root=self._root)
+        sync_folders(folder.parent for folder in made)
         unfinished = file.parent / f".{file.name}"
         with unfinished.open("wb") as written:
             os.fchmod(written.fileno(), of_file(PRIVATE))
-            written.write(data)
+            written.write(packed(data))
             written.flush()
             os.fsync(written.fileno())
         unfinished.replace(file)
-        _sync(file.parent)
+        sync_folders([file.parent])
 
     def _remove_empty(self, folder: Path) -> None:
         while folder != self._root:
@@ -134,10 +139,9 @@ class FileSystemBackend:
                 pass
             except OSError:
                 # There is something else in it.
-                _sync(folder)
-                return
+                break
             folder = folder.parent
-        _sync(folder)
+        sync_folders([folder])
 
     # How the lock is held
 
@@ -216,16 +220,6 @@ class FileSystemBackend:
 
     def _unavailable(self, what: str, path: str, refusal: OSError) -> StoreUnavailableError:
         return StoreUnavailableError(f"{self.name}: {path} cannot be {what}: {refusal.strerror or refusal}")
-
-
-def _sync(folder: Path) -> None:
-    # For a machine that loses its power. A reader sees it already, and not every file system can do this.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 _IN_USE: WeakSet[FileSystemBackend] = WeakSet()

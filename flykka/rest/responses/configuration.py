@@ -99,6 +99,7 @@ def _checkpointing(settings: CheckpointingSettings) -> Mapping[str, Value]:
         f"{of}.tolerable-failed-checkpoints": settings.tolerable_failures,
         f"{of}.num-retained": settings.retained,
         f"{of}.externalized-checkpoint-retention": settings.retention.value,
+        f"{of}.fsync": settings.fsync,
         f"{of}.mode": settings.mode.value,
         f"{of}.unaligned.enabled": settings.unaligned,
         f"{of}.aligned-checkpoint-timeout": _ms(settings.aligned_timeout_ms),

@@ -14,8 +14,8 @@ from typing import IO, Any
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
+from flykka.actors.checkpoint_storage.file_digests import is_hidden
 from flykka.spark_bridge.errors import MissingExtraError, SourceError
-from flykka.spark_bridge.rows.filesystem import is_hidden
 
 StorageOptions = tuple[tuple[str, Any], ...]
 

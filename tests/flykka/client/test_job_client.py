@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.client.job_client import JobClient
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.errors import (
+    CheckpointError,
     JobCancellationError,
     JobCancelledError,
     JobExecutionError,
+    JobRestoreError,
     JobStoppingError,
     JobSubmissionError,
     ProgramError,
 )
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
@@ -331,6 +336,30 @@ def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: 
     with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 ") as failed:
         client.wait(timeout=0)
     assert failed.value.checkpoint_path == "/kept/chk-4"
+
+
+def test_a_damaged_checkpoint_is_named_with_an_earlier_one_that_is_whole(
+    cluster: ClientCluster, tmp_path: Path
+) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    first, broken, last = (
+        storage.write_metadata(
+            CompletedCheckpoint(job_id=JOB, checkpoint_id=number, timestamp_ms=0, duration_ms=0, task_states=())
+        )
+        for number in (8, 9, 10)
+    )
+    Path(broken, "_metadata").write_bytes(b"broken")
+    damage = SerializedThrowable(type_name="CheckpointFormatError", message="/state is damaged", suppress_restarts=True)
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=damage, checkpoint_path=last))
+    cluster.system.run_until_idle()
+
+    with pytest.raises(CheckpointError, match="CheckpointFormatError: /state is damaged") as failed:
+        client.wait(timeout=0)
+    assert isinstance(failed.value, JobRestoreError)
+    assert f"an earlier checkpoint is whole: {first} (continue with" in str(failed.value)
+    assert "kept checkpoint" not in str(failed.value)
 
 
 def test_the_plan_is_there_before_anything_runs(cluster: ClientCluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from pyspark import SparkFiles
@@ -96,3 +97,13 @@ def test_a_deleted_segment_is_nowhere_that_can_be_reached(on: On, folder: Segmen
     assert not folder.has("a")
     with pytest.raises(FileNotFoundError):
         folder.read(["a"])
+
+
+def test_a_segment_is_deleted_though_its_shared_folder_is_gone(on: On, folder: SegmentFolder, tmp_path: Path) -> None:
+    first = on("first")
+    folder.write("a", SCHEMA, [ROWS])
+    rmtree(tmp_path / "shared")
+
+    folder.delete("a")
+
+    assert not (first / "state" / "a").exists()

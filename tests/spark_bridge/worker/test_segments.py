@@ -9,15 +9,22 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.core import url_to_fs
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import SparkFiles
 
+from flykka.actors.checkpoint_storage.file_digests import sealed
+from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
+from flykka.messages.state.file_digest import FileDigest
 from flykka.spark_bridge.worker import segment_file
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.look_up import look_up
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, merged, newest
-from flykka.spark_bridge.worker.segments import SavedRows
+from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from flykka.spark_bridge.worker.segments import SavedRows, SaveSegments
 from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_of, rows, segment, state
+from tests.syncs import watched_syncs
 
 KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampled_from("ab"))
 TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
@@ -120,6 +127,56 @@ def test_what_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
         segment(tmp_path / "half", [wrong])
 
     assert not list(tmp_path.iterdir())
+
+
+def saved(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> tuple[str, FileDigest]:
+    """Save a segment, and return its folder and its file."""
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(folder))
+    segments = SegmentFolder(name="state")
+    segments.write("a", SCHEMA, [newest(state({(1, "a"): 1, (2, "b"): 2}, 1))])
+    address = f"{folder}/job/shared/a-1"
+    work = SaveSegments(folder=segments, saved=((address, ("a",)),), schema=SCHEMA, within=within)
+    (batch,) = work(iter([pa.record_batch({"id": [0]})]))
+    (row,) = batch.to_pylist()
+    assert row["rows"] == 2
+    return address, FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=row["digest"])
+
+
+def test_a_saved_file_is_synced_before_its_folders_and_all_before_it_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with watched_syncs() as syncs:
+        address, file = saved(tmp_path, monkeypatch, within=f"{tmp_path}/job")
+
+    assert syncs.paths == [f"{address}/{file.name}", address, f"{tmp_path}/job/shared", f"{tmp_path}/job"]
+    assert file == sealed(f"{address}/{file.name}", file.name, sync=False)
+
+
+def test_a_saved_file_is_not_synced_when_the_setting_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with watched_syncs() as syncs:
+        saved(tmp_path, monkeypatch, within=None)
+
+    assert syncs.paths == []
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_no_row_of_a_damaged_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    address, file = saved(tmp_path, monkeypatch, within=None)
+    data = bytearray(Path(address, file.name).read_bytes())
+    place, address = data.index(b"PAR1") + 20, f"{scheme}{address}"
+    filesystem, folder = url_to_fs(address)
+    filesystem.makedirs(folder, exist_ok=True)
+    filesystem.pipe_file(f"{folder}/{file.name}", bytes(data))
+    rows = SavedRows(address=address, files=(file,))
+    assert sum(table.num_rows for table in rows.read(SCHEMA)) == 2
+
+    data[place] ^= 1
+    filesystem.pipe_file(f"{folder}/{file.name}", bytes(data))
+    with pytest.raises(CheckpointFormatError, match=f"{folder}/{file.name} is damaged"):
+        next(rows.read(SCHEMA))
+    filesystem.rm_file(f"{folder}/{file.name}")
+    with pytest.raises(CheckpointStateMissingError, match="is not there"):
+        next(rows.read(SCHEMA))
 
 
 def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) -> None:

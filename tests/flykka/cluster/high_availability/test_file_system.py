@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
+from flykka.actors.errors import (
+    CheckpointFormatError,
+    CheckpointVersionError,
+    LeadershipLostError,
+    StoreUnavailableError,
+)
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.cluster.high_availability.file_system import FileSystemBackend, FileSystemHaServices
 from flykka.cluster.high_availability.mounts import OF_THE_NETWORK, file_system_of
@@ -19,6 +24,7 @@ from flykka.errors import ClusterError
 from tests.flykka.cluster.high_availability.contenders import Contender, lead
 from tests.flykka.cluster.high_availability.driver import JOB
 from tests.flykka.cluster.high_availability.processes import Driver
+from tests.syncs import watched_syncs
 
 MOUNTS = """\
 22 1 0:20 / / rw,relatime - overlay overlay rw
@@ -26,6 +32,50 @@ MOUNTS = """\
 40 35 0:40 / /data/home rw,noatime shared:2 master:1 - nfs4 server:/export rw,vers=4
 41 22 0:41 / /my\\040disk rw - cifs //server/share rw
 """
+
+
+class Holder:
+    """Holds the lock, and waits for nothing."""
+
+    def acquired(self) -> None: ...
+
+    def lost(self) -> None: ...
+
+    def failed(self, error: BaseException) -> None: ...
+
+
+def backend(folder: Path) -> FileSystemBackend:
+    """A user of the folder who holds its lock."""
+    services = FileSystemBackend(str(folder))
+    services.acquire(Holder())
+    return services
+
+
+def test_a_value_is_synced_before_its_name_and_new_folders_first(tmp_path: Path) -> None:
+    leader = backend(tmp_path)
+
+    with watched_syncs() as syncs:
+        leader.write("jobs/a/owner", b"value", {})
+    leader.close()
+
+    folder = tmp_path / "jobs" / "a"
+    synced = (tmp_path / "jobs", tmp_path, folder / ".owner", folder)
+    assert syncs.paths == [str(path) for path in synced]
+
+
+def test_every_flipped_bit_of_a_value_is_found_and_older_values_are_read(tmp_path: Path) -> None:
+    leader = backend(tmp_path)
+    leader.write("owner", b"value", {})
+    file = tmp_path / "owner"
+    whole = file.read_bytes()
+
+    for place in range(len(b"FLYKKA\r\n"), len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises((CheckpointFormatError, CheckpointVersionError), match=str(file)):
+            leader.read("owner")
+    file.write_bytes(b"value")
+    assert leader.read("owner") == b"value"
+    leader.close()
 
 
 def _completed(store: LeaderStore) -> list[int]:

@@ -1,0 +1,130 @@
+"""Digests of files that Spark has written, computed where they lie: in this process, or by one job on the executors.
+
+Files that a Python worker writes itself are sealed there, while they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from flykka.actors.checkpoint_storage.file_digests import (
+    folders_within,
+    sealed,
+    sync_folders,
+    verify_file,
+    verify_names,
+)
+from flykka.actors.errors import CheckpointFormatError
+from flykka.messages.state.file_digest import FileDigest
+from flykka.spark_bridge.session.session import has_one_machine
+from flykka.spark_bridge.worker.file_digests import DAMAGED, SEALED, SealFiles, VerifyFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.state.handles import ExclusiveStateHandle, InFlightRows, SharedStateHandle
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+    Handle = SharedStateHandle | ExclusiveStateHandle | InFlightRows
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_THREADS = 8
+
+
+def seal(
+    session: SparkSession, files: Sequence[str], folder: str, *, within: str | None = None, sync: bool = True
+) -> tuple[FileDigest, ...]:
+    """Make files below `folder` durable, with the folders from `within` to them, and return their digests in order.
+
+    `within` (by default `folder`) is `folder` or one above it: its own name is durable already. Without `sync` nothing
+    is made durable. All paths are qualified. Blocks; runs a Spark job where executors are on several machines.
+    """
+    if not files:
+        return ()
+    top = within or folder
+    names = [file.removeprefix(f"{folder}/") for file in files]
+    if has_one_machine(session):
+        digests = _in_threads(lambda place: sealed(files[place], names[place], sync=sync), range(len(files)))
+        if sync:
+            sync_folders(folders_within(files, top))
+        return tuple(digests)
+    work = SealFiles(paths=tuple(files), within=top if sync else None)
+    rows = _places(session, len(files)).mapInArrow(work, SEALED).collect()
+    return tuple(
+        FileDigest(name=names[row["place"]], size_bytes=row["size_bytes"], digest=bytes(row["digest"]))
+        for row in sorted(rows, key=lambda row: int(row["place"]))
+    )
+
+
+def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> None:
+    """Compare files, by their paths, with their digests. Blocks; may run a Spark job, as `seal`.
+
+    Raises:
+        CheckpointStateMissingError: a file is not there; the text names it.
+        CheckpointFormatError: a file was altered or cut off; the text names it.
+    """
+    if not files:
+        return
+    if has_one_machine(session):
+        _in_threads(lambda file: verify_file(*file), files)
+        return
+    rows = _places(session, len(files)).mapInArrow(VerifyFiles(files=tuple(files)), DAMAGED).collect()
+    if rows:
+        raise CheckpointFormatError(str(min((row["place"], row["reason"]) for row in rows)[1]))
+
+
+def verify_handles(session: SparkSession, handles: Iterable[Handle]) -> None:
+    """Compare the files of handles with their digests. Handles of an older flykka have none. Blocks as `verify`.
+
+    Raises:
+        CheckpointStateMissingError: a file is not there; the text names it.
+        CheckpointFormatError: a file is damaged, or one more is there; the text names it.
+    """
+    with_files = [handle for handle in handles if handle.files]
+    for handle in with_files:
+        verify_names(handle.path, handle.files)
+    verify(session, [(f"{handle.path}/{file.name}", file) for handle in with_files for file in handle.files])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFiles:
+    """The files of handles: sealed when they are written, verified before they are read. All calls block."""
+
+    filesystem: FileSystem
+    session: SparkSession
+    sync: bool
+
+    @classmethod
+    def of(cls, descriptor: TaskDeploymentDescriptor, services: Services) -> Self:
+        """The files of an attempt."""
+        return cls(filesystem=services.filesystem, session=services.session, sync=descriptor.checkpoint_fsync)
+
+    def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
+        """Seal all files below a folder, as `seal` does; the folder's path is qualified."""
+        files = [file.path for file in self.filesystem.files_below(folder)]
+        top = self.filesystem.qualified(within)
+        return seal(self.session, files, folder, within=top, sync=self.sync)
+
+    def verify(self, handles: Iterable[Handle]) -> None:
+        """Compare the files of handles with their digests; raises as `verify_handles`."""
+        verify_handles(self.session, handles)
+
+
+def _places(session: SparkSession, number: int) -> DataFrame:
+    parallelism = min(number, max(1, session.sparkContext.defaultParallelism))
+    return session.range(0, number, numPartitions=parallelism).toDF("place")
+
+
+def _in_threads(work: Callable[[A], B], pieces: Sequence[A]) -> list[B]:
+    """Do work on each piece; the results in order. Hashing and fsync release the interpreter's lock."""
+    if len(pieces) == 1:
+        return [work(pieces[0])]
+    with ThreadPoolExecutor(min(_THREADS, len(pieces)), thread_name_prefix="flykka-file-digests") as threads:
+        return list(threads.map(work, pieces))

@@ -1,0 +1,65 @@
+"""Digests of files that lie where the executors write: for `mapInArrow`, a row for each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flykka.actors.checkpoint_storage.file_digests import folders_within, sealed, sync_folders, verify_file
+from flykka.actors.errors import CheckpointStorageError
+from flykka.messages.state.file_digest import FileDigest
+
+SEALED = "place long, size_bytes long, digest binary"
+DAMAGED = "place long, reason string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealFiles:
+    """Seals the files whose places come in, and syncs their folders up to `within` (None: no file is synced)."""
+
+    paths: tuple[str, ...]
+    within: str | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Seal them; their places, sizes and digests."""
+        places = _places(batches)
+        files = [sealed(self.paths[place], "", sync=self.within is not None) for place in places]
+        if self.within is not None and places:
+            sync_folders(folders_within((self.paths[place] for place in places), self.within))
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(places, pa.int64()),
+                pa.array([file.size_bytes for file in files], pa.int64()),
+                pa.array([file.digest for file in files], pa.binary()),
+            ],
+            names=["place", "size_bytes", "digest"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyFiles:
+    """Compares the files whose places come in with their digests."""
+
+    files: tuple[tuple[str, FileDigest], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Compare them; the places of those that are missing or damaged, with the reasons."""
+        damaged: list[tuple[int, str]] = []
+        for place in _places(batches):
+            try:
+                verify_file(*self.files[place])
+            except CheckpointStorageError as reason:
+                damaged.append((place, str(reason)))
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array([place for place, _ in damaged], pa.int64()),
+                pa.array([reason for _, reason in damaged], pa.string()),
+            ],
+            names=["place", "reason"],
+        )
+
+
+def _places(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    return [place for batch in batches for place in batch.column(0).to_pylist()]

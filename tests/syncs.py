@@ -1,0 +1,29 @@
+"""The fsyncs of a block of code: what was synced, in which order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+
+@dataclass(slots=True)
+class Syncs:
+    """The paths of files and folders in the order of their syncs."""
+
+    paths: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def watched_syncs() -> Iterator[Syncs]:
+    """Record every fsync of this process, which takes place as ever."""
+    syncs, fsync = Syncs(), os.fsync
+
+    def recorded(descriptor: int) -> None:
+        fsync(descriptor)
+        syncs.paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    with patch("os.fsync", recorded):
+        yield syncs
