@@ -20,6 +20,7 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
+from flykka.spark_bridge.connectors.staging_owners import StagingOwner
 from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
 from flykka.spark_bridge.errors import OperatorCoordinatorError
 from flykka.spark_bridge.operators.code import SinkCode, SourceCode
@@ -203,8 +204,8 @@ class SparkDataPlane:
             each.services.local_states.close()
             each.services.store.close()
             for folder in sorted(each.staging) if not keep_staged else ():
-                self._services.filesystem.delete(folder)
-                self._services.filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
+                number = each.services.owner_number
+                StagingOwner(filesystem=self._services.filesystem, root=folder, number=number).delete()
         with self._lock:
             left = [each for each in self._ending.get(job_id, ()) if each not in ending]
             self._ending.pop(job_id, None)

@@ -140,6 +140,14 @@ def folders_within(addresses: Iterable[str], within: str) -> list[str]:
     return sorted(folders, key=lambda folder: (-len(folder), folder))
 
 
+def sync_files(addresses: Iterable[str]) -> None:
+    """Make local files durable that another library has written; those that are not there any more are left out."""
+    for address in addresses:
+        if is_local(address):
+            with suppress(FileNotFoundError), located(address)[0].open(located(address)[1], "rb") as file:
+                _sync_open(file)
+
+
 def sync_folders(folders: Iterable[str | os.PathLike[str]]) -> None:
     """Make the names in local folders durable. Raises `OSError`."""
     for folder in folders:

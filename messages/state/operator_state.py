@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.wire.message import Value, value
 
 COMMITTABLES = "committables"
@@ -45,13 +46,14 @@ class EventTimeBounds(Value):
 class PendingFile(Value):
     """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete.
 
-    What is `in_savepoint` is a copy, which stays.
+    What is `in_savepoint` is a copy, which stays. Checkpoints of older versions have no `digest`.
     """
 
     checkpoint_id: int
     staged: str
     target: str
     in_savepoint: bool = False
+    digest: FileDigest | None = None
 
 
 @value("operator_state.staging_folder")
@@ -65,13 +67,15 @@ class StagingFolder(Value):
 class StagedBatch(Value):
     """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON.
 
-    What is `in_savepoint` is a copy, which stays.
+    What is `in_savepoint` is a copy, which stays. `files` are those in the folder; checkpoints of older versions do not
+    name them.
     """
 
     checkpoint_id: int
     path: str
     schema: str
     in_savepoint: bool = False
+    files: tuple[FileDigest, ...] = ()
 
 
 @value("operator_state.writer")

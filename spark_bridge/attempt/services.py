@@ -28,7 +28,7 @@ class Services:
     still run, and starts others where they do not.
 
     Cancelled work is waited for `cancellation_timeout_seconds` at most. `job_name` is empty for a job that was not
-    inspected before it ran.
+    inspected before it ran. `owner_number` is that of this process among those that own the job one after the other.
     """
 
     sessions: SparkSessions
@@ -44,3 +44,4 @@ class Services:
     fast_paths: FastPaths
     files: JobFiles
     job_name: str = ""
+    owner_number: int = 0

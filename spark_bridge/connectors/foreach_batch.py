@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.connectors.staging import (
+    StagedCheck,
+    StagedRows,
+    Staging,
+    read_staged,
+    restored,
+    warn_unchecked,
+)
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
@@ -101,7 +108,9 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
         """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
-        self._give(pending)
+        warn_unchecked(self._context.operator, (batch.files or None for batch in pending))
+        find = self._staging.owner.find
+        self._give(tuple(replace(batch, path=find(batch.path)) for batch in pending), restored=True)
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
@@ -110,31 +119,34 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
         """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
-        self._committables.pending += self._rows.pop_staged(checkpoint_id, names)
+        self._committables.pending += self._rows.pop_sealed(checkpoint_id, names)
         return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Give what a complete checkpoint holds to the function."""
-        self._give(self._committables.due(checkpoint_id))
+        self._give(self._committables.due(checkpoint_id), restored=False)
         self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()
         return ()
 
-    def _give(self, due: tuple[StagedBatch, ...]) -> None:
+    def _give(self, due: tuple[StagedBatch, ...], *, restored: bool) -> None:
+        if due:
+            self._staging.owner.check()
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
-            if self._filesystem.exists(batches[0].path):
-                self._call(batches, checkpoint_id)
+            # In a restore they may have been given before; in the attempt that has staged them they were not.
+            if not restored or self._filesystem.exists(batches[0].path):
+                self._call(batches, checkpoint_id, restored=restored)
                 self._note_as_given(batches[0])
             self._staging.discard([_given(batches[0]), *(batch.path for batch in batches)])
 
-    def _call(self, batches: Sequence[StagedBatch], checkpoint_id: int) -> None:
-        for batch in batches:
-            if not self._filesystem.exists(batch.path):
-                raise StagedFileError(
-                    f"{batch.path} was staged for checkpoint {checkpoint_id} by {self._context.operator} and is gone:"
-                    " the function would miss its rows"
-                )
+    def _call(self, batches: Sequence[StagedBatch], checkpoint_id: int, *, restored: bool) -> None:
+        try:
+            StagedCheck(self._filesystem, self._context.scope.session, restored=restored).check_batches(batches)
+        except StagedFileError:
+            # It is not lost if a later owner has moved it.
+            self._staging.owner.check()
+            raise
         self._context.scope.check()
         try:
             self._function(read_staged(self._context.user_session, batches), checkpoint_id)
@@ -148,6 +160,7 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
     def _note_as_given(self, first: StagedBatch) -> None:
         if not self._filesystem.rename(first.path, _given(first)):
             raise SinkError(f"{first.path} cannot be renamed, so nobody would know that its rows were given away")
+        self._staging.sync([first.path.rsplit("/", 1)[0]])
 
 
 def _called(function: object) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.connectors.staging_owners import StagingOwner
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.operators.code import SinkCode
 
@@ -90,6 +91,26 @@ def delete_staged(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileS
             if folder is not None:
                 filesystem.delete(folder)
                 filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
+
+
+def take_over_staged(
+    job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, job_id: JobId, owner_number: int
+) -> None:
+    """Move what former owners of this job, or of another one of the same program, have staged. May block.
+
+    It comes before the checkpoint to continue from is chosen: a former owner that was paused can publish nothing of a
+    checkpoint that it completes afterwards. See `staging_owners`.
+
+    Raises:
+        OwnerReplacedError: there is a later owner than this one.
+        SinkError: a folder cannot be moved.
+    """
+    for vertex in job_graph.vertices:
+        for _, sink in _sinks(vertex, registry):
+            folder = sink.staging_folder(job_id, job_graph.checkpointing.directory)
+            if folder is not None:
+                root = filesystem.qualified(folder)
+                StagingOwner(filesystem=filesystem, root=root, number=owner_number).take_over()
 
 
 def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:

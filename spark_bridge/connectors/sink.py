@@ -31,8 +31,9 @@ class SinkContext:
     """For which subtask of which operator of which job a writer works, and with what.
 
     `operator` is how the operator is called in an error, `name` how the user has called it. `staging_folder` is the
-    job's, as the sink has named it. `user_session` is the session of the application, without our settings. With
-    `fsync` files are durable before the writer returns a checkpoint's state that refers to them, or has committed them.
+    job's, as the sink has named it, and `owner_number` that of the process among those that own the job one after the
+    other. `user_session` is the session of the application, without our settings. With `fsync` files are durable before
+    the writer returns a checkpoint's state that refers to them, or has committed them.
     """
 
     filesystem: FileSystem
@@ -48,6 +49,7 @@ class SinkContext:
     job_id: JobId
     job_name: str
     fsync: bool = True
+    owner_number: int = 0
 
 
 class Sink(ABC):
@@ -141,6 +143,7 @@ class Sink(ABC):
                 job_id=descriptor.job_id,
                 job_name=services.job_name,
                 fsync=descriptor.checkpoint_fsync,
+                owner_number=services.owner_number,
             )
         )
 

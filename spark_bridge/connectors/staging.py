@@ -1,8 +1,12 @@
 """Folders in which a subtask of a sink stages rows.
 
-They are called `<the job's staging folder>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid has a digest
-behind it, for two that read alike in a file name must not discard each other's files. With another parallelism a
-subtask stages elsewhere: what it finds in the folder of the former one may be another subtask's to publish.
+They are called `<the job's staging folder>/<owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid has a
+digest behind it, for two that read alike in a file name must not discard each other's files. With another parallelism a
+subtask stages elsewhere: what it finds in the folder of the former one may be another subtask's to publish. The owner
+is the number of the process that runs the job: see `staging_owners`.
+
+At a barrier the staged files are made durable, and the checkpoint records their sizes and digests. Before they are
+published their sizes are compared, and after a restore their digests.
 
 A job with a new id that goes on from a checkpoint of another one stages in a folder of its own. The other's stays until
 the new job has completed a checkpoint: until then one may still go back to what the other had staged.
@@ -11,27 +15,37 @@ the new job has completed a checkpoint: until then one may still go back to what
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.types import StructType
 
+from flykka.actors.checkpoint_storage.file_digests import is_local, located, sync_folders
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
+from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
-from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.connectors.staging_owners import StagingOwner, batch_folder, delete_empty
+from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
+from flykka.spark_bridge.state.file_digests import seal, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.spark_bridge.connectors.sink import SinkContext
     from flykka.spark_bridge.rows.filesystem import FileSystem
+
+logger = logging.getLogger("flykka.spark_bridge")
 
 Pending = TypeVar("Pending", bound=Value)
 """Pieces that a sink has staged and not yet committed."""
@@ -58,11 +72,20 @@ class Staging:
         self._of_parallelism = f"-of-{context.parallelism}"
         self._numbers = count(1)
         self._inherited: frozenset[str] = frozenset()
+        # Of the files in each batch folder, as they were found when they had been written.
+        self._sizes: dict[str, dict[str, int]] = {}
+        self._has_durable_name = False
+
+    @cached_property
+    def owner(self) -> StagingOwner:
+        """The process that stages here, among those that own the job one after the other."""
+        root = self._filesystem.qualified(self._job_folder)
+        return StagingOwner(filesystem=self._filesystem, root=root, number=self._context.owner_number)
 
     @cached_property
     def folder(self) -> str:
         """All that the subtask has staged, named so that it is found from anywhere."""
-        return self._filesystem.qualified(f"{self._job_folder}/{self.name}{self._of_parallelism}")
+        return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
     def check_reachable(self) -> None:
         """Raise `SinkError` where not even the job's own folder is there, which stays as long as the job."""
@@ -90,31 +113,67 @@ class Staging:
             return StagedFiles(folder=folder)
         if not files:
             raise SinkError(f"{self._context.operator} has written {written} rows to {folder}, where no file is found")
+        self._sizes[folder] = {status.path: status.size_bytes for status in files}
         return StagedFiles(folder=folder, files=tuple(status.path for status in files), rows=written)
+
+    def seal(self, files: Sequence[str]) -> tuple[FileDigest, ...]:
+        """Make staged files durable, and return their digests, by names in the subtask's folder. May run a Spark job.
+
+        Raises:
+            StagedFileError: a file is not as it was written.
+            OwnerReplacedError: a later owner of the job has moved it.
+        """
+        if not files:
+            return ()
+        if self._context.fsync and not self._has_durable_name:
+            _sync_above(self.owner.root)
+            self._has_durable_name = True
+        session, top = self._context.scope.session, self.owner.root
+        try:
+            digests = seal(session, files, self.folder, within=top, sync=self._context.fsync)
+        except FileNotFoundError as gone:
+            self.owner.check()
+            raise StagedFileError(f"{gone.filename} was staged and is gone before its checkpoint") from gone
+        for file, digest in zip(files, digests, strict=True):
+            check_size(file, written=self._sizes[batch_folder(file)][file], found=digest.size_bytes)
+        return digests
+
+    def files_in(self, batches: Iterable[str]) -> list[str]:
+        """The files that this attempt has written to the folders of batches."""
+        return [file for batch in batches for file in self._sizes[batch]]
+
+    def sync(self, folders: Iterable[str]) -> None:
+        """Make the names of files in folders durable."""
+        if self._context.fsync:
+            sync_names(folders)
 
     def discard(self, batches: Iterable[str]) -> None:
         """Delete the folders of batches that nobody needs any more."""
         for folder in set(batches):
             self._filesystem.delete(folder)
+            self._sizes.pop(folder, None)
 
     def restore(self, folders: Iterable[StagingFolder]) -> None:
         """Discard all that attempts before have staged; `folders` are those the restored checkpoint names.
 
         Those of this job at this parallelism belong to subtasks that are there.
         """
+        own = f"{self.name}{self._of_parallelism}"
         self._filesystem.delete(self.folder)
-        job = f"{self.folder.rsplit('/', 1)[0]}/"
+        for folder in self.owner.taken_over():
+            self._filesystem.delete(f"{folder}/{own}")
+            self._filesystem.delete_if_empty(folder)
+        job = f"{self.owner.root}/"
+        paths = [self.owner.find(folder.path) for folder in folders]
         self._inherited = frozenset(
-            folder.path
-            for folder in folders
-            if not (folder.path.startswith(job) and folder.path.endswith(self._of_parallelism))
+            path for path in paths if not (path.startswith(job) and path.endswith(self._of_parallelism))
         )
 
     def release_inherited(self) -> None:
         """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""
         for folder in self._inherited:
             self._filesystem.delete(folder)
-            self._filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
+            delete_empty(self._filesystem, folder)
         self._inherited = frozenset()
 
 
@@ -174,10 +233,89 @@ class StagedRows:
         return Staged(rows=batch.rows, names=(batch.folder,))
 
     def pop_staged(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
-        """The batches of these names, in a form that a checkpoint can keep."""
+        """The batches of these names, to be read by this attempt."""
         return tuple(
             StagedBatch(checkpoint_id=checkpoint_id, path=name, schema=self._schemas.pop(name)) for name in names
         )
+
+    def pop_sealed(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
+        """The batches of these names, durable and with digests, for a checkpoint to keep. Raises as `Staging.seal`."""
+        batches = self.pop_staged(checkpoint_id, names)
+        files = self._staging.files_in(names)
+        digests: dict[str, list[FileDigest]] = {}
+        for path, digest in zip(files, self._staging.seal(files), strict=True):
+            folder = batch_folder(path)
+            digests.setdefault(folder, []).append(replace(digest, name=path.removeprefix(f"{folder}/")))
+        return tuple(replace(batch, files=tuple(digests[batch.path])) for batch in batches)
+
+
+class StagedCheck:
+    """Compares staged files with what their checkpoint has recorded: sizes, and digests if it was `restored`.
+
+    Checkpoints of older versions have recorded neither.
+    """
+
+    def __init__(self, filesystem: FileSystem, session: SparkSession, *, restored: bool) -> None:
+        self._filesystem = filesystem
+        self._session = session
+        self._restored = restored
+
+    def check_batches(self, batches: Iterable[StagedBatch]) -> None:
+        """Compare the files in the folders of batches. Raises `StagedFileError`, which names a file."""
+        checked: list[tuple[str, FileDigest]] = []
+        for batch in batches:
+            if not self._filesystem.exists(batch.path):
+                raise StagedFileError(_gone(batch.path, batch.checkpoint_id))
+            found = {status.path: status.size_bytes for status in self._filesystem.files_below(batch.path)}
+            for file in batch.files:
+                path = f"{batch.path}/{file.name}"
+                if path not in found:
+                    raise StagedFileError(_gone(path, batch.checkpoint_id))
+                check_size(path, written=file.size_bytes, found=found[path])
+                checked.append((path, file))
+        self.check_digests(checked)
+
+    def check_digests(self, files: Sequence[tuple[str, FileDigest]]) -> None:
+        """Compare files after a restore. May run a Spark job. Raises `StagedFileError`, which names a file."""
+        if not self._restored:
+            return
+        try:
+            verify(self._session, files)
+        except (CheckpointFormatError, CheckpointStateMissingError) as damaged:
+            raise StagedFileError(f"{damaged}: it was staged by a sink and cannot be published") from damaged
+
+
+def check_size(path: str, *, written: int, found: int) -> None:
+    """Raise `StagedFileError` unless a staged file has the size that it was written with."""
+    if found != written:
+        raise StagedFileError(
+            f"{path} is damaged: {written} bytes were staged, {found} are there; its rows cannot be published"
+        )
+
+
+def sync_names(folders: Iterable[str]) -> None:
+    """Make the names of files in folders durable, as far as these are local."""
+    for folder in sorted(set(folders), key=lambda folder: (-folder.count("/"), folder)):
+        # No name is left in a folder that is gone.
+        with suppress(FileNotFoundError):
+            sync_folders([located(folder)[1]] if is_local(folder) else [])
+
+
+def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
+    """Log once that a checkpoint of an older version has no digests of some staged files (None)."""
+    if None in digests:
+        logger.info("%s: its checkpoint is of an older version and has no digests of staged files", operator)
+
+
+def _gone(path: str, checkpoint_id: int) -> str:
+    return f"{path} was staged for checkpoint {checkpoint_id} and is gone: its rows would be lost"
+
+
+def _sync_above(root: str) -> None:
+    """Make the names of all folders that lead to a local one durable: Spark has made those that were missing."""
+    if is_local(root):
+        _, path = located(root)
+        sync_folders(map(str, PurePath(path).parents))
 
 
 def read_staged(session: SparkSession, batches: Sequence[StagedBatch]) -> DataFrame:

@@ -12,14 +12,22 @@ writer are published in their order, or a later one would hide an earlier one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch, WriterState
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.connectors.staging import (
+    StagedCheck,
+    StagedRows,
+    Staging,
+    read_staged,
+    restored,
+    sync_names,
+    warn_unchecked,
+)
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import OperatorFailedError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
@@ -36,13 +44,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The rows of one checkpoint that one writer publishes, staged in folders of `batches`."""
+    """The rows of one checkpoint that one writer publishes, staged in folders of `batches`.
+
+    It is `restored` where it is published by another attempt than the one that staged the rows.
+    """
 
     writer: str
     checkpoint_id: int
     batches: tuple[StagedBatch, ...]
     session: SparkSession
     filesystem: FileSystem
+    restored: bool = False
+    fsync: bool = True
 
     @property
     def rows(self) -> DataFrame:
@@ -54,14 +67,20 @@ class Transaction:
         """The folders of the staged files.
 
         Raises:
-            StagedFileError: one is gone. What was published is deleted, and then nobody needs it.
+            StagedFileError: a file is gone or was changed. What was published is deleted, and then nobody needs it.
         """
-        for batch in self.batches:
-            if not self.filesystem.exists(batch.path):
-                raise StagedFileError(
-                    f"{batch.path} was staged for checkpoint {self.checkpoint_id} and is gone: its rows would be lost"
-                )
+        self.check.check_batches(self.batches)
         return tuple(batch.path for batch in self.batches)
+
+    @property
+    def check(self) -> StagedCheck:
+        """The check of staged files before they are published."""
+        return StagedCheck(self.filesystem, self.session, restored=self.restored)
+
+    def sync_names(self, folders: Iterable[str]) -> None:
+        """Make the names of files in folders durable, if that is configured."""
+        if self.fsync:
+            sync_names(folders)
 
 
 class TransactionalSink(Sink):
@@ -109,8 +128,11 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
         """Publish what the checkpoint holds and the target lacks; discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         states, folders = restored(prepared, WriterState, self._context.operator, self._sink.format)
+        find = self._staging.owner.find
         for state in states:
-            self._publish(state.writer, state.batches)
+            warn_unchecked(self._context.operator, (batch.files or None for batch in state.batches))
+            batches = tuple(replace(batch, path=find(batch.path)) for batch in state.batches)
+            self._publish(state.writer, batches, restored=True)
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
@@ -119,14 +141,14 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
         """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
-        self._committables.pending += self._rows.pop_staged(checkpoint_id, names)
+        self._committables.pending += self._rows.pop_sealed(checkpoint_id, names)
         pending = self._committables.pending
         states = (WriterState(writer=self._name, batches=pending),) if pending else ()
         return (*states, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish what a complete checkpoint holds."""
-        self._publish(self._name, self._committables.due(checkpoint_id))
+        self._publish(self._name, self._committables.due(checkpoint_id), restored=False)
         self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()
         return ()
@@ -135,7 +157,9 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
     def _name(self) -> str:
         return f"{self._context.job_id}/{self._staging.name}"
 
-    def _publish(self, writer: str, due: tuple[StagedBatch, ...]) -> None:
+    def _publish(self, writer: str, due: tuple[StagedBatch, ...], *, restored: bool) -> None:
+        if due:
+            self._staging.owner.check()
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = tuple(batch for batch in due if batch.checkpoint_id == checkpoint_id)
             transaction = Transaction(
@@ -144,11 +168,16 @@ class TransactionalWriter(SinkWriter["DataFrame"]):
                 batches=batches,
                 session=self._context.scope.session,
                 filesystem=self._filesystem,
+                restored=restored,
+                fsync=self._context.fsync,
             )
             self._context.scope.check()
             try:
                 self._sink.publish(transaction)
             except (Exception, SystemExit) as raised:
+                if isinstance(raised, StagedFileError):
+                    # It is not lost if a later owner has moved it.
+                    self._staging.owner.check()
                 what = f"operator {self._context.operator}, which publishes the rows of checkpoint {checkpoint_id}"
                 raise OperatorFailedError(what) from raised
             self._staging.discard(batch.path for batch in batches)

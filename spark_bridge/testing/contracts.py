@@ -30,6 +30,8 @@ from flykka.messages.wire.message import Value
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.source import Boundedness, Source
+from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.errors import OwnerReplacedError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 
@@ -168,8 +170,35 @@ class SinkContract(_Contract):
 
         self._check(self._rows(1))
 
-    def _attempt(self, number: int, *, subtask: int = 0, parallelism: int = 1) -> _Attempt:
+    def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:
+        """It was paused, and wakes up after another process has continued the job."""
+        folder = self._staging_folder()
+        if folder is None:
+            pytest.skip("nothing is staged")
+        paused = self._attempt(0, owner_number=1)
+        self._stage(paused, 1)
+        self._prepare(paused, 1)
+        kept = paused.prepared
+        self._stage(paused, 2)
+        self._prepare(paused, 2)
+
+        filesystem = FileSystem(self.spark)
+        StagingOwner(filesystem=filesystem, root=filesystem.qualified(folder), number=2).take_over()
+        self._attempt(1, owner_number=2).writer.restore(self._dealt([kept], 1)[0])
+        with pytest.raises(OwnerReplacedError):
+            paused.writer.commit(2)
+        self._stage(paused, 3)
+        self._prepare(paused, 3)
+        with pytest.raises(OwnerReplacedError):
+            paused.writer.commit(3)
+
+        self._check(self._rows(1))
+
+    def _staging_folder(self) -> str | None:
         # Of this test alone: targets remember jobs.
+        return self.sink().bound(self.spark).staging_folder(JobId(self.folder.name), str(self.folder / "checkpoints"))
+
+    def _attempt(self, number: int, *, subtask: int = 0, parallelism: int = 1, owner_number: int = 0) -> _Attempt:
         sink, job = self.sink().bound(self.spark), JobId(self.folder.name)
         sink.check_target(FileSystem(self.spark))
         attempt = ExecutionAttemptId(f"{job}_sink_{subtask}_{number}")
@@ -183,9 +212,10 @@ class SinkContract(_Contract):
             subtask=subtask,
             parallelism=parallelism,
             attempt_number=number,
-            staging_folder=sink.staging_folder(job, str(self.folder / "checkpoints")),
+            staging_folder=self._staging_folder(),
             job_id=job,
             job_name="contract",
+            owner_number=owner_number,
         )
         return _Attempt(sink.writer(context))
 

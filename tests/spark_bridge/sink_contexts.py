@@ -37,6 +37,8 @@ def sink_context(
     attempt_number: int = 0,
     subtask: int = 3,
     parallelism: int = 4,
+    fsync: bool = True,
+    owner_number: int = 0,
 ) -> SinkContext:
     """A context of one subtask of a sink."""
     return SinkContext(
@@ -54,4 +56,6 @@ def sink_context(
         staging_folder=staging_folder,
         job_id=JobId("job"),
         job_name="my job",
+        fsync=fsync,
+        owner_number=owner_number,
     )

@@ -155,6 +155,19 @@ def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_
     assert "is no longer there: taken for published" in caplog.text
 
 
+def test_job_continues_after_the_files_of_the_job_before_were_taken_away(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = sink.writer(job="before")
+    state = before.prepare_commit(1, before.stage(sink.rows(1)).names)
+    (published,) = before.commit(1)
+    Path(published.removeprefix("file:")).unlink()
+
+    sink.writer(job="after").restore(state)
+
+    assert "is no longer there: taken for published" in caplog.text
+
+
 @pytest.mark.parametrize("leaves_an_empty_folder", [True, False], ids=["mount point", "nothing"])
 def test_what_waits_on_a_disk_that_is_away_is_not_taken_for_published(sink: Sink, leaves_an_empty_folder: bool) -> None:
     writer = sink.writer()

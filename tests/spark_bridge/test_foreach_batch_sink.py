@@ -154,7 +154,7 @@ def test_rows_that_are_gone_are_no_success(table: Table) -> None:
     writer.prepare_commit(1, (first, second))
     FileSystem(table.spark).delete(second)
 
-    with pytest.raises(SinkError, match="is gone: the function would miss its rows"):
+    with pytest.raises(SinkError, match="is gone: its rows would be lost"):
         writer.commit(1)
 
     assert table.calls == []

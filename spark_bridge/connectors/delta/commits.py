@@ -8,8 +8,10 @@ then; a commit of the same checkpoint by another attempt is found there, and not
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING
 
+from flykka.spark_bridge.connectors.delta.durability import sync_commits
 from flykka.spark_bridge.errors import SinkError
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.transactional import Transaction
 
 _TRIES = 20
+_RECENT = 100
+"""Versions of which the last may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
@@ -31,11 +35,14 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
 
     for _ in range(_TRIES):
         table = location.find()
+        version = -1 if table is None else table.version()
         if is_noted(table, transaction):
+            # The attempt that has committed it may have ended before it was durable.
+            sync_commits(location, transaction, range(version, max(-1, version - _RECENT), -1))
             return
-        version = None if table is None else table.version()
         try:
             commit(table)
+            sync_commits(location, transaction, count(version + 1))
             return
         except DeltaError as refused:
             is_conflict = table is None or isinstance(refused, CommitFailedError)

@@ -1,8 +1,8 @@
 """Moves the files that a checkpoint has staged into the folder of a table, as often as it takes.
 
 The files are moved before they are committed, and an attempt that dies between the two leaves some here and some there.
-So a list of them is written first, beside the files of the first batch, and the next attempt goes by the list: a file
-whose source is gone and whose target is there has been moved.
+The checkpoint has a list of them: a file whose source is gone and whose target is there has been moved. Checkpoints of
+older versions have none; for these a list is written first, beside the files of the first batch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from uuid import uuid4
 
 from fsspec.core import url_to_fs
 
+from flykka.messages.state.file_digest import FileDigest
+from flykka.spark_bridge.connectors.staging import check_size
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class StagedFile:
     batch: int
     name: str
     size_bytes: int
+    digest: FileDigest | None = None
 
     @property
     def partition(self) -> dict[str, str | None]:
@@ -63,8 +66,17 @@ class StagedFiles:
         """The files, moved or not.
 
         Raises:
-            StagedFileError: what was staged is gone.
+            StagedFileError: what was staged is gone or was changed.
         """
+        batches = self._transaction.batches
+        if all(batch.files for batch in batches):
+            files = tuple(
+                StagedFile(batch=number, name=file.name, size_bytes=file.size_bytes, digest=file)
+                for number, batch in enumerate(batches)
+                for file in batch.files
+            )
+            self._check(files)
+            return files
         # In this order: the list is there before the first file is moved, so without it all files were found.
         there = tuple(self._staged()) if not self._filesystem.exists(self._list) else ()
         if self._filesystem.exists(self._list):
@@ -92,6 +104,21 @@ class StagedFiles:
             self._filesystem.make_folder(folder)
         for file in files:
             self._move(self._path(file), self.target(file), file.size_bytes)
+        self._transaction.sync_names(self._path(file).rpartition("/")[0] for file in files)
+        self._transaction.sync_names({self._folder, *(folder for file in files for folder in self._folders_of(file))})
+
+    def _check(self, files: Sequence[StagedFile]) -> None:
+        digests: list[tuple[str, FileDigest]] = []
+        for file in files:
+            place = self.place(file)
+            if not self._filesystem.exists(place):
+                raise StagedFileError(
+                    f"{self._path(file)} was staged for {place} and is gone: the table would lack its rows"
+                )
+            check_size(place, written=file.size_bytes, found=self._filesystem.size_bytes(place))
+            assert file.digest is not None, "the checkpoint has it"
+            digests.append((place, file.digest))
+        self._transaction.check.check_digests(digests)
 
     def _move(self, staged: str, target: str, size_bytes: int) -> None:
         there, waiting = self._filesystem.exists(target), self._filesystem.exists(staged)
@@ -105,6 +132,13 @@ class StagedFiles:
             raise StagedFileError(f"{staged} was staged for {target} and is gone: the table would lack its rows")
         if not self._filesystem.rename(staged, target) and not self._filesystem.exists(target):
             raise SinkError(f"{staged} cannot be renamed to {target}")
+
+    def _folders_of(self, file: StagedFile) -> Iterator[str]:
+        """The folders of partitions that a file is in, in the table."""
+        folder = file.name
+        while "/" in folder:
+            folder = folder.rpartition("/")[0]
+            yield f"{self._folder}/{folder}"
 
     def _staged(self) -> Iterator[StagedFile]:
         for number, folder in enumerate(self._transaction.folders()):

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.checkpoint_storage.file_digests import sync_files
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.file.published_files import PublishedFiles, published_files
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.connectors.staging import check_staging
+from flykka.spark_bridge.connectors.staging import check_staging, sync_names
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.file_formats import FileFormat
@@ -197,7 +198,10 @@ class FileSink(Sink):
     def finalize_global(self, filesystem: FileSystem) -> None:
         """Mark the folder as complete, where that is wanted."""
         if self.marks_success:
-            filesystem.make_empty_file(f"{self.path}/{SUCCESS}")
+            folder = filesystem.qualified(self.path)
+            filesystem.make_empty_file(f"{folder}/{SUCCESS}")
+            sync_files([f"{folder}/{SUCCESS}"])
+            sync_names([folder])
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
         """Below the folder itself, for a rename must not leave the file system."""

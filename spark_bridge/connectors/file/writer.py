@@ -1,11 +1,13 @@
 """The two phases of a file sink: rows are staged out of sight, and published by rename.
 
-Staged files lie in `<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<batch>/`, which Spark's readers ignore. At
-a snapshot each gets the name it will have, and staged path and name go into the checkpoint. When a checkpoint is
-complete, what it and those before it hold is renamed. A rename is repeated without harm: a file whose source is gone
-and whose target is there has been published. So a restore publishes everything its checkpoint holds, whatever the
-attempts before have come to do, and then deletes whatever else this subtask had staged. Jobs that begin from one
-savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it does so for all of them.
+Staged files lie below `<path>/.flykka-staging/<job>/`, which Spark's readers ignore. At a snapshot each gets the name
+it will have, and staged path, name, size and digest go into the checkpoint. When a checkpoint is complete, what it and
+those before it hold is renamed. A rename is repeated without harm: a file whose source is gone and whose target is
+there has been published. So a restore publishes everything its checkpoint holds, whatever the attempts before have come
+to do, and then deletes whatever else this subtask had staged. Jobs that begin from one savepoint, and the one that goes
+on behind it, hold copies of a file: the first to publish it does so for all of them.
+
+Nothing of a checkpoint is published unless all of it is as it was staged.
 
 Where the number or the size of files is settled, batches are staged as parquet first, and written again at the
 snapshot.
@@ -15,15 +17,26 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.state.committables import Committables
+from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import PendingFile
 from flykka.spark_bridge.connectors.file.published_files import published_prefix
 from flykka.spark_bridge.connectors.sink import SinkContext
-from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.connectors.staging import (
+    StagedCheck,
+    StagedRows,
+    Staging,
+    check_size,
+    read_staged,
+    restored,
+    warn_unchecked,
+)
+from flykka.spark_bridge.connectors.staging_owners import batch_folder, job_folder
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
@@ -56,8 +69,11 @@ class FileWriter(SinkWriter["DataFrame"]):
         """Publish what the checkpoint holds, discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
+        warn_unchecked(self._context.operator, (file.digest for file in pending))
         # A batch may be published by several subtasks, each some files of it: its folder goes with all that was staged.
-        self._publish(tuple(file for file in pending if not self._was_taken_away(file)))
+        self._publish(
+            tuple(replace(file, staged=self._staging.owner.find(file.staged)) for file in pending), restored=True
+        )
         self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
@@ -70,15 +86,19 @@ class FileWriter(SinkWriter["DataFrame"]):
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
         """Give the files staged before a barrier their names; what to keep in the checkpoint."""
         staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
-        named = tuple(self._named(checkpoint_id, number, path) for number, path in enumerate(staged))
+        digests = self._staging.seal(staged)
+        named = tuple(
+            self._named(checkpoint_id, number, path, digest)
+            for number, (path, digest) in enumerate(zip(staged, digests, strict=True))
+        )
         self._committables.pending += named
         return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish what a complete checkpoint holds; the files."""
         due = self._committables.due(checkpoint_id)
-        self._publish(due)
-        self._staging.discard(_batch_folder(file.staged) for file in due)
+        self._publish(due, restored=False)
+        self._staging.discard(batch_folder(file.staged) for file in due)
         self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()
         return tuple(file.target for file in due)
@@ -107,53 +127,84 @@ class FileWriter(SinkWriter["DataFrame"]):
         assert wanted is not None, "either is set where batches are staged to be written again"
         return wanted if limit is None else min(wanted, limit)
 
-    def _named(self, checkpoint_id: int, number: int, path: str) -> PendingFile:
+    def _named(self, checkpoint_id: int, number: int, path: str, digest: FileDigest) -> PendingFile:
         *_, name = parts = path.split("/")
         found = _NAME_OF_SPARK.search(name)
         assert found is not None, f"Spark's names of files have a UUID and a number, but {path} has none"
         folders = parts[-1 - len(self._sink.layout.partition_by) : -1]
         writer = f"{published_prefix(self._context.job_name)}{self._staging.name}"
         target = f"{writer}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
-        return PendingFile(checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]))
+        return PendingFile(
+            checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]), digest=digest
+        )
 
-    def _publish(self, files: tuple[PendingFile, ...]) -> None:
-        for folder in {_parent(file.target) for file in files} - {self._path}:
+    def _publish(self, files: tuple[PendingFile, ...], *, restored: bool) -> None:
+        if not files:
+            return
+        self._staging.owner.check()
+        waiting = self._waiting(files, restored=restored)
+        for folder in {_parent(file.target) for file in waiting} - {self._path}:
             self._filesystem.make_folder(folder)
-        for file in files:
+        for file in waiting:
             self._rename(file)
+        self._staging.sync(_parent(file.staged) for file in waiting)
+        # Of all files: renames that an attempt before has made may not be durable yet.
+        self._staging.sync(folder for file in files for folder in self._folders_of(file.target))
 
-    def _was_taken_away(self, file: PendingFile) -> bool:
-        """True if a file was published by an attempt before, and somebody has moved it from the output since.
+    def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
+        """The files that have yet to be published. Raises `StagedFileError` if one is missing or was changed."""
+        batches = {batch_folder(file.staged) for file in files}
+        staged = {status.path: status.size_bytes for batch in batches for status in self._filesystem.files_below(batch)}
+        for file in files:
+            if file.staged in staged and file.digest is not None:
+                check_size(file.staged, written=file.digest.size_bytes, found=staged[file.staged])
+            if file.staged not in staged and not self._filesystem.exists(file.target):
+                self._check_taken_away(file, restored=restored)
+        waiting = tuple(file for file in files if file.staged in staged)
+        StagedCheck(self._filesystem, self._context.scope.session, restored=restored).check_digests(
+            [(file.staged, file.digest) for file in waiting if file.digest is not None]
+        )
+        return waiting
 
-        Raises `SinkError` where nothing of the job is there: then it is the disk that is away, and not the file.
+    def _check_taken_away(self, file: PendingFile, *, restored: bool) -> None:
+        """Raise unless a missing file was published by an attempt before, and moved from the output since.
 
-        As long as its job lives, what is staged goes by being published and in no other way, and then its folder goes
-        too. Flink's local committer passes over such files as well. What another job has staged may have gone with it.
+        While the folder of its job is there, what is staged goes by being published and in no other way, and then its
+        batch's folder goes too. Flink's local committer passes over such files as well. What another job has staged may
+        have gone with its folder.
+
+        Raises:
+            StagedFileError: the file is lost.
+            SinkError: nothing of the job is there: then it is the disk that is away, and not the file.
+            OwnerReplacedError: a later owner of the job has moved the file.
         """
-        folder = _batch_folder(file.staged)
-        if not folder.startswith(f"{self._staging.folder}/"):
-            return False
-        gone = not self._filesystem.exists(file.target) and not self._filesystem.exists(folder)
-        if gone:
-            self._staging.check_reachable()
-            logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
-        return gone
+        if restored and not self._filesystem.exists(batch_folder(file.staged)):
+            job = job_folder(file.staged)
+            if job == self._staging.owner.root:
+                self._staging.check_reachable()
+            if self._filesystem.exists(job):
+                logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
+                return
+        self._staging.owner.check()
+        raise StagedFileError(f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows")
 
     def _rename(self, file: PendingFile) -> None:
-        there, waiting = self._filesystem.exists(file.target), self._filesystem.exists(file.staged)
-        if there and not waiting:
-            return
-        if there and self._is_same(file):
+        if self._filesystem.exists(file.target):
+            if not self._is_same(file):
+                raise StagedFileError(f"{file.target} is there already, and {file.staged} waits to become it")
             self._filesystem.delete(file.staged)
             return
-        if there:
-            raise StagedFileError(f"{file.target} is there already, and {file.staged} waits to become it")
-        if not waiting:
-            raise StagedFileError(
-                f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows"
-            )
         if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
+            self._staging.owner.check()
             raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
+
+    def _folders_of(self, target: str) -> Iterator[str]:
+        """The folder of a published file, and those of partitions above it."""
+        folder = _parent(target)
+        yield folder
+        while folder.startswith(f"{self._path}/"):
+            folder = _parent(folder)
+            yield folder
 
     def _is_same(self, file: PendingFile) -> bool:
         """True if what is there is a copy of the file, out of a savepoint: no other file has its name."""
@@ -162,9 +213,3 @@ class FileWriter(SinkWriter["DataFrame"]):
 
 def _parent(path: str) -> str:
     return path.rsplit("/", 1)[0]
-
-
-def _batch_folder(staged: str) -> str:
-    """`<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<batch>`; below it may be folders of partitions."""
-    path, _, below = staged.rpartition(f"/{STAGING}/")
-    return "/".join([path, STAGING, *below.split("/")[:3]])

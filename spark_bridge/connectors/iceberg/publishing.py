@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.actors.checkpoint_storage.file_digests import is_local, sync_files
 from flykka.spark_bridge.connectors.delta.columns import misfit, new_columns
 from flykka.spark_bridge.connectors.delta.evolution import schema_of
 from flykka.spark_bridge.connectors.delta.staged_files import StagedFiles
@@ -51,6 +52,7 @@ class Append:
                 with self.name.opened() as table:
                     if not self._is_noted(table):
                         self._commit(table)
+                    self._sync(table)
                 return
             except CommitFailedException as conflict:
                 last = conflict
@@ -83,6 +85,16 @@ class Append:
                 check_duplicate_files=False,
             )
             transaction.set_properties({self._property: checkpoint_id})
+
+    def _sync(self, table: Table) -> None:
+        """Make the current version durable, whose files pyiceberg has written without a sync."""
+        snapshot = table.current_snapshot()
+        if not self.transaction.fsync or snapshot is None or not is_local(table.metadata_location):
+            return
+        manifests = (manifest.manifest_path for manifest in snapshot.manifests(table.io))
+        files = [*manifests, snapshot.manifest_list, table.metadata_location]
+        sync_files(files)
+        self.transaction.sync_names(path.rpartition("/")[0] for path in files)
 
     def _fit(self, table: Table) -> None:
         """Add new columns, if that is wanted. Raises `SinkError` where the rows do not fit; the text names a column."""

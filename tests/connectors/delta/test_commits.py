@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
 from flykka.connectors import FileSystem
+from flykka.messages.state.operator_state import WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.state.savepoint import into_savepoint
@@ -152,9 +154,8 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     assert files == {uri.rsplit("/", 1)[1] for uri in DeltaTable(str(table)).file_uris()}
 
 
-@pytest.mark.parametrize("survives", range(4))
+@pytest.mark.parametrize("survives", range(3))
 def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path, survives: int) -> None:
-    """The first rename is that of the list of files."""
     sink = DeltaSink.append(table).partition_by("name")
     attempt = Attempt(spark, sink, filesystem=CrashingFileSystem(spark, survives))
     prepared = attempt.prepare(1, frame(spark, SCHEMA, (2, "b"), (3, "c")), frame(spark, SCHEMA, (4, "b")))
@@ -162,6 +163,25 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path
     with pytest.raises(OperatorFailedError):
         attempt.writer.commit(1)
     Attempt(spark, sink, 1).writer.restore(prepared)
+
+    assert rows_of(table) == [(2, "b"), (3, "c"), (4, "b")]
+
+
+@pytest.mark.parametrize("survives", range(4))
+def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
+    spark: SparkSession, table: Path, survives: int
+) -> None:
+    """The first rename is that of the list of files."""
+    sink = DeltaSink.append(table).partition_by("name")
+    state, *folders = Attempt(spark, sink).prepare(
+        1, frame(spark, SCHEMA, (2, "b"), (3, "c")), frame(spark, SCHEMA, (4, "b"))
+    )
+    assert isinstance(state, WriterState)
+    older = [replace(state, batches=tuple(replace(batch, files=()) for batch in state.batches)), *folders]
+
+    with pytest.raises(OperatorFailedError):
+        Attempt(spark, sink, 1, filesystem=CrashingFileSystem(spark, survives)).writer.restore(older)
+    Attempt(spark, sink, 2).writer.restore(older)
 
     assert rows_of(table) == [(2, "b"), (3, "c"), (4, "b")]
 
