@@ -88,6 +88,15 @@ class DataPlane(Protocol):
         the data plane itself has against it, such as a sink that cannot write where it is to; the job is refused.
         """
 
+    def own(self, job_graph: JobGraph) -> None:
+        """Own the folders that the job writes to, unless that is so. May block for longer than a lease.
+
+        Raises `JobOwnershipError` if another process owns one, or if this one cannot; the job is refused.
+        """
+
+    def confirm_owner(self, job_id: JobId) -> None:
+        """Raise `OwnershipLostError` if another process has taken the job's folders over. May block."""
+
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         """The user's code that is run beside the coordinator of a job's checkpoints. May block."""
 
@@ -128,11 +137,22 @@ class DataPlane(Protocol):
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         """Free what was kept in BLOCKING partitions of a job, whether anything was or not. May block."""
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         """Free everything that is left of the job in the data plane. May block; may be called again.
 
-        `keep_staged`: what sinks have staged stays, because a retained checkpoint refers to it.
+        `keep_staged`: what sinks have staged stays, because a retained checkpoint refers to it. `keep_owner`: this
+        process runs the job again, and no other process may meanwhile.
         """
+
+
+class WithoutOwners:
+    """A part of data planes whose jobs write nowhere."""
+
+    def own(self, job_graph: JobGraph) -> None:
+        """There is no folder."""
+
+    def confirm_owner(self, job_id: JobId) -> None:
+        """No process can replace this one."""
 
 
 class WithoutCoordinators:

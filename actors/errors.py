@@ -14,6 +14,9 @@ JobRuntimeError
 │   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
+├── JobOwnershipError                the folder: its record of an owner cannot be used
+│   ├── OwnedByAnotherError         the start: another process runs the job; the text names it
+│   └── OwnershipLostError          the owner: it was paused and replaced
 ├── HighAvailabilityError
 │   ├── LeadershipLostError         the caller: somebody else leads, or coordinates the job; nothing was changed
 │   └── StoreUnavailableError       the store: it cannot be reached, read or written
@@ -117,6 +120,20 @@ class CheckpointVersionError(CheckpointStorageError):
 
 class CheckpointDirectoryError(CheckpointStorageError):
     """The checkpoint directory cannot be written; the text names it."""
+
+
+class JobOwnershipError(JobRuntimeError):
+    """This process cannot own a folder for a job; the text says why."""
+
+
+class OwnedByAnotherError(JobOwnershipError):
+    """Another process, or another environment of this one, owns the folder; the text names it."""
+
+
+class OwnershipLostError(JobOwnershipError):
+    """Another process has taken the folder over; the text names it. No restart can mend that."""
+
+    suppress_restarts = True
 
 
 class HighAvailabilityError(JobRuntimeError):

@@ -18,6 +18,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
+from flykka.spark_bridge.connectors.job_owners import JobOwner, JobOwners
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
     from flykka.actors.data_plane import SplitDiscovery
+    from flykka.actors.errors import OwnershipLostError
     from flykka.actors.failure_enrichers import FailureContext
     from flykka.messages.monitoring.exception_history import FailureLabel
     from flykka.messages.tasks.bridge import EngineFailed, WorkProgress
@@ -74,16 +76,21 @@ class SparkDataPlane:
         session: SparkSession,
         registry: CodeRegistry,
         *,
+        owners: JobOwners | None = None,
         owns_session: bool = False,
         cancellation_timeout_seconds: float = CANCELLATION_TIMEOUT_SECONDS,
     ) -> None:
         """`session` is the user's and stays as it is; what we set is set on a clone.
+
+        Without `owners` the folders of a job are owned from its acceptance.
 
         `owns_session`: flykka has started it, and where it is stopped starts another one like it.
         """
         remember_secrets(dict(session.sparkContext.getConf().getAll()))
         self.session = engine_session(session)
         fast_paths = FastPaths.of(session)
+        self._owners = owners or JobOwners(registry)
+        self._owners.on_lost = self._fail
         self.sessions = SparkSessions(session, owned=owns_session)
         self._services = Services(
             sessions=self.sessions,
@@ -99,6 +106,7 @@ class SparkDataPlane:
             cancellation_timeout_seconds=cancellation_timeout_seconds,
             fast_paths=fast_paths,
             files=registry.files.of_job(),
+            owner=JobOwner(JobId(""), self._owners),
         )
         self._lock = Lock()
         self._jobs: dict[JobId, _Job] = {}
@@ -122,6 +130,18 @@ class SparkDataPlane:
         services.registry.check(job_graph)
         check_sinks(job_graph, services)
         check_sources(job_graph, services)
+
+    def own(self, job_graph: JobGraph) -> None:
+        """Own the folders of the job, unless that is so. May block for longer than a lease.
+
+        Raises:
+            JobOwnershipError: another process owns one, or its record cannot be used.
+        """
+        self._owners.acquire(job_graph, self._services.filesystem, logger.info)
+
+    def confirm_owner(self, job_id: JobId) -> None:
+        """Raise `OwnershipLostError` if another process has taken the job's folders over. May block."""
+        JobOwner(job_id, self._owners).confirm()
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         """The hooks of the application: those of all of its jobs."""
@@ -170,6 +190,7 @@ class SparkDataPlane:
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Let every sink do what it does once, when all of its rows are published."""
         services = self._job(job_id).services
+        services.owner.check()
         for vertex in vertices:
             for operator in vertex.operators:
                 code = services.registry.resolve(operator.ref)
@@ -190,27 +211,33 @@ class SparkDataPlane:
         if job is not None:
             job.services.store.release_partitions(frozenset(partition_ids))
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
-        """Free what is left of the job: batches, threads, and staged files unless a checkpoint still needs them."""
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
+        """Free what is left of the job: batches, threads, and staged files unless a checkpoint still needs them.
+
+        Its folders are free for another process then, unless with `keep_owner`.
+        """
         with self._lock:
             job = self._jobs.pop(job_id, None)
             if job is not None:
                 self._ending.setdefault(job_id, []).append(job)
             # Another call may be at it: when this one returns all is freed as well.
             ending = tuple(self._ending.get(job_id, ()))
+        keep_staged = keep_staged or not self._owners.still_owns(job_id)
         for each in ending:
             self._end(each, job_id)
             each.services.files.withdraw()
             each.services.local_states.close()
             each.services.store.close()
             for folder in sorted(each.staging) if not keep_staged else ():
-                number = each.services.owner_number
+                number = each.services.owner.number
                 StagingOwner(filesystem=self._services.filesystem, root=folder, number=number).delete()
         with self._lock:
             left = [each for each in self._ending.get(job_id, ()) if each not in ending]
             self._ending.pop(job_id, None)
             if left:
                 self._ending[job_id] = left
+        if not keep_owner:
+            self._owners.release(job_id)
 
     def close(self) -> None:
         """No job runs any more: free what is left of all of them, and from now on whatever is made. May block."""
@@ -253,6 +280,7 @@ class SparkDataPlane:
                     readers=SourceReaders(),
                     files=self._services.registry.files.of_job(),
                     aggregates=JobAggregates(),
+                    owner=JobOwner(job_id, self._owners),
                     job_name=self._names.get(job_id, ""),
                 )
                 if self._closed:
@@ -272,6 +300,14 @@ class SparkDataPlane:
         for attempt in attempts:
             if not attempt.end.wait(max(0.0, deadline - monotonic())):
                 logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
+
+    def _fail(self, job_id: JobId, error: OwnershipLostError) -> None:
+        """Fail the attempts of a job whose folders another process has taken over."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            attempts = () if job is None else tuple(job.latest.values())
+        for attempt in attempts:
+            attempt.fail(error)
 
     def _close_coordinators(self, coordinators: Iterable[CoordinatorRunner]) -> None:
         for coordinator in coordinators:

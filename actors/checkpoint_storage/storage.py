@@ -4,7 +4,7 @@
     <directory>/<job id>/chk-<n>/_metadata      checkpoint n, which exists from the moment this file does
     <directory>/<job id>/chk-<n>/_continued     the id of a job that has gone on from it, and has left none of its own
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
-    <directory>/runs/<job name>                 the last run of the jobs of this name, and how it has ended
+    <directory>/runs/<job name>                 the last run of the jobs of this name, how it ended; `.owner`: its owner
     <archive directory>/<job id>.archive        all that could be asked about a job when it had ended
     <savepoint directory>/savepoint-<...>/      a savepoint: its `_metadata`, and all of its state
 
@@ -59,7 +59,7 @@ _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 CHECKPOINT = "chk-"
 """The prefix of the folders of checkpoints, which are numbered."""
-_RUNS = "runs"
+RUNS = "runs"
 _ARCHIVE = ".archive"
 _HERE = "./"
 """The prefix of paths that are relative to the folder of a checkpoint."""
@@ -290,7 +290,7 @@ class CheckpointStorage:
         return f"{self._root}/{job_id}"
 
     def _run(self, job_name: str) -> str:
-        return f"{self._root}/{_RUNS}/{in_a_name(job_name)}"
+        return f"{self._root}/{RUNS}/{in_a_name(job_name)}"
 
     def _folders(self, below: str) -> list[str]:
         return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{CHECKPOINT}*/{_METADATA}")]

@@ -171,6 +171,11 @@ class HighAvailabilityServices:
         """Under which this process leads, as far as it has heard."""
         return self._session
 
+    def leads(self) -> bool:
+        """True if this process leads, by what the store has now. Raises `StoreUnavailableError`."""
+        session = self._session
+        return session is not None and self.last_session() == session
+
     def last_session(self) -> LeaderSessionId | None:
         """Under which somebody leads, or has led last; anybody may ask."""
         last = self._read(_SESSION, LeaderSession)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.checkpoint_storage.owned_storage import OwnedCheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_manager.managed_job import ManagedJob
@@ -32,7 +33,7 @@ def job_master_props(
         job_graph,
         resource_manager,
         data_plane,
-        CheckpointStorage.of(job_graph.checkpointing),
+        OwnedCheckpointStorage(job_graph.checkpointing, partial(data_plane.confirm_owner, job_graph.job_id)),
         listeners=job.listeners,
         master_hooks=accepted.master_hooks,
         labels_failures=accepted.labels_failures,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.errors import LeadershipLostError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
 from flykka.actors.machines.state.assignment import assign
 from flykka.messages.control.high_availability import ApplicationRun, SubmittedJobGraph
@@ -105,6 +106,19 @@ def _kept(
     store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
 ) -> JobGraphAccepted:
     job_id = submitted.job_graph.job_id
+    data_plane.own(submitted.job_graph)
+    try:
+        return _put(store, services, data_plane, submitted)
+    except LeadershipLostError:
+        # The present leader is to own the folders.
+        data_plane.release_job(job_id, keep_staged=True)
+        raise
+
+
+def _put(
+    store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
+) -> JobGraphAccepted:
+    job_id = submitted.job_graph.job_id
     hooks = MasterHooks(data_plane.master_hooks(job_id)).identifiers
     store.put_job(replace(submitted, driver=services.driver))
     labels = data_plane.labels_failures(job_id)
@@ -115,7 +129,8 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
     """End what a JobMaster has left at work; what it has staged, and its checkpoints, are for the next one."""
     job_id = job_graph.job_id
     data_plane.end_attempts(job_id)
-    data_plane.release_job(job_id, keep_staged=True)
+    # A leader runs it again; elsewhere another process may.
+    data_plane.release_job(job_id, keep_staged=True, keep_owner=store is not None)
     return JobMasterReleased(
         job_id=job_id,
         end=None if store is None else store.result(job_id),

@@ -8,7 +8,7 @@ from itertools import count
 from threading import Event
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.data_plane import WithoutCoordinators
+from flykka.actors.data_plane import WithoutCoordinators, WithoutOwners
 from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
@@ -79,7 +79,7 @@ class NoSplits:
         return SplitsDiscovered(operator_id=self._operator_id, splits=(), finished=False)
 
 
-class InstantDataPlane(WithoutCoordinators):
+class InstantDataPlane(WithoutCoordinators, WithoutOwners):
     """Holds no rows, and so has nothing to check and nothing to release."""
 
     def __init__(self) -> None:
@@ -123,5 +123,5 @@ class InstantDataPlane(WithoutCoordinators):
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         """Nothing is kept."""
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         """There is nothing."""

@@ -39,13 +39,15 @@ from flykka.client.job_id import new_job_id
 from flykka.client.listening import Attached
 from flykka.client.start_settings import AUTO
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.cluster.high_availability.stores import store_address
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_needed
-from flykka.errors import ClusterError, ProgramError
+from flykka.errors import ClusterError, FlykkaError, ProgramError
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
 from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.runtime.durations import Duration
 from flykka.runtime.memory_size import MemorySize
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from flykka.spark_bridge.connectors.job_owners import JobOwners
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
@@ -84,7 +86,13 @@ class StreamExecutionEnvironment(
             self._datasets, lambda: self._checkpoint_folder.datasets(self.checkpointing, settings.high_availability)
         )
         self._program = Program(self._registry.files, cached=cached)
-        self._starts = JobStarts(self._registry)
+        self._owners = JobOwners(
+            self._registry,
+            lease_ms=settings.owner_lease_ms,
+            store=store_address(settings.high_availability),
+            leads=lambda: self._cluster is not None and self._cluster.gateway.leads(),
+        )
+        self._starts = JobStarts(self._registry, self._owners)
         self._cluster: LocalCluster | None = None
         self._data_plane: SparkDataPlane | None = None
         self._checkpoint_folder = CheckpointFolder()
@@ -249,16 +257,20 @@ class StreamExecutionEnvironment(
             self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
         )
         self._registry.assign(start.job_graph)
-        client = self._cluster_for(start.job_graph).submit(
-            start.job_graph,
-            start.restore_path,
-            allow_non_restored_state=self.allow_non_restored_state,
-            flight_record=None if survives else surviving_flight_record_path(start.job_graph),
-            attached=attached,
-        )
-        self._running.add(client, self.rest_address, self.rest_token)
-        remember_job(client, self)
-        client.wait_submitted()
+        try:
+            client = self._cluster_for(start.job_graph).submit(
+                start.job_graph,
+                start.restore_path,
+                allow_non_restored_state=self.allow_non_restored_state,
+                flight_record=None if survives else surviving_flight_record_path(start.job_graph),
+                attached=attached,
+            )
+            self._running.add(client, self.rest_address, self.rest_token)
+            remember_job(client, self)
+            client.wait_submitted()
+        except FlykkaError:
+            self._owners.release(start.job_graph.job_id)
+            raise
         start.note()
         self._starts.remember(client)
         self.from_checkpoint(AUTO)
@@ -282,7 +294,9 @@ class StreamExecutionEnvironment(
         if self._cluster is None:
             if self._settings.slots_per_task_manager is None:
                 raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
-            self._data_plane = SparkDataPlane(self.spark, self._registry, owns_session=self._owns_session)
+            self._data_plane = SparkDataPlane(
+                self.spark, self._registry, owners=self._owners, owns_session=self._owns_session
+            )
             self._cluster = self._start_cluster(self._data_plane, self._settings, self._datasets)
             if self._settings.high_availability is not None:
                 atexit.register(self._exit, EndOfScript())
@@ -317,11 +331,13 @@ class StreamExecutionEnvironment(
 
     def _close(self, *, concludes: bool) -> None:
         self._closed = True
+        self._owners.give_up_waiting()
         atexit.unregister(self._exit)
         with ExitStack() as last_first:
             if self._owns_session:
                 last_first.callback(lambda: stop_session(self.spark))
             last_first.callback(self._checkpoint_folder.remove)
+            last_first.callback(self._owners.close)
             last_first.callback(self._registry.files.close)
             last_first.callback(self._computed.free)
             keeps_files = not concludes and self._settings.high_availability is not None

@@ -1,7 +1,7 @@
 """Finds out what there is of a job that may have run before, and starts it as was decided.
 
-`jobs/continuation.py` decides. Looked at are the note of the last run, below the checkpoint directory; the checkpoint
-that it left; the folders of the job's sinks; and, where the last run may go on in another process, what that one says.
+`continuation.py` decides. Looked at are the note of the last run, below the checkpoint directory; the checkpoint
+that it left; and the folders of the job's sinks. All are owned first: no other process runs the job meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, assert_never
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.actors.errors import CheckpointStorageError
+from flykka.actors.errors import CheckpointStorageError, HighAvailabilityError, JobOwnershipError, OwnedByAnotherError
 from flykka.api.launch import current_launch
 from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_of_job
 from flykka.client.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
@@ -30,7 +30,13 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, delete_staged, sink_folders
+from flykka.spark_bridge.connectors.job_sinks import (
+    SinkFolders,
+    delete_published,
+    delete_staged,
+    sink_folders,
+    take_over_staged,
+)
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.warm_up import warm_up_in_background
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from flykka.cluster.application_jobs import IdentifiedJob
     from flykka.cluster.local_cluster import LocalCluster
     from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+    from flykka.spark_bridge.connectors.job_owners import JobOwners
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.prototype import SparkSession
 
@@ -72,8 +79,9 @@ class JobStart:
 class JobStarts:
     """Of one environment. Used by the thread that executes its jobs."""
 
-    def __init__(self, registry: CodeRegistry) -> None:
-        self._registry = registry
+    def __init__(self, registry: CodeRegistry, owners: JobOwners) -> None:
+        self._registry, self._owners = registry, owners
+        self._owned = JobId("")
         # With the run of the cell in which it was submitted, in a notebook.
         self._last: dict[str, tuple[JobClient, int | None]] = {}
 
@@ -91,7 +99,7 @@ class JobStarts:
         has_store: bool,
         was_named: bool,
     ) -> JobStart:
-        """Decide how a job starts, tell it, and delete what is to be overwritten.
+        """Own the folders of a job, decide how it starts, say so, and delete what is to be overwritten.
 
         `was_named`: the checkpoint directory is one that was named, or a store's, and not a temporary folder.
         `cluster` is started where there is a store of high availability to ask, or something to delete.
@@ -99,12 +107,32 @@ class JobStarts:
         Raises:
             CheckpointError: what it is to continue from is not there, cannot be read or does not fit (the text names
                 the operators); or the checkpoint directory cannot be used.
-            DuplicateJobSubmissionError: it would publish rows twice.
+            DuplicateJobSubmissionError: it would publish rows twice, or another process runs it.
             ClusterError: it is to begin with its input, and its store has it to go on with; or the store cannot be
                 used.
             SinkError: the folder of a sink cannot be looked into.
         """
+        self._owned = job_graph.job_id
+        try:
+            return self._decide(said, job_graph, session, cluster, has_store=has_store, was_named=was_named)
+        except BaseException:
+            self._owners.release(self._owned)
+            raise
+
+    def _decide(
+        self,
+        said: JobSettings,
+        job_graph: JobGraph,
+        session: SparkSession,
+        cluster: Callable[[], LocalCluster],
+        *,
+        has_store: bool,
+        was_named: bool,
+    ) -> JobStart:
         mode, named = start_mode(said), None
+        if not has_store:
+            # Before anything is looked at: while another process runs the job all of it may change.
+            self._own(job_graph, session, shares=not was_named)
         if mode is StartMode.CHECKPOINT:
             checkpoint = find_checkpoint(str(said.restore_from), said.checkpointing.directory)
             check_restorable(checkpoint, job_graph, allow_non_restored_state=said.allow_non_restored_state)
@@ -112,6 +140,8 @@ class JobStarts:
         if has_store:
             known = self._known(said, job_graph, named, cluster(), session)
             job_graph, named = known.job_graph, known.restore_path
+            if not known.has_ended:
+                self._own(job_graph, session, shares=not was_named)
             if known.has_ended or known.goes_on:
                 return JobStart(job_graph=job_graph, restore_path=named, runs=not known.has_ended)
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
@@ -142,6 +172,30 @@ class JobStarts:
             cluster().check(job_graph)
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
         return JobStart(job_graph=job_graph, restore_path=start.restore_path)
+
+    def _own(self, job_graph: JobGraph, session: SparkSession, *, shares: bool) -> None:
+        """Own the folders of a job; jobs that share a temporary folder may share a name as well."""
+        say, self._owned = current_launch().say, job_graph.job_id
+        try:
+            self._owners.acquire(job_graph, FileSystem(session), say, shares=shares, is_lenient=True)
+        except OwnedByAnotherError as owned:
+            raise DuplicateJobSubmissionError(str(owned)) from owned
+        except HighAvailabilityError as unusable:
+            raise ClusterError(f"job {job_graph.name!r} was not submitted: {unusable}") from unusable
+        except JobOwnershipError as refused:
+            raise CheckpointError(f"job {job_graph.name!r} was not submitted: {refused}") from refused
+        number = self._owners.number_of(job_graph.job_id)
+        if number:
+            self._take_over(job_graph, session, number)
+
+    def _take_over(self, job_graph: JobGraph, session: SparkSession, number: int) -> None:
+        """Move what the owner before has staged out of its reach, if it was paused and is not dead."""
+        try:
+            last = CheckpointStorage(job_graph.checkpointing.directory).last_run(job_graph.name)
+        except CheckpointStorageError as unreadable:
+            raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
+        for job_id in {job_graph.job_id} if last is None else {job_graph.job_id, last.job_id}:
+            take_over_staged(job_graph, self._registry, FileSystem(session), job_id, number)
 
     def _known(
         self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster, session: SparkSession
@@ -206,18 +260,18 @@ class _Search:
         if mode is StartMode.CHECKPOINT:
             return Found(job_name=job_name, checkpoint=named, folders=self._contents(counts_own=True))
         run = self._last_run
-        state, process = self._state(run)
+        state = self._state(run)
         follows = self._follows_itself and mode is not StartMode.OVERWRITE
         if follows and state is LastRunState.ENDED:
             state = LastRunState.NONE
-        checkpoint, misfit = self._checkpoint(named or self._left_off(run)) if process is None else (None, None)
+        runs = state is LastRunState.RUNS_HERE
+        checkpoint, misfit = (None, None) if runs else self._checkpoint(named or self._left_off(run))
         return Found(
             job_name=job_name,
             last_run=state,
             checkpoint=None if checkpoint is None else checkpoint.path,
             described="" if checkpoint is None else described(checkpoint),
             misfit=misfit,
-            process=process,
             folders=self._contents(counts_own=not follows),
             shows_only=self._folders.shows_only,
             note_counts=self._note_counts,
@@ -243,15 +297,13 @@ class _Search:
         """Asked of other processes, and so only where it matters."""
         return running_jobs()
 
-    def _state(self, run: JobRun | None) -> tuple[LastRunState, int | None]:
-        """The record of the last run, and the process that it runs in, if it still does."""
+    def _state(self, run: JobRun | None) -> LastRunState:
+        """The state of the last run. Its folder is owned: where it still runs, it does so in this environment."""
         state = last_run_state(run, is_there=run is not None and self._storage.has_job(run.job_id))
         if run is None or run.status is not None or state is not LastRunState.LEFT_OFF:
-            return state, None
-        process = next((job.process for job in self._running if job.job_id == run.job_id), None)
-        if process is None:
-            return state, None
-        return LastRunState.RUNS_HERE if process == os.getpid() else LastRunState.RUNS_ELSEWHERE, process
+            return state
+        runs = any(job.job_id == run.job_id and job.process == os.getpid() for job in self._running)
+        return LastRunState.RUNS_HERE if runs else state
 
     def _left_off(self, run: JobRun | None) -> str | None:
         """The checkpoint at which the last run left off; its newest one where an older version has noted none."""

@@ -29,8 +29,6 @@ class LastRunState(Enum):
     """It was cancelled or has failed, and has kept no checkpoint."""
     RUNS_HERE = auto()
     """It runs in this process."""
-    RUNS_ELSEWHERE = auto()
-    """It runs in another process of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,7 @@ class Found:
     """Remains of a job that it finds before it starts.
 
     `checkpoint` is the path to go on from, `described` the same in words, `misfit` why the job cannot go on from there.
-    `process` is the one that runs the job, where another one does. A job that `shows_only` keeps its rows nowhere.
+    A job that `shows_only` keeps its rows nowhere.
     Where the note of the last run does not count, it keeps no job from starting that has no rows: it is of a temporary
     folder that nobody has asked for, or of a job that has finished in another run of a notebook's cell.
     """
@@ -62,7 +60,6 @@ class Found:
     checkpoint: str | None = None
     described: str = ""
     misfit: str | None = None
-    process: int | None = None
     folders: tuple[FolderContents, ...] = ()
     shows_only: bool = False
     note_counts: bool = True
@@ -125,11 +122,6 @@ def decide(
 
 def _automatic(found: Found, commands: StartCommands) -> Start | Refusal:
     job = repr(found.job_name)
-    if found.last_run is LastRunState.RUNS_ELSEWHERE and not found.shows_only:
-        return Refusal(
-            reason=f"job {job} runs already, in process {found.process}: two of them would publish each row twice. Stop"
-            " that one first (Ctrl-C there, or SIGTERM), or give this one another name"
-        )
     if found.checkpoint is not None and found.misfit is None:
         return Start(restore_path=found.checkpoint, says=(f"continuing {job} from {found.described}",))
     if found.shows_only or not (found.note_counts or _with_rows(found)):
@@ -167,10 +159,8 @@ def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartComm
     if unknown := [path for path in overwritten if path not in known]:
         there = f"they write to {_listed(sorted(known))}" if known else "none of them writes to a folder"
         return Refusal(reason=f"{unknown[0]!r} is no folder of a sink of job {job}: {there}. Nothing was deleted")
-    if found.last_run in (LastRunState.RUNS_HERE, LastRunState.RUNS_ELSEWHERE):
-        is_here = found.last_run is LastRunState.RUNS_HERE
-        where = "in this process" if is_here else f"in process {found.process}"
-        return Refusal(reason=f"job {job} runs, {where}: what it has published is not deleted. Stop it first")
+    if found.last_run is LastRunState.RUNS_HERE:
+        return Refusal(reason=f"job {job} runs, in this process: what it has published is not deleted. Stop it first")
     left = tuple(folder for folder in _with_rows(found) if folder.path not in overwritten)
     if left:
         return Refusal(

@@ -35,6 +35,10 @@ class JobManagerGateway:
         """
         return None if self._services is None else self._services.other_leader()
 
+    def leads(self) -> bool:
+        """True if this process leads. Raises as `other_leader`."""
+        return self._services is None or self._services.leads()
+
     @property
     def ref(self) -> ActorRef:
         """The JobManager that lives now; the first one, if none does."""

@@ -16,6 +16,7 @@ from flykka.actors.machines.slots import slot_sharing_groups
 from flykka.actors.machines.slots.resource_profile import share_of
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
+from flykka.actors.ownership.ownership import LEASE_MS
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.client.flight_record import flight_record_path, flight_record_writer
@@ -74,7 +75,8 @@ class ClusterSettings:
     share; slots of other sizes are cut of them. `task_cancellation` is how long cancelled tasks may take to end
     where their job does not say. `restart_strategy` and `failover_strategy` are those of jobs that set none; without
     the former it is as Flink has it. `high_availability` is the store that outlives the process; without one what is
-    kept is kept in memory. `rest_address` is the URL at which the cluster will be asked, if it is.
+    kept is kept in memory. `owner_lease_ms` is how long the owner of a folder is believed after its last renewal, where
+    locks hold for one machine only. `rest_address` is the URL at which the cluster will be asked, if it is.
     """
 
     task_managers: int = 1
@@ -92,6 +94,7 @@ class ClusterSettings:
     restart_strategy: RestartStrategyConfiguration | None = None
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     high_availability: StoreSettings | None = None
+    owner_lease_ms: int = LEASE_MS
     rest_address: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.data_plane import SplitDiscovery, WithoutCoordinators
+from flykka.actors.data_plane import SplitDiscovery, WithoutCoordinators, WithoutOwners
 from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
@@ -21,7 +21,7 @@ from flykka.simulation.operators import Source
 from flykka.simulation.world import World
 
 
-class SimulatedDataPlane(WithoutCoordinators):
+class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
     """Runs the attempts of one simulation."""
 
     def __init__(self, world: World) -> None:
@@ -70,7 +70,7 @@ class SimulatedDataPlane(WithoutCoordinators):
         """Free what was kept in BLOCKING partitions."""
         self._world.batches_of(job_id).release_partitions(partition_ids)
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         """Free what is left of the job. Attempts that have ended hold no batch."""
         self.end_attempts(job_id)
         world = self._world

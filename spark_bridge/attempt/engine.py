@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.messages.tasks.bridge import EngineFailed, InFlightWritten, WorkFailed
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.runtime.errors import serialized
 from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.scope import AttemptScope
@@ -131,6 +132,10 @@ class SparkEngine(OperatorChain[Slices]):
     def lane(self, lane: Lane, number: int, what: str) -> _OnLane:
         """The threads of a lane."""
         return _OnLane(self._workers, lane, number, what)
+
+    def fail(self, error: Exception) -> None:
+        """Report that the attempt cannot go on. Safe to call from any thread."""
+        self._report(EngineFailed(cause=serialized(error)))
 
     def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
         """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flykka.spark_bridge.connectors.job_owners import JobOwner
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.operators.global_aggregates import JobAggregates
     from flykka.spark_bridge.operators.local_state import LocalStates
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 class Services:
     """Session with our settings, batches in it, state of checkpoints that is still there, code of the application,
     readers of its sources, its global aggregates, file system, and the files that were registered for its functions.
+    `owner` is this process among those that run the job one after the other.
 
     `user_session` is the application's, for its functions that are given a DataFrame. `sessions` knows whether they
     still run, and starts others where they do not.
 
     Cancelled work is waited for `cancellation_timeout_seconds` at most. `job_name` is empty for a job that was not
-    inspected before it ran. `owner_number` is that of this process among those that own the job one after the other.
+    inspected before it ran.
     """
 
     sessions: SparkSessions
@@ -43,5 +45,5 @@ class Services:
     cancellation_timeout_seconds: float
     fast_paths: FastPaths
     files: JobFiles
+    owner: JobOwner
     job_name: str = ""
-    owner_number: int = 0

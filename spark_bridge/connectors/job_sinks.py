@@ -122,6 +122,19 @@ def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry
     return {folder for folder in folders if folder is not None}
 
 
+def staging_roots(job_graph: JobGraph, registry: CodeRegistry) -> list[str]:
+    """Return the folders below which several jobs stage rows: those of sinks that the user reads from, sorted."""
+    directory = job_graph.checkpointing.directory
+    folders = (
+        sink.staging_folder(job_graph.job_id, directory)
+        for vertex in job_graph.vertices
+        for _, sink in _sinks(vertex, registry)
+        if not sink.is_internal
+    )
+    below = f"{directory.rstrip('/')}/"
+    return sorted({folder.rsplit("/", 1)[0] for folder in folders if folder and not folder.startswith(below)})
+
+
 def _sinks(vertex: JobVertex, registry: CodeRegistry) -> Iterator[tuple[Operator, Sink]]:
     for operator in vertex.operators:
         code = registry.resolve(operator.ref)

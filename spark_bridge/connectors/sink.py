@@ -143,12 +143,15 @@ class Sink(ABC):
                 job_id=descriptor.job_id,
                 job_name=services.job_name,
                 fsync=descriptor.checkpoint_fsync,
-                owner_number=services.owner_number,
+                owner_number=services.owner.number,
             )
         )
 
         def stage(rows: Slices) -> Staged:
             context.scope.check()
+            if not self.publishes_per_checkpoint:
+                services.owner.check()
             return writer.stage(together(rows))
 
-        return SinkOperator(context.operator_id, writer, stage, StateFiles.of(descriptor, services), descriptor.attempt)
+        files = StateFiles.of(descriptor, services)
+        return SinkOperator(context.operator_id, writer, stage, files, descriptor.attempt, services.owner.check)

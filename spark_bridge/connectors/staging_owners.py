@@ -88,9 +88,14 @@ class StagingOwner:
             return path
         former = staged["former"] or staged["number"] or _BEFORE_NUMBERS
         below = staged["below"]
-        moved = f"{staged['root']}/{self.number}/{_FROM}{former}"
-        there = f"{moved}/{below.split('/')[1]}{staged['batch'] or ''}"
-        return f"{moved}{below}" if self.filesystem.exists(there) else path
+        there = f"{below.split('/')[1]}{staged['batch'] or ''}"
+        names = (status.name for status in self.filesystem.list(staged["root"]))
+        # Another job may have ended before it had a checkpoint, and its owner has moved them.
+        for number in (str(self.number), *(name for name in names if name.isdecimal())):
+            moved = f"{staged['root']}/{number}/{_FROM}{former}"
+            if self.filesystem.exists(f"{moved}/{there}"):
+                return f"{moved}{below}"
+        return path
 
     def taken_over(self) -> list[str]:
         """The folders of former owners that this one has moved."""

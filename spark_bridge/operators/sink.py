@@ -52,7 +52,10 @@ class SinkWriter(ABC, Generic[Rows]):
 
 
 class SinkOperator(Operator[Rows]):
-    """Stages rows by `stage`. `attempt` is in the names of what is copied into savepoints."""
+    """Stages rows by `stage`. `attempt` is in the names of what is copied into savepoints.
+
+    Before anything is published, `check_owner` raises if another process runs the job by now.
+    """
 
     def __init__(
         self,
@@ -61,12 +64,14 @@ class SinkOperator(Operator[Rows]):
         stage: Callable[[Rows], Staged],
         files: HandleFiles,
         attempt: str,
+        check_owner: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(operator_id)
         self._writer = writer
         self._stage = stage
         self._files = files
         self._attempt = attempt
+        self._check_owner = check_owner
 
     @property
     def commits(self) -> bool:
@@ -75,6 +80,7 @@ class SinkOperator(Operator[Rows]):
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
         """Commit what the checkpoint holds, discard whatever else was staged."""
+        self._check_owner()
         self._files.verify(handle for state in states for handle in state.exclusive)
         self._writer.restore(elements_of(states, COMMITTABLES, Value))
 
@@ -102,4 +108,5 @@ class SinkOperator(Operator[Rows]):
 
     def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish; the files."""
+        self._check_owner()
         return self._writer.commit(checkpoint_id)

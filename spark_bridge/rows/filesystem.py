@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -224,17 +224,28 @@ class FileSystem:
         if not made:
             raise OSError("no folder can be made there")
 
-    def make_empty_file(self, path: str) -> None:
-        """Make a file with nothing in it, in place of the one that is there.
+    def read(self, path: str) -> bytes:
+        """Read a small file whole. Raises `FileNotFoundError` or another `OSError`."""
+        hadoop_path = self._path(path)
+        with _os_errors():
+            stream = self._of(hadoop_path).open(hadoop_path)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
 
-        Raises:
-            OSError: the file system refuses.
+    def write(self, path: str, data: bytes, *, overwrite: bool = True) -> None:
+        """Write a small file, in place of the one that is there. Raises `OSError`.
+
+        Without `overwrite`, raises `FileExistsError` if there is one.
         """
         hadoop_path = self._path(path)
-        try:
-            self._of(hadoop_path).create(hadoop_path, True).close()
-        except Py4JJavaError as refused:
-            raise OSError(str(refused.java_exception.getMessage())) from refused
+        with _os_errors():
+            stream = self._of(hadoop_path).create(hadoop_path, overwrite)
+            try:
+                stream.write(data)
+            finally:
+                stream.close()
 
     def delete_if_empty(self, folder: str) -> bool:
         """Delete a folder in which nothing lies; whether it is gone."""
@@ -263,6 +274,20 @@ class FileSystem:
 
     def _of(self, hadoop_path: Any) -> Any:
         return hadoop_path.getFileSystem(self._configuration)
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raise Java's errors of files as Python's."""
+    try:
+        yield
+    except Py4JJavaError as refused:
+        kind = refused.java_exception.getClass().getSimpleName()
+        of_kind: dict[str, type[OSError]] = {
+            "FileNotFoundException": FileNotFoundError,
+            "FileAlreadyExistsException": FileExistsError,
+        }
+        raise of_kind.get(kind, OSError)(str(refused.java_exception.getMessage())) from refused
 
 
 def _status(status: Any) -> FileStatus:

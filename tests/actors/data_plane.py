@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.data_plane import Engine, SplitDiscovery, WithoutCoordinators
+from flykka.actors.data_plane import Engine, SplitDiscovery, WithoutCoordinators, WithoutOwners
 from flykka.actors.failure_enrichers import FailureContext, FailureEnrichers
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
@@ -26,7 +26,7 @@ class NoRows(EmptyEngine):
         return RowsMoved()
 
 
-class NoData(WithoutCoordinators):
+class NoData(WithoutCoordinators, WithoutOwners):
     """Takes every job, moves no rows for it, and notes whose data it was told to release."""
 
     def __init__(self) -> None:
@@ -67,5 +67,5 @@ class NoData(WithoutCoordinators):
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         """Nothing is kept."""
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         self.released.append(job_id)

@@ -119,7 +119,7 @@ class ScriptedDataPlane(NoData):
     def end_attempts(self, job_id: JobId) -> None:
         self.ended.append(job_id)
 
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         super().release_job(job_id)
         self.keeps_staged.append(keep_staged)
         if self.cannot_release is not None:

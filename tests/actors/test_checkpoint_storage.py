@@ -12,12 +12,14 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from flykka.actors.checkpoint_storage.format import FORMAT_VERSION
+from flykka.actors.checkpoint_storage.owned_storage import OwnedCheckpointStorage
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFormatError,
     CheckpointNotFoundError,
     CheckpointVersionError,
+    OwnershipLostError,
 )
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
@@ -164,6 +166,24 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
         storage.write_metadata(checkpoint(2))
 
     assert files(tmp_path) == ["job-1", "job-1/chk-1", "job-1/chk-1/_metadata"]
+
+
+def test_a_process_that_was_replaced_completes_and_deletes_no_checkpoint(tmp_path: Path) -> None:
+    written = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint(1))
+
+    def confirm_owner() -> None:
+        raise OwnershipLostError("process 7 runs the job")
+
+    storage = OwnedCheckpointStorage(CheckpointingSettings(directory=str(tmp_path)), confirm_owner)
+    before = files(tmp_path)
+
+    with pytest.raises(OwnershipLostError):
+        storage.write_metadata(checkpoint(2))
+    with pytest.raises(OwnershipLostError):
+        storage.dispose([written], [])
+    with pytest.raises(OwnershipLostError):
+        storage.delete_job(JOB)
+    assert files(tmp_path) == before
 
 
 def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.tasks.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed
+from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
+from flykka.spark_bridge.connectors.job_owners import JobOwner, JobOwners
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -207,6 +209,7 @@ def test_an_attempt_ends_where_spark_is_stopped(
         cancellation_timeout_seconds=PATIENCE_SECONDS,
         fast_paths=FastPaths(),
         files=JobFiles(),
+        owner=JobOwner(JobId("job"), JobOwners(registry)),
     )
     descriptor = told.engine.descriptor
     attempt = attempt_told(

@@ -273,6 +273,20 @@ def test_owner_finds_a_recorded_path_where_it_was_moved(
     assert StagingOwner(filesystem=FileSystem(spark), root=ROOT, number=3).find(recorded) == moved
 
 
+def test_owner_finds_what_another_job_has_moved_that_completed_no_checkpoint(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = f"file:{tmp_path}/job-12345678"
+    staged = Path(f"{tmp_path}/job-12345678/1/{SUBTASK}/0-1/part")
+    staged.parent.mkdir(parents=True)
+    staged.touch()
+    StagingOwner(filesystem=FileSystem(spark), root=root, number=2).take_over()
+
+    found = StagingOwner(filesystem=FileSystem(spark), root=root, number=3).find(f"file:{staged}")
+
+    assert found == f"{root}/2/from-1/{SUBTASK}/0-1/part"
+
+
 @pytest.mark.parametrize("owner", ["", "/7", "/7/from-3"])
 def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
     batch = f"{ROOT}{owner}/{SUBTASK}/0-1"

@@ -33,7 +33,7 @@ class ThrowableType(Enum):
     """Anything else: it may have been an accident."""
 
 
-_NON_RECOVERABLE = frozenset({"NoResourceAvailableError"})
+_NON_RECOVERABLE = frozenset({"NoResourceAvailableError", "OwnershipLostError"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

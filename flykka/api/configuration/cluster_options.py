@@ -180,6 +180,16 @@ CLUSTER_OPTIONS = (
         field="high_availability",
     ),
     ConfigOption(
+        name="owner_lease",
+        shape="TIME",
+        read=positive_duration,
+        description="where locks hold for one machine only, such as in an object store: how long a process that owns a"
+        " checkpoint folder or an output folder may be silent before another run of its job takes over",
+        default="15s",
+        group=OptionGroup.CLUSTER,
+        field="owner_lease_ms",
+    ),
+    ConfigOption(
         name="restart_strategy",
         shape="STRATEGY",
         read=stated(restart_strategy),

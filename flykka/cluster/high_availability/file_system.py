@@ -22,7 +22,7 @@ from flykka.actors.checkpoint_storage.file_digests import sync_folders
 from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
-from flykka.cluster.high_availability.mounts import network_file_system
+from flykka.actors.ownership.mounts import network_file_system
 from flykka.runtime.permissions import PRIVATE, make_folder, of_file
 
 POLL_SECONDS = 0.1

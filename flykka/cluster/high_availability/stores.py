@@ -56,6 +56,17 @@ def numbered(settings: StoreSettings, number: int) -> StoreSettings:
             return replace(settings, path=f"{path}-{number}")
 
 
+def store_address(settings: StoreSettings | None) -> str:
+    """The store as all of its users call it, and no other one; empty for none."""
+    match settings:
+        case None:
+            return ""
+        case FolderSettings(directory=directory):
+            return os.path.realpath(directory.removeprefix("file://"))
+        case ZooKeeperSettings(hosts=hosts, path=path):
+            return f"{_ZOOKEEPER}://{','.join(sorted(hosts.split(',')))}{path}"
+
+
 def checkpoint_directory(settings: StoreSettings) -> str:
     """The default folder for checkpoints: they outlive the driver as the store does."""
     match settings:

@@ -199,7 +199,7 @@ class FileSink(Sink):
         """Mark the folder as complete, where that is wanted."""
         if self.marks_success:
             folder = filesystem.qualified(self.path)
-            filesystem.make_empty_file(f"{folder}/{SUCCESS}")
+            filesystem.write(f"{folder}/{SUCCESS}", b"")
             sync_files([f"{folder}/{SUCCESS}"])
             sync_names([folder])
 

@@ -107,12 +107,6 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
             ("--overwrite /out",),
         ),
         (
-            replace(NEW, last_run=LastRunState.RUNS_ELSEWHERE, process=4711),
-            StartMode.AUTO,
-            "runs already, in process 4711",
-            ("Stop that one first",),
-        ),
-        (
             LEFT_OFF,
             StartMode.FRESH,
             "cannot begin with its input again: there are 3 files of it in /out",
@@ -143,7 +137,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> N
 
 @pytest.mark.parametrize(
     "found",
-    [FINISHED, MISFIT, replace(NEW, last_run=LastRunState.RUNS_ELSEWHERE, process=4711)],
+    [FINISHED, MISFIT],
 )
 def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
     shown = replace(found, folders=(), shows_only=True)
@@ -232,7 +226,6 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
             " --overwrite /out --overwrite /late. Nothing was deleted",
         ),
         (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "runs, in this process"),
-        (replace(WITH_ROWS, last_run=LastRunState.RUNS_ELSEWHERE, process=7), ("/out",), "runs, in process 7"),
     ],
 )
 def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(

@@ -34,6 +34,7 @@ SAMPLES: dict[str, tuple[str, str, str, str]] = {
     "slot_request_timeout": ("1s", "2s", "3s", "4s"),
     "heartbeat_interval": ("2s", "3s", "4s", "5s"),
     "heartbeat_timeout": ("1s", "2s", "3s", "4s"),
+    "owner_lease": ("1s", "2s", "3s", "4s"),
     "job_store_capacity": ("0", "1", "2", "3"),
     "network_buffers": ("1", "2", "3", "4"),
     "network_memory_bytes": ("1", "2", "3", "4"),

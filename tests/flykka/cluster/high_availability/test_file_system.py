@@ -17,8 +17,8 @@ from flykka.actors.errors import (
     StoreUnavailableError,
 )
 from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.ownership.mounts import OF_THE_NETWORK, file_system_of
 from flykka.cluster.high_availability.file_system import FileSystemBackend, FileSystemHaServices
-from flykka.cluster.high_availability.mounts import OF_THE_NETWORK, file_system_of
 from flykka.cluster.high_availability.stores import services_of, store_settings
 from flykka.errors import ClusterError
 from tests.flykka.cluster.high_availability.contenders import Contender, lead
@@ -206,7 +206,7 @@ def test_the_kind_of_a_file_system_is_that_of_the_nearest_mount() -> None:
 def test_a_folder_of_the_network_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
-    monkeypatch.setattr("flykka.cluster.high_availability.mounts._MOUNTS", mounts)
+    monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
 
     with pytest.raises(
         StoreUnavailableError, match=r"is on a file system of the network \(nfs4\); .* or use ZooKeeper"

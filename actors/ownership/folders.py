@@ -1,0 +1,123 @@
+"""The files of owner records on whatever fsspec can reach, and the choice between a lock and a lease."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.private_files import make_folder
+from flykka.actors.checkpoint_storage.storage import RUNS
+from flykka.actors.ownership.mounts import locks_are_shared
+from flykka.actors.ownership.owner_lease import LeaseFiles, OwnerLease
+from flykka.actors.ownership.owner_lock import OwnerLock
+from flykka.actors.ownership.owner_record import OwnedFolder
+from flykka.actors.ownership.ownership import Ownership, Waiting
+from flykka.runtime.permissions import PRIVATE
+
+OWNER = ".owner"
+
+_EXCLUSIVE = frozenset({"file", "local", "memory", "s3", "s3a"})
+"""Protocols of fsspec whose `mode="create"` or `"xb"` succeeds for one of several calls."""
+
+
+class FsspecFiles:
+    """Implements `LeaseFiles` for one folder."""
+
+    def __init__(self, fs: AbstractFileSystem, folder: str, permissions: int | None = None) -> None:
+        """A folder that does not exist is made with `permissions` (None: by the umask)."""
+        self._fs, self._folder, self._permissions = fs, folder, permissions
+        protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+        self.creates_exclusively = not _EXCLUSIVE.isdisjoint(protocols)
+
+    def names(self) -> list[str]:
+        """Names of the files."""
+        self._fs.invalidate_cache(self._folder)
+        with suppress(FileNotFoundError):
+            return [str(path).rsplit("/", 1)[-1] for path in self._fs.ls(self._folder, detail=False)]
+        return []
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        data: bytes = self._fs.cat_file(f"{self._folder}/{name}")
+        return data
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a file that is not there."""
+        if self._permissions is None:
+            self._fs.makedirs(self._folder, exist_ok=True)
+        else:
+            make_folder(self._fs, self._folder, self._permissions, self._folder.rsplit("/", 1)[0])
+        path = f"{self._folder}/{name}"
+        if isinstance(self._fs, LocalFileSystem):
+            with self._fs.open(path, "xb") as file:
+                file.write(data)
+        elif self.creates_exclusively:
+            self._fs.pipe_file(path, data, mode="create")
+        elif self._fs.exists(path):
+            raise FileExistsError(path)
+        else:
+            self._fs.pipe_file(path, data)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file."""
+        self._fs.pipe_file(f"{self._folder}/{name}", data)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._folder}/{name}")
+
+
+def checkpoint_folder(
+    directory: str, job_name: str, lease_ms: int, store: str = "", permissions: int = PRIVATE
+) -> OwnedFolder:
+    """The checkpoint folder of the jobs of a name; its record is `<directory>/runs/<job name>.owner`.
+
+    New folders have the permissions of the job's checkpoints.
+
+    Raises `ValueError`, `ImportError` or `OSError` if no way leads to the address.
+    """
+    return OwnedFolder(
+        folder=directory,
+        file=f"{url_to_fs(directory)[1]}/{RUNS}/{in_a_name(job_name)}{OWNER}",
+        job_name=job_name,
+        checkpoint_directory=directory,
+        lease_ms=lease_ms,
+        store=store,
+        permissions=permissions,
+    )
+
+
+def sink_folder(folder: str, staging: str, checkpoints: OwnedFolder) -> OwnedFolder:
+    """The folder of a sink of a job; its record is `<staging>/<job name>.owner`."""
+    file = f"{staging}/{in_a_name(checkpoints.job_name)}{OWNER}"
+    return replace(checkpoints, folder=folder, file=file, permissions=None)
+
+
+def own(folder: OwnedFolder, waiting: Waiting, files: LeaseFiles | None = None) -> Ownership:
+    """Own a folder, in `files` or, without these, through fsspec. May block for longer than a lease.
+
+    On a file system of this machine a lock decides. Raises as `OwnerLock` and `OwnerLease`.
+    """
+    removes_record = not folder.of_checkpoints
+    if files is None:
+        fs, _ = url_to_fs(folder.checkpoint_directory) if folder.of_checkpoints else (LocalFileSystem(), "")
+        below = folder.file.rsplit("/", 1)[0]
+        if isinstance(fs, LocalFileSystem) and locks_are_shared(Path(below)) and _has_locks():
+            return OwnerLock(folder, waiting, removes_record=removes_record)
+        files = FsspecFiles(fs, below, folder.permissions)
+    return OwnerLease(folder, files, waiting, removes_record=removes_record)
+
+
+def _has_locks() -> bool:
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:
+        return False
+    return True

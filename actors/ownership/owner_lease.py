@@ -1,0 +1,220 @@
+"""Ownership by a lease, on file systems and object stores whose locks mean nothing to another machine.
+
+    <record>.<number>    the record of the owner with this number; the highest number counts
+
+An owner renews its record all the time. A newcomer believes it until its record has not changed for the whole lease, by
+the newcomer's own clock: no clock of two machines is compared. Then it makes the record with the next number, which one
+newcomer alone can do if the store can create a file that must not exist. Elsewhere a newcomer writes its record, waits,
+and reads it again: the last writer is the owner, unless a write takes longer than that wait.
+
+An owner that was paused writes to its own record only, below that of its successor, and finds that one before it acts.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event, Lock, Thread
+from typing import Protocol
+
+from flykka.actors.ownership.owner_lock import is_of_this_process, lost, remember
+from flykka.actors.ownership.owner_record import OwnedFolder, OwnerRecord, read_record
+from flykka.actors.ownership.ownership import OnLost, Waiting
+
+logger = logging.getLogger("flykka")
+
+RENEWALS_PER_LEASE = 3
+_LOOKS_PER_LEASE = 10
+
+
+class LeaseFiles(Protocol):
+    """The files of records in one folder, by name. All calls raise `OSError`."""
+
+    creates_exclusively: bool
+    """True if `create` cannot succeed for two processes."""
+
+    def names(self) -> list[str]:
+        """Names of the files; none if there is no folder."""
+
+    def read(self, name: str) -> bytes:
+        """The content of a file. Raises `FileNotFoundError`."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a file that is not there. Raises `FileExistsError` if it is."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of the one that is there."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+
+class OwnerLease:
+    """The ownership of one folder, from its acquisition until `release`; renewed by `start`'s thread.
+
+    Raises:
+        OwnedByAnotherError: another process, or another environment of this one, renews its lease.
+        OSError: the files cannot be read or written.
+    """
+
+    def __init__(
+        self, folder: OwnedFolder, files: LeaseFiles, waiting: Waiting, *, removes_record: bool = False
+    ) -> None:
+        self._folder, self._files, self._waiting = folder, files, waiting
+        self._removes_record = removes_record
+        self._prefix = folder.file.rsplit("/", 1)[-1] + "."
+        self._guard = Lock()
+        self._ended = Event()
+        self._successor: OwnerRecord | None = None
+        self._is_lost = False
+        self._on_lost: OnLost = lambda error: None
+        self._valid_until = 0.0
+        record: OwnerRecord | None = None
+        while record is None:
+            record = self._claim(self._await_free())
+        self._record = record
+        remember(record)
+
+    @property
+    def number(self) -> int:
+        """The fencing number."""
+        return self._record.number
+
+    def start(self, on_lost: OnLost) -> None:
+        """Renew the lease on a thread, until it is released or lost."""
+        self._on_lost = on_lost
+        Thread(target=self._renew_all_the_time, name="flykka-owner-lease", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise `OwnershipLostError` if it is lost; the store is asked once the lease has run out."""
+        if self._is_lost or self._waiting.now() >= self._valid_until:
+            self.confirm()
+
+    def confirm(self) -> None:
+        """Renew the lease now. Raises `OwnershipLostError` if another process has taken the folder over."""
+        with self._guard:
+            if not self._is_lost and not self._ended.is_set():
+                self._renew()
+            if self._is_lost:
+                raise lost(self._folder, self.number, self._successor)
+
+    def release(self) -> None:
+        """Let the next owner begin at once."""
+        with self._guard:
+            if self._ended.is_set():
+                return
+            self._ended.set()
+            if self._is_lost:
+                return
+            name = self._name(self.number)
+            if self._removes_record:
+                self._files.remove(name)
+            else:
+                self._files.write(name, replace(self._record, released=True).data())
+
+    def _renew_all_the_time(self) -> None:
+        while not self._ended.wait(self._folder.lease_ms / 1_000 / RENEWALS_PER_LEASE):
+            try:
+                with self._guard:
+                    if not self._ended.is_set():
+                        self._renew()
+            except OSError as refused:
+                logger.warning("the lease on %s cannot be renewed for now: %s", self._folder.folder, refused)
+            if self._is_lost:
+                return
+
+    def _renew(self) -> None:
+        began = self._waiting.now()
+        latest = self._latest()
+        owner = None if latest is None else read_record(latest[1])
+        # A record that goes with its owner may have been that of a successor which has ended.
+        is_gone = latest is None and self._removes_record
+        if is_gone or (latest is not None and latest[0] > self.number) or not self._is_own(owner):
+            self._is_lost, self._successor = True, owner
+            error = lost(self._folder, self.number, owner)
+            logger.error("%s", error)
+            self._on_lost(error)
+            return
+        self._record = self._record.renewed()
+        self._files.write(self._name(self.number), self._record.data())
+        self._valid_until = began + self._folder.lease_ms / 1_000
+
+    def _is_own(self, owner: OwnerRecord | None) -> bool:
+        return owner is None or owner.token == self._record.token
+
+    def _await_free(self) -> int:
+        """Wait until no owner has the folder; the number of the last one."""
+        latest = self._latest()
+        has_waited = False
+        while latest is not None:
+            number, data = latest
+            owner = read_record(data)
+            if owner is not None and owner.released:
+                return number
+            is_here = is_of_this_process(owner)
+            if is_here:
+                raise self._folder.refusal(owner, is_here=True)
+            lease = (self._folder.lease_ms if owner is None else owner.lease_ms) / 1_000
+            if not has_waited:
+                who = owner or "another process"
+                self._waiting.say(
+                    f"waiting for up to {lease:g} s: {who} has owned {self._folder.folder}, and may be gone: this one"
+                    " takes over if that one does not renew its lease"
+                )
+                has_waited = True
+            renewed = self._watch(latest, lease)
+            if renewed == latest:
+                return number
+            latest = renewed
+            changed = None if renewed is None else read_record(renewed[1])
+            if renewed is None or (changed is not None and changed.released) or self._waiting.patient:
+                continue
+            raise self._folder.refusal(changed or owner)
+        return 0
+
+    def _watch(self, seen: tuple[int, bytes], seconds: float) -> tuple[int, bytes] | None:
+        """Look at the record for so long; returns it as soon as it is another one."""
+        until = self._waiting.now() + seconds
+        while True:
+            if self._waiting.pause(max(0.0, min(seconds / _LOOKS_PER_LEASE, until - self._waiting.now()))):
+                raise self._folder.refusal(read_record(seen[1]))
+            latest = self._latest()
+            if latest != seen or self._waiting.now() >= until:
+                return latest
+
+    def _claim(self, former: int) -> OwnerRecord | None:
+        """Make the record with the next number; None if another newcomer was faster, and this one waits on."""
+        began = self._waiting.now()
+        record = self._folder.record(former + 1)
+        name = self._name(record.number)
+        with suppress(FileExistsError):  # Which record is there is looked at in any case.
+            self._files.create(name, record.data())
+        if not self._files.creates_exclusively:
+            self._waiting.pause(self._folder.lease_ms / 1_000 / RENEWALS_PER_LEASE)
+        latest = self._latest()
+        owner = None if latest is None else read_record(latest[1])
+        if owner is None or owner.token != record.token:
+            if self._waiting.patient:
+                return None
+            raise self._folder.refusal(owner)
+        self._valid_until = began + self._folder.lease_ms / 1_000
+        for number in self._numbers():
+            if number < record.number:
+                self._files.remove(self._name(number))
+        return record
+
+    def _latest(self) -> tuple[int, bytes] | None:
+        while numbers := self._numbers():
+            try:
+                return numbers[-1], self._files.read(self._name(numbers[-1]))
+            except FileNotFoundError:
+                continue  # Removed in this moment.
+        return None
+
+    def _numbers(self) -> list[int]:
+        below = (name.removeprefix(self._prefix) for name in self._files.names() if name.startswith(self._prefix))
+        return sorted(int(number) for number in below if number.isdecimal())
+
+    def _name(self, number: int) -> str:
+        return f"{self._prefix}{number}"

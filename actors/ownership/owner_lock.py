@@ -1,0 +1,256 @@
+"""Ownership by a lock (flock) on the record itself, on file systems whose locks all processes see.
+
+The lock is the process's: it is free at the moment the process ends in whatever way, and is kept by one that is paused.
+It is found through whichever path leads to the file, by every user and in every container.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from weakref import WeakSet
+
+from flykka.actors.errors import JobOwnershipError, OwnershipLostError
+from flykka.actors.ownership.owner_record import OwnedFolder, OwnerRecord, read_record
+from flykka.actors.ownership.ownership import OnLost, Waiting
+from flykka.runtime.permissions import make_folder, of_file
+from flykka.runtime.temporary_folders import open_exclusively
+
+POLL_SECONDS = 0.1
+"""Seconds between two attempts to take a lock that another process holds."""
+
+_LARGEST = 65_536
+
+
+class OwnerLock:
+    """The ownership of one folder, from its acquisition until `release`.
+
+    The record stays, so that the number of the next owner is higher; unless `removes_record`, for a folder in which
+    only the lock counts: there nothing is left of a job that has ended.
+
+    Raises:
+        OwnedByAnotherError: another process, or another environment of this one, has the folder.
+        JobOwnershipError: the record cannot be read or written; the text says why.
+        OSError: there is no such folder, and it cannot be made.
+    """
+
+    def __init__(self, folder: OwnedFolder, waiting: Waiting, *, removes_record: bool = False) -> None:
+        self._folder = folder
+        self._file = Path(folder.file)
+        self._removes_record = removes_record
+        self._guard = Lock()
+        self._removed: tuple[Path, ...] = ()
+        self._descriptor: int | None = None
+        self._take(waiting)
+
+    @property
+    def number(self) -> int:
+        """The fencing number."""
+        return self._record.number
+
+    def start(self, on_lost: OnLost) -> None:
+        """Do nothing: the lock holds by itself."""
+
+    def check(self) -> None:
+        """Raise `OwnershipLostError` if another process has the record by now: the folder was deleted and made again.
+
+        As long as the file is there, no other process can hold its lock.
+        """
+        with self._guard:
+            descriptor = self._descriptor
+            if descriptor is not None and (not self._file.exists() or _is_same(descriptor, self._file)):
+                return
+        raise lost(self._folder, self.number, read_record(_content(self._file)))
+
+    confirm = check
+
+    def release(self) -> None:
+        """Free the lock at once."""
+        with self._guard:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is None:
+                return
+            _IN_USE.discard(self)
+            if self._removes_record and _is_same(descriptor, self._file):
+                self._file.unlink(missing_ok=True)
+                for folder in self._removed:
+                    with suppress(OSError):  # It holds something else.
+                        folder.rmdir()
+            _unlock(descriptor)
+
+    def forget(self) -> None:
+        """Close the file in a fork of the process: the lock is its parent's."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _take(self, waiting: Waiting) -> None:
+        has_waited = False
+        while not self._try():
+            owner = read_record(_content(self._file))
+            is_here = is_of_this_process(owner)
+            if owner is not None and owner.store and owner.store == self._folder.store and waiting.leads():
+                self._replace(owner)
+                return
+            if is_here or not waiting.patient:
+                raise self._folder.refusal(owner, is_here=is_here)
+            if not has_waited:
+                waiting.say(f"waiting: {owner or 'another process'} still owns {self._folder.folder} ({self._file})")
+                has_waited = True
+            if waiting.pause(POLL_SECONDS):
+                raise self._folder.refusal(owner)
+
+    def _try(self) -> bool:
+        """Take the lock if it is free."""
+        while True:
+            self._make_folders()
+            descriptor, is_writable = self._open()
+            try:
+                if not _lock(descriptor):
+                    return False
+                if _is_same(descriptor, self._file):
+                    self._write(descriptor, self._former(descriptor, is_writable))
+                    return True
+                # The owner before has removed it meanwhile.
+            finally:
+                if descriptor != self._descriptor:
+                    os.close(descriptor)
+
+    def _replace(self, owner: OwnerRecord) -> None:
+        """Put another record in place of one whose owner is paused and leads no more: it finds that when it wakes."""
+        unnamed = self._file.with_suffix(".new")
+        descriptor = open_exclusively(unnamed, self._mode)
+        _lock(descriptor)
+        self._write(descriptor, owner.number)
+        unnamed.rename(self._file)
+
+    @property
+    def _mode(self) -> int:
+        permissions = self._folder.permissions
+        return 0o644 if permissions is None else of_file(permissions)
+
+    def _make_folders(self) -> None:
+        folder = self._file.parent
+        # A folder that was not there goes with the record, and so does the one in which nothing but records lies.
+        self._removed = self._removed or (folder, *(() if folder.parent.exists() else (folder.parent,)))
+        if self._folder.permissions is None:
+            folder.mkdir(parents=True, exist_ok=True)
+        else:
+            make_folder(folder, self._folder.permissions, root=folder.parent)
+
+    def _open(self) -> tuple[int, bool]:
+        flags = os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            return os.open(self._file, flags | os.O_RDWR, self._mode), True
+        except PermissionError as refused:
+            # A lock needs no right to write: it tells if the owner still runs.
+            with suppress(PermissionError, FileNotFoundError):
+                return os.open(self._file, os.O_RDONLY | os.O_CLOEXEC), False
+            if not self._file.exists():
+                raise
+            raise JobOwnershipError(
+                f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be read: whether that user runs job"
+                f" {self._folder.job_name!r} is not known. Stop that one, or take another checkpoint directory"
+            ) from refused
+
+    def _former(self, descriptor: int, is_writable: bool) -> int:
+        """The number of the owner before."""
+        if not is_writable:
+            raise JobOwnershipError(
+                f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be written: job"
+                f" {self._folder.job_name!r} cannot own {self._folder.folder}. That user runs it no more: remove the"
+                " file, or give this user the right to write it, or take another checkpoint directory"
+            )
+        data = os.pread(descriptor, _LARGEST, 0)
+        before = read_record(data)
+        if before is None and data.strip():
+            raise JobOwnershipError(
+                f"{self._file} is no record of an owner: remove it if no process runs job {self._folder.job_name!r}"
+            )
+        return 0 if before is None else before.number
+
+    def _write(self, descriptor: int, former: int) -> None:
+        self._record: OwnerRecord = self._folder.record(former + 1)
+        data = self._record.data()
+        # In place, and not renamed: the lock is on this file.
+        os.pwrite(descriptor, data, 0)
+        os.ftruncate(descriptor, len(data))
+        os.fsync(descriptor)
+        self._descriptor = descriptor
+        _IN_USE.add(self)
+        remember(self._record)
+
+
+def lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> OwnershipLostError:
+    """The error of an owner whose place another one has taken."""
+    by = f"{successor}, since {successor.since} (owner {successor.number})" if successor else "another process"
+    return OwnershipLostError(
+        f"job {folder.job_name!r} has lost {folder.folder} to {by}; this process was its owner {number}. It publishes"
+        f" nothing more and completes no checkpoint: the job goes on over there ({folder.file})"
+    )
+
+
+def _lock(descriptor: int) -> bool:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unlock(descriptor: int) -> None:
+    from fcntl import LOCK_UN, flock
+
+    # Closing alone would free it when a process that was forked just now has closed it, too.
+    flock(descriptor, LOCK_UN)
+    os.close(descriptor)
+
+
+def _is_same(descriptor: int, file: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def _owner_of(file: Path) -> str:
+    try:
+        return file.owner()
+    except (KeyError, OSError):
+        return str(file.stat().st_uid)
+
+
+_IN_USE: WeakSet[OwnerLock] = WeakSet()
+_TOKENS: set[str] = set()
+"""Tokens of all owners of this process, dead ones included."""
+
+
+def remember(owner: OwnerRecord) -> None:
+    """Remember an owner of this process."""
+    _TOKENS.add(owner.token)
+
+
+def is_of_this_process(owner: OwnerRecord | None) -> bool:
+    """True if an environment of this process is, or was, this owner."""
+    return owner is not None and owner.token in _TOKENS
+
+
+def _forget_all() -> None:
+    _TOKENS.clear()
+    for lock in list(_IN_USE):
+        lock.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

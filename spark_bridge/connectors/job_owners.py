@@ -1,0 +1,235 @@
+"""The folders that an environment owns for its jobs: their checkpoint folders, and those that their sinks write to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event, Lock
+from typing import TYPE_CHECKING
+
+from flykka.actors.errors import OwnershipLostError
+from flykka.actors.ownership.folders import checkpoint_folder, own, sink_folder
+from flykka.actors.ownership.ownership import LEASE_MS, Ownership, Say, Waiting, now
+from flykka.spark_bridge.connectors.job_sinks import staging_roots
+
+if TYPE_CHECKING:
+    from flykka.actors.ownership.owner_lease import LeaseFiles
+    from flykka.actors.ownership.owner_record import OwnedFolder
+    from flykka.messages.graph.job_graph import JobGraph
+    from flykka.messages.wire.ids import JobId
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+logger = logging.getLogger("flykka")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobOwner:
+    """This process as the owner of one job's folders."""
+
+    job_id: JobId
+    owners: JobOwners
+
+    @property
+    def number(self) -> int:
+        """The fencing number of the job's checkpoint folder; 0 for a job whose folders are not owned."""
+        return self.owners.number_of(self.job_id)
+
+    def check(self) -> None:
+        """Raise `OwnershipLostError` if another process has taken a folder over. Cheap while that cannot be."""
+        for ownership in self.owners.held_for(self.job_id):
+            ownership.check()
+
+    def confirm(self) -> None:
+        """Do the same, and ask the store of each folder that is leased."""
+        for ownership in self.owners.held_for(self.job_id):
+            ownership.confirm()
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    folder: OwnedFolder
+    ownership: Ownership
+    jobs: list[JobId] = field(default_factory=list)
+
+
+class JobOwners:
+    """The folders of the jobs of one environment. Safe to use from any thread."""
+
+    def __init__(
+        self,
+        registry: CodeRegistry,
+        *,
+        lease_ms: int = LEASE_MS,
+        store: str = "",
+        leads: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = now,
+    ) -> None:
+        """With a `store` of high availability a folder is waited for until its owner has ended, or leads no more."""
+        self._registry = registry
+        self._lease_ms = lease_ms
+        self._store, self._leads, self._clock = store, leads, clock
+        self._lock = Lock()
+        self._gives_up = Event()
+        self._held: dict[str, _Held] = {}
+        self.on_lost: Callable[[JobId, OwnershipLostError], object] = lambda job_id, error: None
+
+    def acquire(
+        self,
+        job_graph: JobGraph,
+        filesystem: FileSystem,
+        say: Say,
+        *,
+        shares: bool = False,
+        is_lenient: bool = False,
+    ) -> None:
+        """Own the folders of a job that are not owned yet. May block, which is reported to `say`.
+
+        With `shares`, another job of the same name and environment may have them as well. With `is_lenient`, a folder
+        that cannot be used is passed over: the job is refused for it in a moment.
+
+        Raises:
+            JobOwnershipError: another process owns one, or its record cannot be used. Then none is owned.
+            OSError, ValueError, ImportError: a folder cannot be used.
+        """
+        waiting = Waiting(
+            say=say, patient=bool(self._store), leads=self._leads, now=self._clock, pause=self._gives_up.wait
+        )
+        job_id = job_graph.job_id
+        acquired: list[str] = []
+        try:
+            for folder, files in self._folders(job_graph, filesystem, is_lenient=is_lenient):
+                if self._has(folder, job_id, shares=shares):
+                    continue
+                try:
+                    ownership = own(folder, waiting, files)
+                except OSError as refused:
+                    if not is_lenient:
+                        raise
+                    logger.debug("%s cannot be owned yet: %s", folder.folder, refused)
+                    continue
+                with self._lock:
+                    self._held[folder.file] = _Held(folder, ownership, [job_id])
+                acquired.append(folder.file)
+                ownership.start(partial(self._on_lost, folder.file))
+        except BaseException:
+            for file in acquired:
+                self._release(file, job_id)
+            raise
+
+    def held_for(self, job_id: JobId) -> list[Ownership]:
+        """The ownership of each folder of a job."""
+        with self._lock:
+            return [held.ownership for held in self._held.values() if job_id in held.jobs]
+
+    def number_of(self, job_id: JobId) -> int:
+        """The number of this owner of the job's checkpoint folder; 0 if it is not owned."""
+        with self._lock:
+            held = (each for each in self._held.values() if job_id in each.jobs and each.folder.of_checkpoints)
+            return next((each.ownership.number for each in held), 0)
+
+    def still_owns(self, job_id: JobId) -> bool:
+        """True if no other process has taken a folder of the job over: only then may anything be deleted."""
+        try:
+            JobOwner(job_id, self).confirm()
+        except (OwnershipLostError, OSError) as lost:
+            logger.warning("files of job %s are left as they are: %s", job_id, lost)
+            return False
+        return True
+
+    def release(self, job_id: JobId) -> None:
+        """Give up what is owned for a job. Done again, nothing happens."""
+        with self._lock:
+            files = [file for file, held in self._held.items() if job_id in held.jobs]
+        for file in reversed(files):
+            self._release(file, job_id)
+
+    def give_up_waiting(self) -> None:
+        """Have no folder waited for any more."""
+        self._gives_up.set()
+
+    def close(self) -> None:
+        """Give up everything."""
+        self.give_up_waiting()
+        with self._lock:
+            jobs = {job_id for held in self._held.values() for job_id in held.jobs}
+        for job_id in jobs:
+            self.release(job_id)
+
+    def _has(self, folder: OwnedFolder, job_id: JobId, *, shares: bool) -> bool:
+        with self._lock:
+            held = self._held.get(folder.file)
+            if held is None:
+                return False
+            if job_id not in held.jobs:
+                if not shares:
+                    raise folder.refusal(None, is_here=True)
+                held.jobs.append(job_id)
+            return True
+
+    def _release(self, file: str, job_id: JobId) -> None:
+        with self._lock:
+            held = self._held[file]
+            held.jobs.remove(job_id)
+            if held.jobs:
+                return
+            del self._held[file]
+        try:
+            held.ownership.release()
+        except OSError as refused:
+            logger.warning("%s cannot be released, and holds the next run up for a while: %s", file, refused)
+
+    def _on_lost(self, file: str, error: OwnershipLostError) -> None:
+        with self._lock:
+            held = self._held.get(file)
+            jobs = () if held is None else tuple(held.jobs)
+        for job_id in jobs:
+            self.on_lost(job_id, error)
+
+    def _folders(
+        self, job_graph: JobGraph, filesystem: FileSystem, *, is_lenient: bool
+    ) -> Iterator[tuple[OwnedFolder, LeaseFiles | None]]:
+        settings = job_graph.checkpointing
+        with suppress(*((OSError, ValueError, ImportError) if is_lenient else ())):
+            checkpoints = checkpoint_folder(
+                settings.directory, job_graph.name, self._lease_ms, self._store, settings.permissions
+            )
+            yield checkpoints, None
+            for root in staging_roots(job_graph, self._registry):
+                local = filesystem.local(root)
+                files = None if local is not None else HadoopFiles(filesystem, root)
+                folder = sink_folder(root.rsplit("/", 1)[0], root if local is None else local, checkpoints)
+                yield folder, files
+
+
+class HadoopFiles:
+    """The files of records in a folder that Spark's file systems reach; implements `LeaseFiles`."""
+
+    def __init__(self, filesystem: FileSystem, folder: str) -> None:
+        self._filesystem, self._folder = filesystem, folder
+        # HDFS decides in its NameNode; for object stores Hadoop looks first and writes later.
+        self.creates_exclusively = filesystem.qualified(folder).startswith(("hdfs:", "file:"))
+
+    def names(self) -> list[str]:
+        """Names of the files."""
+        return [status.name for status in self._filesystem.list(self._folder) if not status.is_folder]
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        return self._filesystem.read(f"{self._folder}/{name}")
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a file that is not there."""
+        self._filesystem.write(f"{self._folder}/{name}", data, overwrite=False)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file."""
+        self._filesystem.write(f"{self._folder}/{name}", data)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, and the folder with the last one."""
+        self._filesystem.delete(f"{self._folder}/{name}")
+        self._filesystem.delete_if_empty(self._folder)

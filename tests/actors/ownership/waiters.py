@@ -1,0 +1,33 @@
+"""Ways to wait in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flykka.actors.ownership.folders import checkpoint_folder
+from flykka.actors.ownership.owner_record import OwnedFolder
+from flykka.actors.ownership.ownership import LEASE_MS, Waiting
+
+
+def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:
+    """The checkpoint folder of the job `counts`."""
+    return checkpoint_folder(str(directory), "counts", lease_ms)
+
+
+class VirtualClock:
+    """Seconds of one machine; a pause passes them at once. `each_pause` is what happens elsewhere meanwhile."""
+
+    def __init__(self, seconds: float = 0.0, each_pause: Callable[[], object] = lambda: None) -> None:
+        self.seconds = seconds
+        self.each_pause = each_pause
+        self.said: list[str] = []
+
+    def pause(self, seconds: float) -> bool:
+        """Pass the time."""
+        self.seconds += seconds
+        self.each_pause()
+        return False
+
+    def waiting(self, *, patient: bool = False) -> Waiting:
+        """The way to wait on this clock."""
+        return Waiting(say=self.said.append, patient=patient, now=lambda: self.seconds, pause=self.pause)

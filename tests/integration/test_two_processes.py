@@ -1,0 +1,86 @@
+"""Two processes that run one job: the second is refused, and a process that was replaced publishes nothing more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import StreamExecutionEnvironment
+from flykka.actors.ownership.folders import checkpoint_folder
+from flykka.client.running_jobs import FOLDER_VARIABLE
+from flykka.errors import JobExecutionError
+from tests.integration import arrivals, sales
+from tests.integration.test_continuing import wait_checkpoint
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_published_once(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    arrived, output = tmp_path / "arrivals", tmp_path / "output"
+    # Nothing is published yet, which would be a reason to refuse the second one.
+    arrivals.begin(sales_files, arrived, files=1)
+    client = arrivals.start(environment(), arrived, output)
+    wait_checkpoint(client)
+    # The same output folder, with a checkpoint folder beside the link.
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "output").symlink_to(output)
+    seconds = [begin(arrived, path, tmp_path / "run") for path in (output, tmp_path / "elsewhere" / "output")]
+
+    checkpoints = [second.stdout.readline() for second in seconds if second.stdout is not None]
+    arrivals.arrive(sales_files, arrived)
+    said = [second.communicate(timeout=120)[1] for second in seconds]
+    client.wait(timeout=120)
+
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assert checkpoints == ["", ""]
+    assert [second.returncode for second in seconds] == [1, 1]
+    for text, folder in zip(said, ("checkpoints", "elsewhere/output"), strict=True):
+        assert "DuplicateJobSubmissionError: job 'sales'" in text
+        assert f"process {os.getpid()} of user" in text
+        assert str(tmp_path / folder) in text
+    assert not (output / ".flykka-staging").exists()
+
+
+def begin(arrived: Path, output: Path, run: Path) -> subprocess.Popen[str]:
+    """The program in another process, which shares nothing with this one but the folders."""
+    program = [sys.executable, "-m", "tests.integration.arrivals", str(arrived), str(output)]
+    variables = {FOLDER_VARIABLE: str(run), "XDG_RUNTIME_DIR": str(run), "TMPDIR": str(run)}
+    run.mkdir(mode=0o700, exist_ok=True)
+    environment = {**os.environ, **variables}
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_job_whose_folder_another_process_has_taken_over_fails_at_once_and_publishes_nothing_more(
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
+    monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
+    arrived, output = tmp_path / "arrivals", tmp_path / "output"
+    arrivals.begin(sales_files, arrived)
+    client = arrivals.start(environment(), arrived, output)
+    wait_checkpoint(client)
+    folder = checkpoint_folder(str(tmp_path / "checkpoints"), "sales", 1_000)
+
+    Path(f"{folder.file}.2").write_bytes(folder.record(2).data())
+    with pytest.raises(JobExecutionError, match=r"has lost .*/checkpoints to process .* \(owner 2\)") as failed:
+        client.wait(timeout=60)
+    published = set(output.glob("part-*"))
+    arrivals.arrive(sales_files, arrived)
+
+    assert failed.value.cause.type_name == "OwnershipLostError"
+    assert client.details.restarts == ()
+    assert set(output.glob("part-*")) == published
+    assert Path(f"{folder.file}.2").read_bytes().startswith(b'{"number": 2')
