@@ -27,8 +27,7 @@ SparkBridgeError
 ├── UserFileError           a file, an archive or requirements that cannot be given to functions
 ├── MissingExtraError       a library is not installed that comes with an extra of flykka's
 ├── SinkError               a sink cannot write where it is to, or not publish what it has staged
-│   ├── StagedFileError         a staged file is missing or was changed
-│   └── OwnerReplacedError      another process has become the owner of the job that the sink writes for
+│   └── StagedFileError         a staged file is missing or was changed
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
 ├── AttemptReplacedError    an attempt was ended by another one, or with its job
 └── PredecessorRunsError    the attempt before has not ended, so the next one cannot begin
@@ -168,12 +167,6 @@ class SinkError(SparkBridgeError):
 
 class StagedFileError(SinkError):
     """A file that a checkpoint refers to is missing or was changed before it was published; the text names it."""
-
-    suppress_restarts = True
-
-
-class OwnerReplacedError(SinkError):
-    """Another process has become the owner of the job: this one must not publish; the text names the folder."""
 
     suppress_restarts = True
 

@@ -30,13 +30,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.connectors.job_sinks import (
-    SinkFolders,
-    delete_published,
-    delete_staged,
-    sink_folders,
-    take_over_staged,
-)
+from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, delete_staged, sink_folders
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.warm_up import warm_up_in_background
@@ -184,18 +178,16 @@ class JobStarts:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {unusable}") from unusable
         except JobOwnershipError as refused:
             raise CheckpointError(f"job {job_graph.name!r} was not submitted: {refused}") from refused
-        number = self._owners.number_of(job_graph.job_id)
-        if number:
-            self._take_over(job_graph, session, number)
+        if self._owners.number_of(job_graph.job_id):
+            self._take_over_last_run(job_graph, session)
 
-    def _take_over(self, job_graph: JobGraph, session: SparkSession, number: int) -> None:
-        """Move what the owner before has staged out of its reach, if it was paused and is not dead."""
+    def _take_over_last_run(self, job_graph: JobGraph, session: SparkSession) -> None:
         try:
             last = CheckpointStorage(job_graph.checkpointing.directory).last_run(job_graph.name)
         except CheckpointStorageError as unreadable:
             raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
-        for job_id in {job_graph.job_id} if last is None else {job_graph.job_id, last.job_id}:
-            take_over_staged(job_graph, self._registry, FileSystem(session), job_id, number)
+        if last is not None:
+            self._owners.take_over(job_graph, FileSystem(session), last.job_id)
 
     def _known(
         self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster, session: SparkSession

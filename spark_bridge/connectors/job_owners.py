@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.errors import OwnershipLostError
 from flykka.actors.ownership.folders import checkpoint_folder, own, sink_folder
 from flykka.actors.ownership.ownership import LEASE_MS, Ownership, Say, Waiting, now
-from flykka.spark_bridge.connectors.job_sinks import staging_roots
+from flykka.spark_bridge.connectors.job_sinks import staging_roots, take_over_staged
 
 if TYPE_CHECKING:
     from flykka.actors.ownership.owner_lease import LeaseFiles
@@ -115,10 +115,22 @@ class JobOwners:
                     self._held[folder.file] = _Held(folder, ownership, [job_id])
                 acquired.append(folder.file)
                 ownership.start(partial(self._on_lost, folder.file))
+            self.take_over(job_graph, filesystem, job_id)
         except BaseException:
             for file in acquired:
                 self._release(file, job_id)
             raise
+
+    def take_over(self, job_graph: JobGraph, filesystem: FileSystem, run: JobId) -> None:
+        """Move what the owner before has staged for a run of the job out of its reach: it may be paused, not dead.
+
+        Raises:
+            OwnershipLostError: there is a later owner than this one.
+            SinkError: a folder cannot be moved.
+        """
+        number = self.number_of(job_graph.job_id)
+        if number:
+            take_over_staged(job_graph, self._registry, filesystem, run, number)
 
     def held_for(self, job_id: JobId) -> list[Ownership]:
         """The ownership of each folder of a job."""

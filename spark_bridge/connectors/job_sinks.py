@@ -102,7 +102,7 @@ def take_over_staged(
     checkpoint that it completes afterwards. See `staging_owners`.
 
     Raises:
-        OwnerReplacedError: there is a later owner than this one.
+        OwnershipLostError: there is a later owner than this one.
         SinkError: a folder cannot be moved.
     """
     for vertex in job_graph.vertices:

@@ -121,7 +121,7 @@ class Staging:
 
         Raises:
             StagedFileError: a file is not as it was written.
-            OwnerReplacedError: a later owner of the job has moved it.
+            OwnershipLostError: a later owner of the job has moved it.
         """
         if not files:
             return ()

@@ -17,7 +17,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.errors import OwnerReplacedError, SinkError
+from flykka.actors.errors import OwnershipLostError
+from flykka.spark_bridge.errors import SinkError
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -47,10 +48,10 @@ class StagingOwner:
         return f"{self.root}/{self.number}"
 
     def check(self) -> None:
-        """Raise `OwnerReplacedError` if another process has become the owner. One listing."""
+        """Raise `OwnershipLostError` if another process has become the owner. One listing."""
         later = [number for number in map(_number, self._names()) if number is not None and number > self.number]
         if later:
-            raise OwnerReplacedError(
+            raise OwnershipLostError(
                 f"this process was replaced as the owner of {self.root}: it is number {self.number}, and number"
                 f" {max(later)} has continued the job; what it had not published is published there"
             )
@@ -59,7 +60,7 @@ class StagingOwner:
         """Move what owners before this one have staged into its folder. May be repeated.
 
         Raises:
-            OwnerReplacedError: there is a later owner already.
+            OwnershipLostError: there is a later owner already.
             SinkError: a folder cannot be moved.
         """
         self.check()

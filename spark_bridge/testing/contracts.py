@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
+from flykka.actors.errors import OwnershipLostError
 from flykka.actors.machines.state.operator_state import elements_of, list_state, repartition
 from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState
 from flykka.messages.state.operator_state import COMMITTABLES
@@ -31,7 +32,6 @@ from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.source import Boundedness, Source
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
-from flykka.spark_bridge.errors import OwnerReplacedError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 
@@ -185,11 +185,11 @@ class SinkContract(_Contract):
         filesystem = FileSystem(self.spark)
         StagingOwner(filesystem=filesystem, root=filesystem.qualified(folder), number=2).take_over()
         self._attempt(1, owner_number=2).writer.restore(self._dealt([kept], 1)[0])
-        with pytest.raises(OwnerReplacedError):
+        with pytest.raises(OwnershipLostError):
             paused.writer.commit(2)
         self._stage(paused, 3)
         self._prepare(paused, 3)
-        with pytest.raises(OwnerReplacedError):
+        with pytest.raises(OwnershipLostError):
             paused.writer.commit(3)
 
         self._check(self._rows(1))

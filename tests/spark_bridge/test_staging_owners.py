@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.actors.errors import OwnershipLostError
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.state.operator_state import PendingFile
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
+from flykka.spark_bridge.connectors.job_owners import JobOwners
 from flykka.spark_bridge.connectors.job_sinks import take_over_staged
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner, batch_folder
-from flykka.spark_bridge.errors import OwnerReplacedError
 from flykka.spark_bridge.operators.code import SinkCode
 from flykka.spark_bridge.operators.sink import SinkWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -90,7 +91,7 @@ def test_predecessor_that_wakes_up_publishes_nothing(owners: Owners) -> None:
 
     owners.take_over(owners.files, 2)
     with pytest.raises(
-        OwnerReplacedError, match=r"this process was replaced as the owner of .* number 2 has continued"
+        OwnershipLostError, match=r"this process was replaced as the owner of .* number 2 has continued"
     ):
         paused.commit(5)
     before = owners.seen()
@@ -107,7 +108,7 @@ def test_rows_that_a_predecessor_stages_after_it_was_replaced_stay_unpublished(o
     owners.take_over(owners.files, 2)
 
     paused.prepare_commit(5, paused.stage(owners.rows(5)).names)
-    with pytest.raises(OwnerReplacedError):
+    with pytest.raises(OwnershipLostError):
         paused.commit(5)
 
     assert owners.seen() == []
@@ -121,7 +122,7 @@ def test_predecessor_that_restarts_deletes_nothing_of_its_successor(owners: Owne
     successor.restore(kept)
     successor.prepare_commit(5, successor.stage(owners.rows(5)).names)
 
-    with pytest.raises(OwnerReplacedError):
+    with pytest.raises(OwnershipLostError):
         owners.writer(owners.files, 1, attempt=1).restore(kept)
     root = owners.filesystem.qualified(owners.staging(owners.files))
     StagingOwner(filesystem=owners.filesystem, root=root, number=1).delete()
@@ -143,7 +144,7 @@ def test_predecessor_replaced_between_look_and_rename_finds_no_file(
         return self.rename(source, target)
 
     monkeypatch.setattr(FileSystem, "rename", replaced)
-    with pytest.raises(OwnerReplacedError):
+    with pytest.raises(OwnershipLostError):
         paused.commit(5)
 
     assert owners.seen() == []
@@ -188,7 +189,7 @@ def test_another_job_that_continues_finds_what_was_moved_and_leaves_no_folder(ow
     owners.take_over(owners.files, 2, job="before")
     after = owners.writer(owners.files, 2, job="after")
     after.restore(kept)
-    with pytest.raises(OwnerReplacedError):
+    with pytest.raises(OwnershipLostError):
         before.commit(5)
     after.prepare_commit(6, after.stage(owners.rows(6)).names)
     after.commit(6)
@@ -204,7 +205,7 @@ def test_function_of_a_paused_predecessor_is_not_called(owners: Owners) -> None:
     paused.prepare_commit(5, paused.stage(owners.rows(5)).names)
 
     owners.take_over(sink, 2)
-    with pytest.raises(OwnerReplacedError):
+    with pytest.raises(OwnershipLostError):
         paused.commit(5)
     owners.writer(sink, 2).restore(kept)
 
@@ -215,7 +216,7 @@ def test_an_earlier_owner_cannot_take_over(owners: Owners) -> None:
     writer = owners.writer(owners.files, 2)
     writer.stage(owners.rows(1))
 
-    with pytest.raises(OwnerReplacedError):
+    with pytest.raises(OwnershipLostError):
         owners.take_over(owners.files, 1)
 
     assert len(owners.staged()) == 1
@@ -292,3 +293,31 @@ def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
     batch = f"{ROOT}{owner}/{SUBTASK}/0-1"
 
     assert batch_folder(f"{batch}/day=1/part-0.parquet") == batch
+
+
+@pytest.mark.parametrize("job", ["before", "after"], ids=["last run", "same job"])
+def test_process_that_becomes_the_owner_takes_over_what_was_staged(
+    laboratory: Laboratory, owners: Owners, job: str
+) -> None:
+    graph = JobGraph(
+        job_id=JobId("after"),
+        name="job",
+        vertices=(laboratory.vertex("v", SinkCode(sink=owners.files)),),
+        checkpointing=CheckpointingSettings(directory=str(owners.checkpoints)),
+        heartbeat_interval_ms=1000,
+        heartbeat_timeout_ms=9000,
+    )
+    first, second = JobOwners(laboratory.registry), JobOwners(laboratory.registry)
+    first.acquire(graph, owners.filesystem, print)
+    paused = owners.writer(owners.files, first.number_of(graph.job_id), job=job)
+    paused.prepare_commit(5, paused.stage(owners.rows(5)).names)
+    first.close()
+
+    second.acquire(graph, owners.filesystem, print)
+    second.take_over(graph, owners.filesystem, JobId("before"))
+    with pytest.raises(OwnershipLostError):
+        paused.commit(5)
+    second.close()
+
+    assert owners.seen() == []
+    assert len(owners.staged()) == 1

@@ -176,7 +176,7 @@ class FileWriter(SinkWriter["DataFrame"]):
         Raises:
             StagedFileError: the file is lost.
             SinkError: nothing of the job is there: then it is the disk that is away, and not the file.
-            OwnerReplacedError: a later owner of the job has moved the file.
+            OwnershipLostError: a later owner of the job has moved the file.
         """
         if restored and not self._filesystem.exists(batch_folder(file.staged)):
             job = job_folder(file.staged)
