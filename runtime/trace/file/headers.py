@@ -22,7 +22,7 @@ _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python"
 """The keys that every header has."""
 
 _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
-"""What later frames may add."""
+"""The keys that later frames may add."""
 
 _NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
@@ -99,7 +99,7 @@ def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
     """An optional field. Raises `TypeError` where it is something else."""
     found = fields.get(name)
     if found is None or type(found) is kind:
-        return found  # type: ignore[no-any-return]
+        return found
     raise TypeError(f"{name} is a {type(found).__name__}")
 
 
