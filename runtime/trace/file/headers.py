@@ -60,7 +60,7 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
 def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
     """The header, with what later frames add to it. Raises `TraceError` where something is not of its type."""
     try:
-        return _header_of(fields, [_names_of(path, frame) for frame in later])
+        return _header_of(fields, [_names_of(frame) for frame in later])
     except (TypeError, ValueError) as wrong:
         raise TraceError(f"{path} is a trace whose header cannot be read: {wrong}") from wrong
 
@@ -122,7 +122,7 @@ def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -
     found: dict[str, Any] | None = _of(dict, name, fields)
     for key, number in (found or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):
-            raise TypeError(f"{name}.{key} is {number!r}")
+            raise TypeError(f"{name}.{key} is a {type(number).__name__}, or negative")
     return found
 
 
@@ -134,9 +134,9 @@ def _map(payload: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _names_of(path: Path, frame: Frame) -> dict[str, Any]:
+def _names_of(frame: Frame) -> dict[str, Any]:
     found = _map(frame.payload[1:])
     for key, kind in _NAMES.items():
         if type(found.get(key, kind())) is not kind:
-            raise TraceError(f"{path} cannot be read at byte {frame.offset}: {key} is a {type(found[key]).__name__}")
+            raise TypeError(f"{key} is a {type(found[key]).__name__}, at byte {frame.offset}")
     return found
