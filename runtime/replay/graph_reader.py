@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _MAX_PARTS = 10_000_000
-"""So many parts an immutable node may have, those of its parts included: whoever hashes it goes through all of them."""
+"""So many parts an immutable node may have, those of its parts included: hashing it goes through all of them."""
 
 
 class GraphReader:
