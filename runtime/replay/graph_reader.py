@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _MAX_PARTS = 10_000_000
-"""So many parts an immutable node may have, those of its parts included: whoever hashes it goes through all of them."""
+"""So many parts an immutable node may have, those of its parts included: hashing it goes through all of them."""
 
 
 class GraphReader:
@@ -147,7 +147,8 @@ class GraphReader:
             return self._object(place, name, attributes) if instead is None else instead
         if kind in ("list", "set", "deque"):
             empty: dict[str, Callable[[], Any]] = {"list": list, "set": set, "deque": lambda: deque(maxlen=content[0])}
-            made = self._made[place] = empty[kind]()
+            made: Any = empty[kind]()
+            self._made[place] = made
             items = content[1] if kind == "deque" else content
             add = made.add if kind == "set" else made.append
             for item in items:

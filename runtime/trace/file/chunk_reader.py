@@ -29,12 +29,12 @@ MALFORMED = (LookupError, TypeError, ValueError, OverflowError)
 
 _MAX_NUMBER = 1 << 62
 
-_NUMBER = frozenset({int})
-_NUMBERS = frozenset({int, type(None)})
-_FORMS = frozenset({bytes, str})
-_LISTS = frozenset({list, type(None)})
-_TEXT = frozenset({str})
-_BYTES_OR_NONE = frozenset({bytes, type(None)})
+_NUMBER: frozenset[type] = frozenset({int})
+_NUMBERS: frozenset[type] = frozenset({int, type(None)})
+_FORMS: frozenset[type] = frozenset({bytes, str})
+_LISTS: frozenset[type] = frozenset({list, type(None)})
+_TEXT: frozenset[type] = frozenset({str})
+_BYTES_OR_NONE: frozenset[type] = frozenset({bytes, type(None)})
 
 _KEPT = 4096
 _KEPT_BYTES = 1024

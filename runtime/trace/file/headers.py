@@ -22,7 +22,7 @@ _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python"
 """The keys that every header has."""
 
 _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
-"""What later frames may add."""
+"""The keys that later frames may add."""
 
 _NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
@@ -60,7 +60,7 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
 def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
     """The header, with what later frames add to it. Raises `TraceError` where something is not of its type."""
     try:
-        return _header_of(fields, [_names_of(path, frame) for frame in later])
+        return _header_of(fields, [_names_of(frame) for frame in later])
     except (TypeError, ValueError) as wrong:
         raise TraceError(f"{path} is a trace whose header cannot be read: {wrong}") from wrong
 
@@ -99,7 +99,7 @@ def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
     """An optional field. Raises `TypeError` where it is something else."""
     found = fields.get(name)
     if found is None or type(found) is kind:
-        return found  # type: ignore[no-any-return]
+        return found
     raise TypeError(f"{name} is a {type(found).__name__}")
 
 
@@ -122,7 +122,7 @@ def _numbers(name: str, fields: dict[str, Any], optional: Container[str] = ()) -
     found: dict[str, Any] | None = _of(dict, name, fields)
     for key, number in (found or {}).items():
         if not (number is None and key in optional) and not (type(number) is int and number >= 0):
-            raise TypeError(f"{name}.{key} is {number!r}")
+            raise TypeError(f"{name}.{key} is a {type(number).__name__}, or negative")
     return found
 
 
@@ -134,9 +134,9 @@ def _map(payload: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _names_of(path: Path, frame: Frame) -> dict[str, Any]:
+def _names_of(frame: Frame) -> dict[str, Any]:
     found = _map(frame.payload[1:])
     for key, kind in _NAMES.items():
         if type(found.get(key, kind())) is not kind:
-            raise TraceError(f"{path} cannot be read at byte {frame.offset}: {key} is a {type(found[key]).__name__}")
+            raise TypeError(f"{key} is a {type(found[key]).__name__}, at byte {frame.offset}")
     return found

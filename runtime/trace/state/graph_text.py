@@ -50,7 +50,7 @@ def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
         held = [nodes[item[0]] for key, item in named if key == name and isinstance(item, list)]
         found = [content[0] if kind == "object" else content for kind, content in held if kind in ("object", "opaque")]
     except _MALFORMED:
-        return []  # Whoever makes the actor says what is wrong.
+        return []  # The error comes when the actor is made.
     return [each for each in found if isinstance(each, str)]
 
 
