@@ -169,7 +169,8 @@ class GraphReader:
         kind = self._resolver.find(name)
         if not isinstance(kind, type) or (self._outside is None and not is_dataclass(kind)):
             raise TypeError(f"it was given a {getattr(kind, '__qualname__', kind)}, which is no dataclass any more")
-        made = self._made[place] = object.__new__(kind)
+        made: Any = object.__new__(kind)
+        self._made[place] = made
         # Of a dataclass that has got more fields since, these have their defaults.
         for each in fields(kind) if is_dataclass(kind) else ():
             if each.default is not MISSING:
