@@ -148,10 +148,12 @@ class OwnerLock:
             # A lock needs no right to write: it tells if the owner still runs.
             with suppress(PermissionError, FileNotFoundError):
                 return os.open(self._file, os.O_RDONLY | os.O_CLOEXEC), False
-            if not self._file.exists():
+            can_enter = os.access(self._file.parent, os.X_OK)
+            if can_enter and not self._file.exists():
                 raise
+            path, cannot = (self._file, "read") if can_enter else (self._file.parent, "entered")
             raise JobOwnershipError(
-                f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be read: whether that user runs job"
+                f"{path} belongs to user {_owner_of(path)}, and cannot be {cannot}: whether that user runs job"
                 f" {self._folder.job_name!r} is not known. Stop that one, or take another checkpoint directory"
             ) from refused
 

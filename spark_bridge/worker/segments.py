@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO
 
 import numpy as np
@@ -28,6 +27,7 @@ from flykka.actors.checkpoint_storage.file_digests import (
 )
 from flykka.actors.checkpoint_storage.private_files import make_inheriting_folder, restrict
 from flykka.messages.state.file_digest import FileDigest
+from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.worker.segment_file import (
     NEXT_EVENT_TIMER,
     NEXT_PROCESSING_TIMER,
@@ -214,7 +214,7 @@ def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | N
         if isinstance(filesystem, LocalFileSystem):
             here = path
         else:
-            here = stack.enter_context(NamedTemporaryFile(prefix="flykka-state-")).name
+            here = str(stack.enter_context(TemporaryFolder("state")) / _ROWS)
             filesystem.get_file(path, here)
         verify_file(here, written, shown=path)
         yield stack.enter_context(open(here, "rb"))

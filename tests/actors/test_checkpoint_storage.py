@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.simulation.storage import Operation, mounted
 from tests.actors.machines.checkpoint.coordinating import snapshot
-from tests.syncs import watched_syncs
 
 JOB = JobId("job-1")
 
@@ -103,30 +101,6 @@ def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
 
     assert before is None
     assert storage.latest(JOB) == paths[1]
-
-
-def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path) -> None:
-    with watched_syncs() as syncs:
-        CheckpointStorage(str(tmp_path / "new" / "checkpoints")).write_metadata(checkpoint(1))
-
-    folder = tmp_path / "new" / "checkpoints" / JOB
-    above = [folder, tmp_path / "new" / "checkpoints", tmp_path / "new", tmp_path]
-    named = folder / "chk-1"
-    assert syncs.paths == [str(path) for path in (*above, named / "_metadata.inprogress", named)]
-
-
-def test_nothing_is_synced_when_the_setting_is_off(tmp_path: Path) -> None:
-    with watched_syncs() as syncs:
-        CheckpointStorage(str(tmp_path / "checkpoints"), fsync=False).write_metadata(checkpoint(1))
-
-    assert syncs.paths == []
-
-
-def test_the_folder_of_a_savepoint_has_a_durable_name(tmp_path: Path) -> None:
-    with watched_syncs() as syncs:
-        initialize_savepoint(str(tmp_path / "savepoints"), "savepoint-1")
-
-    assert syncs.paths == [str(tmp_path), str(tmp_path / "savepoints")]
 
 
 def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
@@ -245,7 +219,7 @@ def test_a_file_of_a_newer_version_says_so(tmp_path: Path) -> None:
 
 def test_a_job_graph_is_not_a_checkpoint(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    storage.write_job_graph(_job_graph(str(tmp_path)))
+    storage.write_job_graph(job_graph(str(tmp_path)))
     (tmp_path / "job-1" / "chk-1").mkdir()
     (tmp_path / "job-1" / "job-graph").rename(tmp_path / "job-1" / "chk-1" / "_metadata")
 
@@ -256,9 +230,9 @@ def test_a_job_graph_is_not_a_checkpoint(tmp_path: Path) -> None:
 def test_a_job_graph_is_read_as_it_was_submitted(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
-    storage.write_job_graph(_job_graph(directory))
+    storage.write_job_graph(job_graph(directory))
 
-    assert storage.read_job_graph(JOB) == _job_graph(directory)
+    assert storage.read_job_graph(JOB) == job_graph(directory)
 
 
 def test_a_dropped_checkpoint_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -297,7 +271,7 @@ def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
 
 def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    storage.write_job_graph(_job_graph(str(tmp_path)))
+    storage.write_job_graph(job_graph(str(tmp_path)))
     storage.write_metadata(checkpoint())
 
     storage.delete_job(JOB)
@@ -328,7 +302,7 @@ def test_to_delete_what_is_gone_is_no_error(directory: str) -> None:
     assert storage.continued_by(path) is None
 
 
-def _job_graph(directory: str) -> JobGraph:
+def job_graph(directory: str) -> JobGraph:
     return JobGraph(
         job_id=JOB,
         name="flights",
@@ -357,39 +331,6 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
         CheckpointDirectoryError, match=r"savepoint directory .* cannot be used: Unable to load libjvm$"
     ):
         initialize_savepoint("driverless://x", "savepoint-1")
-
-
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-@pytest.mark.parametrize(("permissions", "of_files"), [(0o700, 0o600), (0o750, 0o640)])
-def test_files_and_folders_have_the_permissions_of_the_job_whatever_the_umask(
-    tmp_path: Path, umask: int, permissions: int, of_files: int
-) -> None:
-    directory, above = tmp_path / "output" / "checkpoints", tmp_path / "output"
-    storage = CheckpointStorage(str(directory), permissions)
-
-    before = os.umask(umask)
-    try:
-        storage.write_job_graph(_job_graph(str(directory)))
-        storage.write_metadata(checkpoint())
-        storage.note_run(JobRun(job_id=JOB, job_name="sales"))
-        savepoint = initialize_savepoint(str(directory / "savepoints"), "savepoint-1", permissions)
-        storage.write_metadata(checkpoint(2), savepoint)
-    finally:
-        os.umask(before)
-
-    made = [directory, *directory.rglob("*")]
-    assert {each.stat().st_mode & 0o777 for each in made if each.is_dir()} == {permissions}
-    assert {each.stat().st_mode & 0o777 for each in made if each.is_file()} == {of_files}
-    assert above.stat().st_mode & 0o777 == 0o777 & ~umask
-
-
-def test_a_folder_that_is_there_keeps_its_permissions(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-
-    CheckpointStorage(str(tmp_path)).write_job_graph(_job_graph(str(tmp_path)))
-
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
-    assert (tmp_path / JOB).stat().st_mode & 0o777 == 0o700
 
 
 def test_how_a_run_has_ended_is_noted_in_place_of_that_it_runs(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_each_answer_has_the_media_type_that_is_described(served: Served) -> Non
         ("get", "/jobs/{jobid}/why", {"timeout": "integer"}),
         ("get", "/metrics", {"scope": "string"}),
         ("get", "/taskmanagers", {"offset": "integer", "limit": "integer"}),
-        ("patch", "/jobs/{jobid}", {"mode": "string"}),
+        ("patch", "/jobs/{jobid}", {"mode": "string", "deleteCheckpoints": "boolean"}),
         ("get", "/jobs/{jobid}/vertices/{vertexid}/flamegraph", {"type": "string", "subtaskindex": "integer"}),
     ],
 )

@@ -202,6 +202,13 @@ def test_the_record_of_another_user_who_has_ended_is_named(mode: int, says: str,
     assert f"{file(shared)} belongs to user root, and {says}" in claimed_by_nobody(shared)
 
 
+def test_a_folder_of_another_user_that_cannot_be_entered_is_named(shared: Path) -> None:
+    owner_of(shared).release()
+    (shared / "runs").chmod(0o700)
+
+    assert f"{shared / 'runs'} belongs to user root, and cannot be entered" in claimed_by_nobody(shared)
+
+
 def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     assert isinstance(first, OwnerLock)

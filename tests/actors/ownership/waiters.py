@@ -10,8 +10,8 @@ from flykka.actors.ownership.ownership import LEASE_MS, Waiting
 
 
 def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:
-    """The checkpoint folder of the job `counts`."""
-    return checkpoint_folder(str(directory), "counts", lease_ms)
+    """The checkpoint folder of the job `counts`, which other users may read."""
+    return checkpoint_folder(str(directory), "counts", lease_ms, permissions=0o755)
 
 
 class VirtualClock:

@@ -59,7 +59,7 @@ def test_a_value_is_synced_before_its_name_and_new_folders_first(tmp_path: Path)
     leader.close()
 
     folder = tmp_path / "jobs" / "a"
-    synced = (tmp_path / "jobs", tmp_path, folder / ".owner", folder)
+    synced = (tmp_path, tmp_path / "jobs", folder / ".owner", folder)
     assert syncs.paths == [str(path) for path in synced]
 
 
