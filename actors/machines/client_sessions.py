@@ -36,9 +36,10 @@ class ClientSessions:
         """The client of a job lives, and is to be taken for dead at `expires_ms`. An earlier one changes nothing."""
         if self._deadlines.get(job_id, expires_ms - 1) >= expires_ms:
             return []
-        self._deadlines[job_id] = expires_ms
+        # One that has passed already is not late: it is due now.
+        self._deadlines[job_id] = deadline = max(expires_ms, now)
         timed_out = JobClientExpired(job_id=job_id)
-        return [StartTimer(key=_key(job_id), delay_ms=max(0, expires_ms - now), message=timed_out)]
+        return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
 
     def end(self, job_id: JobId) -> list[CancelTimer]:
         """The job has ended, or somebody else leads: nobody waits for its client any more."""

@@ -24,6 +24,7 @@ _REACHING_OUTSIDE = (
     "flykka.actors.checkpoint_storage",
     "flykka.actors.failure_enrichers",
     "flykka.actors.high_availability",
+    "flykka.actors.ownership",
     "flykka.runtime.testing",
 )
 """Packages of these whose objects reach files, other processes or plugins: a replay has stand-ins for them."""

@@ -40,7 +40,10 @@ def test_one_that_comes_late_takes_nothing_back() -> None:
 
 
 def test_a_deadline_that_is_over_when_it_is_told_is_acted_on_at_once() -> None:
-    assert ClientSessions().heartbeat(JOB, expires_ms=10, now=30) == [timer(0)]
+    sessions = ClientSessions()
+
+    assert sessions.heartbeat(JOB, expires_ms=10, now=30_000) == [timer(0)]
+    assert sessions.expire(JOB, now=30_001) == [ClientExpired(job_id=JOB)]
 
 
 def test_nobody_waits_for_the_client_of_a_job_that_has_ended() -> None:
