@@ -7,7 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from flykka.actors.checkpoint_storage.storage import CHECKPOINT, CheckpointStorage
-from flykka.actors.checkpoint_storage.verification import check_state, damages, state_handles, without_digests
+from flykka.actors.checkpoint_storage.verification import (
+    check_state,
+    damages,
+    staged_files,
+    staged_without_digests,
+    state_handles,
+    without_digests,
+)
 from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import operator_metadata
@@ -87,7 +94,8 @@ class VerifiedCheckpoint:
     """A checkpoint or savepoint whose files were all read.
 
     `damages` says of each that is missing, damaged or was not there what is wrong, with its path. Of files
-    `without_digests`, which an older flykka has written, only the sizes were compared.
+    `without_digests`, which an older flykka has written, at most the sizes were compared. `staged_files` are those that
+    sinks had yet to publish, outside of a savepoint; files that were published since are not looked at.
     """
 
     path: str
@@ -95,6 +103,7 @@ class VerifiedCheckpoint:
     size_bytes: int
     damages: tuple[str, ...]
     without_digests: int
+    staged_files: int = 0
 
 
 def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
@@ -105,7 +114,8 @@ def verify_checkpoint(checkpoint: CompletedCheckpoint) -> VerifiedCheckpoint:
         files=sum(len(handle.files) or 1 for handle in handles),
         size_bytes=sum(handle.size_bytes for handle in handles),
         damages=tuple(str(damage) for damage in damages(checkpoint)),
-        without_digests=without_digests(checkpoint),
+        without_digests=without_digests(checkpoint) + staged_without_digests(checkpoint),
+        staged_files=sum(not file.in_savepoint for file in staged_files(checkpoint)),
     )
 
 

@@ -19,6 +19,7 @@ def verify(path: str | PathLike[str]) -> VerifiedCheckpoint:
     """Compare every file of the savepoint or the completed checkpoint at `path` with what was written, without Spark.
 
     The `damages` of the result name each file that is missing, damaged, cut off or was not there; none: it is whole.
+    Files that sinks have staged are among them, unless they were published since.
 
     Raises:
         CheckpointNotFoundError: there is none at this path; the text says what is there.

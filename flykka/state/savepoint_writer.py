@@ -14,6 +14,7 @@ from fsspec.core import url_to_fs
 
 from flykka.actors.checkpoint_storage.private_files import restrict
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint, initialize_savepoint
+from flykka.actors.checkpoint_storage.verification import state_handles
 from flykka.actors.errors import CheckpointDirectoryError
 from flykka.actors.machines.state.handles import operator_metadata, with_operators, with_paths
 from flykka.actors.machines.state.key_groups import key_groups_of
@@ -203,7 +204,13 @@ def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
     session = spark_session()
     filesystem, copies = FileSystem(session), dict[str, str]()
 
+    handles = [handle.path for handle in state_handles(savepoint)]
+
     def copy(path: str) -> str:
+        # What sinks have staged is in the folder of a handle.
+        for handle in handles:
+            if path.startswith(f"{handle}/"):
+                return copy(handle) + path.removeprefix(handle)
         if path not in copies:
             kept = f"{folder}/kept-{len(copies)}"
             copies[path] = f"{kept}/{path.rsplit('/', 1)[-1]}"

@@ -28,11 +28,12 @@ from pyspark.sql.types import StructType
 
 from flykka.actors.checkpoint_storage.file_digests import is_local, located, sync_folders
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.staged_paths import batch_folder
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner, batch_folder, delete_empty
+from flykka.spark_bridge.connectors.staging_owners import StagingOwner, delete_empty
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout, read_parquet, write_files

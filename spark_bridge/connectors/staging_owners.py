@@ -13,25 +13,15 @@ that wakes up during these copies may publish one more file, between its look fo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.actors.checkpoint_storage.staged_paths import BEFORE_NUMBERS, FROM, current_path, folders_above
 from flykka.actors.errors import OwnershipLostError
 from flykka.spark_bridge.errors import SinkError
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
-
-_FROM = "from-"
-_BEFORE_NUMBERS = "0"
-"""The number of owners that staged directly in the job's folder, as flykka did before it numbered owners."""
-
-_STAGED = re.compile(
-    rf"(?P<root>.*?)(?:/(?P<number>\d+)(?:/{_FROM}(?P<former>\d+))?)?"
-    r"(?P<below>/(?P<subtask>[A-Za-z0-9_.]*-[0-9a-f]{8}-\d+-of-\d+)(?P<batch>/[^/]+)?(?:/.*)?)",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +39,9 @@ class StagingOwner:
 
     def check(self) -> None:
         """Raise `OwnershipLostError` if another process has become the owner. One listing."""
-        later = [number for number in map(_number, self._names()) if number is not None and number > self.number]
+        later = [
+            number for number in map(_number, self._names(self.root)) if number is not None and number > self.number
+        ]
         if later:
             raise OwnershipLostError(
                 f"this process was replaced as the owner of {self.root}: it is number {self.number}, and number"
@@ -64,7 +56,7 @@ class StagingOwner:
             SinkError: a folder cannot be moved.
         """
         self.check()
-        former = [name for name in self._names() if name != str(self.number)]
+        former = [name for name in self._names(self.root) if name != str(self.number)]
         if not former:
             return
         # It is there before the first folder is moved: a predecessor either finds it, or has its rows moved away.
@@ -72,36 +64,23 @@ class StagingOwner:
         for name in sorted(former, key=lambda name: (_number(name) is None, name)):
             place = f"{self.root}/{name}"
             if _number(name) is None:
-                self._move(place, f"{self.folder}/{_FROM}{_BEFORE_NUMBERS}/{name}")
+                self._move(place, f"{self.folder}/{FROM}{BEFORE_NUMBERS}/{name}")
                 continue
             for moved in self.filesystem.list(place):
-                if moved.name.startswith(_FROM):
+                if moved.name.startswith(FROM):
                     self._move(f"{place}/{moved.name}", f"{self.folder}/{moved.name}")
-            self._move(place, f"{self.folder}/{_FROM}{name}")
+            self._move(place, f"{self.folder}/{FROM}{name}")
 
     def find(self, path: str) -> str:
         """Return where a staged file or folder is that a checkpoint has recorded as `path`, of this job or another.
 
         Another job's rows were moved by the same owner.
         """
-        staged = _STAGED.fullmatch(path)
-        if staged is None or staged["number"] == str(self.number):
-            return path
-        former = staged["former"] or staged["number"] or _BEFORE_NUMBERS
-        below = staged["below"]
-        there = f"{below.split('/')[1]}{staged['batch'] or ''}"
-        names = (status.name for status in self.filesystem.list(staged["root"]))
-        # Another job may have ended before it had a checkpoint, and its owner has moved them.
-        for number in (str(self.number), *(name for name in names if name.isdecimal())):
-            moved = f"{staged['root']}/{number}/{_FROM}{former}"
-            if self.filesystem.exists(f"{moved}/{there}"):
-                return f"{moved}{below}"
-        return path
+        return current_path(path, self._names, self.filesystem.exists, self.number)
 
     def taken_over(self) -> list[str]:
         """The folders of former owners that this one has moved."""
-        names = (status.name for status in self.filesystem.list(self.folder))
-        return [f"{self.folder}/{name}" for name in names if name.startswith(_FROM)]
+        return [f"{self.folder}/{name}" for name in self._names(self.folder) if name.startswith(FROM)]
 
     def delete(self) -> None:
         """Delete what this owner has staged or taken over, and the job's folder unless it is in use by another one."""
@@ -109,8 +88,8 @@ class StagingOwner:
         if self.filesystem.delete_if_empty(self.root):
             self.filesystem.delete_if_empty(self.root.rsplit("/", 1)[0])
 
-    def _names(self) -> list[str]:
-        return [status.name for status in self.filesystem.list(self.root)]
+    def _names(self, folder: str) -> list[str]:
+        return [status.name for status in self.filesystem.list(folder)]
 
     def _move(self, source: str, target: str) -> None:
         if not self.filesystem.exists(target):
@@ -124,26 +103,11 @@ class StagingOwner:
         self.filesystem.delete(source)
 
 
-def batch_folder(staged: str) -> str:
-    """Return the folder of the batch of a staged file; folders of partitions may be in it."""
-    found = _STAGED.fullmatch(staged)
-    if found is None or found["batch"] is None:
-        return staged.rsplit("/", 1)[0]
-    return staged[: found.end("batch")]
-
-
-def job_folder(staged: str) -> str:
-    """Return the folder of all that the job of a staged file has staged."""
-    found = _STAGED.fullmatch(staged)
-    return batch_folder(staged) if found is None else found["root"]
-
-
 def delete_empty(filesystem: FileSystem, staged: str) -> None:
     """Delete the folders above a staged file or folder that are empty, up to the staging folder of its job."""
-    found = _STAGED.fullmatch(staged)
-    folder = staged.rsplit("/", 1)[0] if found is None else staged[: found.start("below")]
-    while filesystem.delete_if_empty(folder) and found is not None and folder != found["root"]:
-        folder = folder.rsplit("/", 1)[0]
+    for folder in folders_above(staged):
+        if not filesystem.delete_if_empty(folder):
+            return
 
 
 def _number(name: str) -> int | None:

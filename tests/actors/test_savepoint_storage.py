@@ -17,11 +17,12 @@ from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
+    OperatorListState,
     OperatorSubtaskState,
     SharedStateHandle,
     TaskStateSnapshot,
 )
-from flykka.messages.state.operator_state import PendingFile, StagedBatch
+from flykka.messages.state.operator_state import PendingFile, StagedBatch, WriterState
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 
@@ -57,7 +58,7 @@ def windows(path: str, size_bytes: int = 4) -> OperatorSubtaskState:
     return OperatorSubtaskState(operator_id=OperatorId("windows"), exclusive=(handle,))
 
 
-def sink(*prepared: PendingFile | StagedBatch) -> OperatorSubtaskState:
+def sink(*prepared: Value) -> OperatorSubtaskState:
     return OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state("committables", prepared),))
 
 
@@ -100,7 +101,8 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     target = f"file:{tmp_path}/output/part-0"
     copied = PendingFile(checkpoint_id=3, staged=f"file:{folder}/sink/0-part", target=target, in_savepoint=True)
     batch = StagedBatch(checkpoint_id=3, path=f"file:{folder}/sink/1", schema="{}", in_savepoint=True)
-    written(folder, sink(copied, batch))
+    writer = WriterState(writer="job/sink-0", batches=(replace(batch, path=f"file:{folder}/sink/2-0"),))
+    written(folder, sink(copied, batch, writer))
 
     found = moved(tmp_path, folder)
 
@@ -110,7 +112,18 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     assert elements_of(entry.state.operators, "committables", Value) == [
         replace(copied, staged=f"{there}/0-part"),
         replace(batch, path=f"{there}/1"),
+        replace(writer, batches=(replace(batch, path=f"{there}/2-0"),)),
     ]
+
+
+def test_savepoint_is_read_where_a_connector_of_its_sinks_is_not_imported(tmp_path: Path) -> None:
+    folder = initialize_savepoint(str(tmp_path), NAME)
+    foreign = OperatorListState(name="committables", elements=(b"of another connector",))
+    state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(foreign,))
+
+    found = written(folder, state)
+
+    assert found.task_states[0].state == TaskStateSnapshot(operators=(state,))
 
 
 def test_a_checkpoint_names_its_files_by_their_addresses(tmp_path: Path) -> None:

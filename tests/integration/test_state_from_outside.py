@@ -125,6 +125,7 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
         flykka.state.read(changed, "silence").timers()
     )
     assert listed(flykka.state.read(again, "totals").values("rows")) == [("a", 2), ("b", 1)]
+    assert flykka.state.verify(again).damages == ()
     finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
     output = tmp_path / "output-1"

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.state.operator_state import PendingFile, StagedBatch, WriterState
+import flykka.state
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.machines.state.operator_state import list_state
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch, WriterState
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
@@ -142,6 +148,46 @@ def test_missing_file_is_an_error_while_its_folder_is_there(
     assert str(file) in str(raised)
     assert "is gone" in str(raised)
     assert target.published() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verify_names_each_damaged_staged_file_until_it_is_published(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    target = Target(spark, tmp_path, kind)
+    writer = target.writer()
+    checkpoint = checkpoint_of(tmp_path / "kept", target.prepare(writer))
+    files = target.staged()
+    assert flykka.state.verify(checkpoint).damages == ()
+    assert flykka.state.verify(checkpoint).staged_files == len(files) == 2
+    for file in files:
+        whole = file.read_bytes()
+        for damage in (empty, cut_in_half, flip_a_byte, Path.unlink):
+            damage(file)
+            [found] = flykka.state.verify(checkpoint).damages
+            assert found.startswith(f"{file} ")
+            file.write_bytes(whole)
+
+    writer.commit(1)
+
+    assert target.published() != []
+    assert flykka.state.verify(checkpoint).damages == ()
+
+
+def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
+    """Write a checkpoint in which a sink has kept what it has prepared."""
+    state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state(COMMITTABLES, prepared),))
+    entry = TaskStateEntry(
+        vertex_id=JobVertexId("v"),
+        subtask=0,
+        parallelism=1,
+        max_parallelism=128,
+        state=TaskStateSnapshot(operators=(state,)),
+    )
+    taken = CompletedCheckpoint(
+        job_id=JobId("job"), checkpoint_id=1, timestamp_ms=0, duration_ms=1, task_states=(entry,)
+    )
+    return CheckpointStorage(str(folder)).write_metadata(taken)
 
 
 def test_missing_batch_of_a_function_is_not_taken_for_given(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.actors.checkpoint_storage.staged_paths import batch_folder
 from flykka.actors.errors import OwnershipLostError
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.state.operator_state import PendingFile
@@ -17,7 +18,7 @@ from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.job_owners import JobOwners
 from flykka.spark_bridge.connectors.job_sinks import take_over_staged
 from flykka.spark_bridge.connectors.sink import Sink
-from flykka.spark_bridge.connectors.staging_owners import StagingOwner, batch_folder
+from flykka.spark_bridge.connectors.staging_owners import StagingOwner
 from flykka.spark_bridge.operators.code import SinkCode
 from flykka.spark_bridge.operators.sink import SinkWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem

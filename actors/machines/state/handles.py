@@ -14,9 +14,11 @@ from flykka.messages.state.handles import (
     SharedStateHandle,
     TaskStateSnapshot,
 )
-from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch
+from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch, WriterState
 from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import OperatorId
+from flykka.messages.wire.message import Value
 
 
 def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHandle]:
@@ -56,6 +58,19 @@ def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHan
 def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateHandle, ...]:
     """The exclusive state of a whole checkpoint."""
     return tuple(handle for snapshot in snapshots(checkpoint) for handle in exclusive_state(snapshot))
+
+
+def staged_in(checkpoint: CompletedCheckpoint) -> Iterator[PendingFile | StagedBatch]:
+    """The rows that sinks have staged and not yet published when the checkpoint was taken."""
+    for snapshot in snapshots(checkpoint):
+        for operator in snapshot.operators if snapshot else ():
+            for state in operator.operator_state:
+                for element in state.elements if state.name == COMMITTABLES else ():
+                    match _committable(element):
+                        case PendingFile() | StagedBatch() as piece:
+                            yield piece
+                        case WriterState(batches=batches):
+                            yield from batches
 
 
 def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
@@ -134,10 +149,24 @@ def _lists_renamed(lists: tuple[OperatorListState, ...], named: Callable[[str], 
 
 
 def _element_renamed(element: bytes, named: Callable[[str], str]) -> bytes:
-    match decode(element):
+    match _committable(element):
         case PendingFile(in_savepoint=True, staged=staged) as file:
             return encode(replace(file, staged=named(staged)))
-        case StagedBatch(in_savepoint=True, path=path) as batch:
-            return encode(replace(batch, path=named(path)))
+        case StagedBatch() as batch:
+            return encode(_batch_renamed(batch, named))
+        case WriterState(batches=batches) as writer:
+            return encode(replace(writer, batches=tuple(_batch_renamed(batch, named) for batch in batches)))
         case _:
             return element
+
+
+def _batch_renamed(batch: StagedBatch, named: Callable[[str], str]) -> StagedBatch:
+    return replace(batch, path=named(batch.path)) if batch.in_savepoint else batch
+
+
+def _committable(element: bytes) -> Value | None:
+    """Decode what a sink has prepared; None for a value of a connector that is not imported here."""
+    try:
+        return decode(element)
+    except DecodeError:
+        return None

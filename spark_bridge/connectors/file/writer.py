@@ -22,6 +22,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flykka.actors.checkpoint_storage.staged_paths import batch_folder, job_folder
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import PendingFile
@@ -36,7 +37,6 @@ from flykka.spark_bridge.connectors.staging import (
     restored,
     warn_unchecked,
 )
-from flykka.spark_bridge.connectors.staging_owners import batch_folder, job_folder
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
@@ -147,9 +147,10 @@ class FileWriter(SinkWriter["DataFrame"]):
             self._filesystem.make_folder(folder)
         for file in waiting:
             self._rename(file)
-        self._staging.sync(_parent(file.staged) for file in waiting)
-        # Of all files: renames that an attempt before has made may not be durable yet.
+        # Of all files: renames that an attempt before has made may not be durable yet. The new names come first: a file
+        # must not lose both.
         self._staging.sync(folder for file in files for folder in self._folders_of(file.target))
+        self._staging.sync(_parent(file.staged) for file in waiting)
 
     def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
         """The files that have yet to be published. Raises `StagedFileError` if one is missing or was changed."""
