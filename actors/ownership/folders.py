@@ -52,7 +52,7 @@ class FsspecFiles:
         if self._permissions is None:
             self._fs.makedirs(self._folder, exist_ok=True)
         else:
-            make_folder(self._fs, self._folder, self._permissions, self._folder.rsplit("/", 1)[0])
+            make_folder(self._fs, self._folder, self._permissions, self._folder.rsplit("/", 1)[0], sync=True)
         path = f"{self._folder}/{name}"
         if isinstance(self._fs, LocalFileSystem):
             with self._fs.open(path, "xb") as file:

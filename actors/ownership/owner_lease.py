@@ -119,8 +119,9 @@ class OwnerLease:
                 with self._guard:
                     if not self._ended.is_set():
                         self._renew()
-            except OSError as refused:
-                logger.warning("the lease on %s cannot be renewed for now: %s", self._folder.folder, refused)
+            except Exception as refused:  # noqa: BLE001
+                # Libraries of object stores raise errors of their own while the network is away.
+                logger.warning("the lease on %s cannot be renewed for now: %r", self._folder.folder, refused)
             if self._is_lost:
                 return
 

@@ -12,10 +12,14 @@ from pathlib import Path
 from threading import Lock
 from weakref import WeakSet
 
+from fsspec.implementations.local import LocalFileSystem
+
+from flykka.actors.checkpoint_storage.file_digests import sync_folders
+from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.errors import JobOwnershipError, OwnershipLostError
 from flykka.actors.ownership.owner_record import OwnedFolder, OwnerRecord, read_record
 from flykka.actors.ownership.ownership import OnLost, Waiting
-from flykka.runtime.permissions import make_folder, of_file
+from flykka.runtime.permissions import of_file
 from flykka.runtime.temporary_folders import open_exclusively
 
 POLL_SECONDS = 0.1
@@ -112,6 +116,8 @@ class OwnerLock:
                     return False
                 if _is_same(descriptor, self._file):
                     self._write(descriptor, self._former(descriptor, is_writable))
+                    # Without its name the next owner would begin with a number that was used.
+                    sync_folders([self._file.parent])
                     return True
                 # The owner before has removed it meanwhile.
             finally:
@@ -125,6 +131,7 @@ class OwnerLock:
         _lock(descriptor)
         self._write(descriptor, owner.number)
         unnamed.rename(self._file)
+        sync_folders([self._file.parent])
 
     @property
     def _mode(self) -> int:
@@ -138,7 +145,7 @@ class OwnerLock:
         if self._folder.permissions is None:
             folder.mkdir(parents=True, exist_ok=True)
         else:
-            make_folder(folder, self._folder.permissions, root=folder.parent)
+            make_folder(LocalFileSystem(), str(folder), self._folder.permissions, str(folder.parent), sync=True)
 
     def _open(self) -> tuple[int, bool]:
         flags = os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)

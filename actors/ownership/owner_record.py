@@ -49,9 +49,12 @@ class OwnerRecord:
 
 
 def read_record(data: bytes) -> OwnerRecord | None:
-    """Read a record; None for what is none, such as a file that is being written."""
+    """Read a record; None for what is none, such as a file that is being written.
+
+    It ends with its line: what follows is left of a longer record, if the process that wrote this one was killed.
+    """
     try:
-        return OwnerRecord(**json.loads(data))
+        return OwnerRecord(**json.loads(data.partition(b"\n")[0]))
     except (ValueError, TypeError):
         return None
 

@@ -184,7 +184,9 @@ class JobOwners:
 
     def _release(self, file: str, job_id: JobId) -> None:
         with self._lock:
-            held = self._held[file]
+            held = self._held.get(file)
+            if held is None or job_id not in held.jobs:
+                return  # Another thread has released it.
             held.jobs.remove(job_id)
             if held.jobs:
                 return

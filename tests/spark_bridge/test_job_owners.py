@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from flykka.actors.errors import OwnedByAnotherError, OwnershipLostError
 from flykka.actors.ownership.folders import checkpoint_folder, own, sink_folder
+from flykka.actors.ownership.owner_lock import OwnerLock
 from flykka.actors.ownership.ownership import LEASE_MS
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.wire.ids import JobId, OperatorId
@@ -88,6 +89,24 @@ def test_jobs_of_a_temporary_folder_share_a_name_until_the_last_one_has_ended(tm
 
     environment.release(JobId("next"))
     assert acquire(owners(), job(tmp_path, "other")) == 2
+
+
+def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, release, released = owners(), OwnerLock.release, list[OwnerLock]()
+    folders = [(checkpoint_folder(str(tmp_path / name), "counts", LEASE_MS), None) for name in ("first", "second")]
+    monkeypatch.setattr(JobOwners, "_folders", lambda self, *graph, is_lenient: iter(folders))
+    acquire(environment, job(tmp_path))
+
+    def release_at_once(lock: OwnerLock) -> None:
+        released.append(lock)
+        environment.release(JobId("job"))
+        release(lock)
+
+    monkeypatch.setattr(OwnerLock, "release", release_at_once)
+    environment.release(JobId("job"))
+
+    assert len(released) == len(set(released)) == 2
+    assert environment.held_for(JobId("job")) == []
 
 
 def test_a_closed_environment_owns_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from flykka.messages.state.operator_state import PendingFile, WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.connectors.file.writer import FileWriter
+from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from tests.connectors.delta.attempts import rows_of
 from tests.power_loss import Disk
@@ -91,6 +91,8 @@ def test_renames_are_synced_once_before_a_commit_returns(spark: SparkSession, tm
     assert sorted(syncs.paths[:2]) == sorted(f"renamed to {local(piece.target)}" for piece in pending)
     folders = {str(Path(local(path)).parent) for piece in pending for path in (piece.staged, piece.target)}
     assert sorted(syncs.paths[2:]) == sorted({*folders, str(output)})
+    staged = [STAGING in path for path in syncs.paths[2:]]
+    assert staged == sorted(staged), "a name in the staging folder is gone before the published one is durable"
 
 
 def test_restore_syncs_renames_that_an_attempt_before_has_made(spark: SparkSession, tmp_path: Path) -> None:
@@ -157,6 +159,8 @@ def test_commit_to_a_delta_table_is_synced_with_its_files(spark: SparkSession, t
     places = [len(syncs.paths) - 1 - syncs.paths[::-1].index(path) for path in in_order]
     assert places == sorted(places)
     assert {str(commit) for commit in log} <= set(syncs.paths)
+    staged = [place for place, path in enumerate(syncs.paths) if "_flykka-staging" in path]
+    assert upserts or syncs.paths.index(str(table)) < min(staged)
 
 
 def test_staged_and_published_files_survive_a_loss_of_power(spark: SparkSession, tmp_path: Path) -> None:

@@ -104,8 +104,9 @@ class StagedFiles:
             self._filesystem.make_folder(folder)
         for file in files:
             self._move(self._path(file), self.target(file), file.size_bytes)
-        self._transaction.sync_names(self._path(file).rpartition("/")[0] for file in files)
+        # The new names come first: a file must not lose both.
         self._transaction.sync_names({self._folder, *(folder for file in files for folder in self._folders_of(file))})
+        self._transaction.sync_names(self._path(file).rpartition("/")[0] for file in files)
 
     def _check(self, files: Sequence[StagedFile]) -> None:
         digests: list[tuple[str, FileDigest]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import fsspec
 import pytest
@@ -192,6 +193,24 @@ def test_a_replaced_owner_of_a_sinks_folder_finds_that_its_record_is_gone(tmp_pa
         owner.check()
 
     assert files.names() == []
+
+
+def test_renewal_continues_after_an_error_of_a_store_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = own(counts_in(DIRECTORY, lease_ms=30), VirtualClock().waiting())
+    write, renewed = FsspecFiles.write, Event()
+    errors = iter([RuntimeError("no route to the store")])
+
+    def fail_once(files: FsspecFiles, name: str, data: bytes) -> None:
+        if (error := next(errors, None)) is not None:
+            raise error
+        write(files, name, data)
+        renewed.set()
+
+    monkeypatch.setattr(FsspecFiles, "write", fail_once)
+    owner.start(lambda error: None)
+
+    assert renewed.wait(30)
+    owner.release()
 
 
 def test_a_network_file_system_is_leased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

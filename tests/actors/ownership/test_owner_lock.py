@@ -22,6 +22,7 @@ from flykka.actors.ownership.owner_lock import OwnerLock
 from flykka.actors.ownership.ownership import LEASE_MS, Ownership
 from tests.actors.ownership.waiters import VirtualClock, counts_in
 from tests.layout.sources import ROOT
+from tests.syncs import watched_syncs
 
 NOBODY = 65_534
 
@@ -228,6 +229,25 @@ def test_an_owner_whose_folder_was_made_again_by_another_has_lost_it(tmp_path: P
 
     with pytest.raises(OwnershipLostError, match=rf"has lost {tmp_path} to process {os.getpid()}"):
         first.check()
+
+
+def test_record_is_read_if_its_writer_was_killed_before_truncation(tmp_path: Path) -> None:
+    owner_of(tmp_path).release()
+    with file(tmp_path).open("ab") as former:
+        former.write(b'", "released": false}\n')
+
+    assert owner_of(tmp_path).number == 2
+    assert record(tmp_path)["number"] == 2
+
+
+def test_record_and_new_folders_are_durable_before_the_folder_is_owned(tmp_path: Path) -> None:
+    directory = tmp_path / "new" / "checkpoints"
+
+    with watched_syncs() as syncs:
+        owner_of(directory)
+
+    assert {str(tmp_path), str(tmp_path / "new"), str(directory)} <= set(syncs.paths)
+    assert syncs.paths[-2:] == [str(file(directory)), str(directory / "runs")]
 
 
 def test_a_file_that_is_no_record_is_not_overwritten(tmp_path: Path) -> None:
