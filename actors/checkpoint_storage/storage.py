@@ -277,7 +277,14 @@ class CheckpointStorage:
         address = self._address(folder)
         if checkpoint.snapshot_type is SnapshotType.SAVEPOINT:
             checkpoint = with_paths(checkpoint, lambda path: self._from(folder, path))
-        self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
+        try:
+            self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
+        except BaseException:
+            # It may have its name and not be durable: the caller deletes the state, and nothing may start from it.
+            if self._is_local:
+                with suppress(OSError):
+                    os.unlink(f"{folder}/{_METADATA}")
+            raise
         return address
 
     def _from(self, folder: str, address: str) -> str:

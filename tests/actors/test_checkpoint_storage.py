@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,6 +127,23 @@ def test_the_note_of_a_job_that_has_gone_on_is_read_as_older_versions_wrote_it(t
         storage.continued_by(path)
     note.write_text("another")
     assert storage.continued_by(path) == "another"
+
+
+def test_checkpoint_whose_name_cannot_be_made_durable_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    first = storage.write_metadata(checkpoint())
+
+    def refuse(folders: Iterable[str]) -> None:
+        if any(folder.endswith("chk-2") for folder in folders):
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("flykka.actors.checkpoint_storage.storage.sync_folders", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        storage.write_metadata(checkpoint(2))
+
+    assert storage.addresses() == [storage.latest(JOB)] == [first]
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
