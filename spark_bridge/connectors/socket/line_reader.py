@@ -39,7 +39,8 @@ class LineReader:
         self._retry_delay_s = duration_ms(source.retry_delay) / 1000
         self._socket: socket.socket | None = None
         self._closed: finalize[..., LineReader] | None = None
-        self._rest = b""
+        self._rest = bytearray()
+        self._searched = 0
         self._was_connected = False
         self._log = RepeatedLog(logger)
         self._attempts = 0
@@ -82,13 +83,18 @@ class LineReader:
         return True
 
     def _records(self) -> list[str]:
-        *records, self._rest = self._rest.split(self._delimiter)
+        # What was searched before is not again: a long record comes in many looks.
+        end = self._rest.find(self._delimiter, self._searched)
+        records: list[bytearray] = []
+        if end >= 0:
+            *records, self._rest = self._rest.split(self._delimiter)
+        self._searched = max(0, len(self._rest) - len(self._delimiter) + 1)
         if self.is_over and self._rest:
             records.append(self._rest)
-            self._rest = b""
+            self._rest = bytearray()
         return [self._text(record) for record in records]
 
-    def _text(self, record: bytes) -> str:
+    def _text(self, record: bytearray) -> str:
         if self._delimiter == b"\n":
             record = record.removesuffix(b"\r")
         return record.decode(errors="replace")
