@@ -11,12 +11,17 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from contextlib import suppress
+from signal import Signals
+from socketserver import BaseServer
+from subprocess import TimeoutExpired
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.java_gateway import launch_gateway
 
 from flykka.spark_bridge.errors import SessionError
@@ -29,6 +34,8 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 _STDERR = 2
 _LAST_WORDS_SECONDS = 5.0
+_OUT_OF_MEMORY = 52
+"""The exit status of Spark's JVM after an OutOfMemoryError."""
 
 _REASON = re.compile(r"(Exception|Error|Unrecognized|Invalid|Caused by)\b")
 """The begin of a line that says why a JVM does not start."""
@@ -39,6 +46,9 @@ _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILIN
 
 def ensure_gateway(conf: SparkConf) -> None:
     """Start the JVM, unless this process has one."""
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        # The JVM's end is reported by what calls it: this thread of PySpark's prints a page.
+        server.handle_error = _log_error  # type: ignore[method-assign]
     with SparkContext._lock:
         if SparkContext._gateway is None:
             SparkContext._ensure_initialized(conf=conf, gateway=_launched(conf))
@@ -51,6 +61,40 @@ def close_gateway() -> None:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()
+
+
+def end_of_jvm() -> str:
+    """Say why the JVM of this process has ended, as far as that is known, and what to do."""
+    process = None if SparkContext._gateway is None else SparkContext._gateway.proc
+    try:
+        status = None if process is None else process.wait(_LAST_WORDS_SECONDS)
+    except TimeoutExpired:
+        status = None
+    return _words_of(status)
+
+
+def _words_of(status: int | None) -> str:
+    if status is None:
+        return (
+            "it was killed, has run out of memory (spark.driver.memory) or has crashed (then hs_err_pid*.log says why)"
+        )
+    if status == _OUT_OF_MEMORY:
+        return (
+            "it has run out of memory: a row, or a batch of rows, takes several times its size there. Give it more"
+            " (spark.driver.memory), or make rows or batches smaller"
+        )
+    if status >= 0:
+        return f"it has exited with status {status}, and its last lines on stderr say why"
+    if -status in {Signals.SIGKILL, Signals.SIGTERM}:
+        return f"it was killed ({Signals(-status).name}), by the kernel if the memory of the machine was used up"
+    return f"it has crashed (signal {-status}), and hs_err_pid*.log says why"
+
+
+def _log_error(server: BaseServer, request: object, client_address: object) -> None:
+    if isinstance(sys.exception(), EOFError | ConnectionError):
+        logger.debug("the JVM has closed its connection", exc_info=True)
+    else:
+        BaseServer.handle_error(server, request, client_address)  # type: ignore[arg-type]
 
 
 def _launched(conf: SparkConf) -> JavaGateway:

@@ -20,6 +20,7 @@ from pyspark import SparkContext
 
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.errors import SessionError
+from flykka.spark_bridge.session.gateway import end_of_jvm
 from flykka.spark_bridge.session.session import restarted_session
 
 if TYPE_CHECKING:
@@ -31,11 +32,6 @@ logger = logging.getLogger("flykka.spark_bridge")
 _STOPPED_NAME = "SessionStoppedError"
 _STOPPED = "the Spark session was stopped while the job ran"
 _GO_ON = "leave it running until the job has ended; a retained checkpoint lets the job go on"
-_JVM_GONE = (
-    "the JVM of Spark has ended, and with it all that this program has there: it was killed, has run out of memory"
-    " (spark.driver.memory) or has crashed (then hs_err_pid*.log says why). Start the program again; a retained"
-    " checkpoint lets the job go on"
-)
 
 
 class SessionState(Enum):
@@ -90,7 +86,7 @@ class SparkSessions:
             case SessionState.RUNNING:
                 return
             case SessionState.GONE:
-                raise SessionError(_JVM_GONE)
+                raise SessionError(_jvm_gone())
             case SessionState.STOPPED if not self._owned:
                 raise SessionError("the Spark session was stopped; it is the program's own: make another environment")
             case SessionState.STOPPED:
@@ -102,7 +98,7 @@ class SparkSessions:
             case SessionState.RUNNING:
                 return cause
             case SessionState.GONE:
-                return _instead(cause, "SparkLostError", _JVM_GONE, fatal=True)
+                return _instead(cause, "SparkLostError", _jvm_gone(), fatal=True)
             case SessionState.STOPPED if not self._owned:
                 text = f"{_STOPPED}; it is the program's own, so flykka starts no other one: {_GO_ON}"
                 return _instead(cause, _STOPPED_NAME, text, fatal=True)
@@ -118,6 +114,13 @@ class SparkSessions:
             if self.is_lost(self._current):
                 self._current = restarted_session(self._settings)
                 logger.warning("%s: another one was started in its place", _STOPPED)
+
+
+def _jvm_gone() -> str:
+    return (
+        f"the JVM of Spark has ended, and with it all that this program has there: {end_of_jvm()}. Start the program"
+        " again; a retained checkpoint lets the job go on"
+    )
 
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
