@@ -1,7 +1,8 @@
 """Jobs whose Spark session goes while they run: run by a test, in a process that may lose it.
 
-`python -m tests.spark_bridge.lost_sessions (ours|theirs) FOLDER`. Each line that begins with `>` is what came of a job:
-the type of what it failed of in the end or FINISHED, how often it was restarted, and the sum and number of its rows.
+`python -m tests.spark_bridge.lost_sessions (ours|theirs|large) FOLDER`. Each line that begins with `>` is what came of
+a job: the type of what it failed of in the end or FINISHED, how often it was restarted, and the sum and number of its
+rows.
 """
 
 from __future__ import annotations
@@ -68,8 +69,27 @@ def run(env: StreamExecutionEnvironment, folder: Path, name: str, lose: Callable
     print(">", name, "FINISHED", sorted(written), env.spark.conf.get("spark.sql.session.timeZone"), flush=True)
 
 
+def run_large(env: StreamExecutionEnvironment, folder: Path) -> None:
+    """Run a job that reads a row for which the JVM has no memory, and say what came of it."""
+    (folder / "input").mkdir()
+    with (folder / "input" / "row.csv").open("w") as file:
+        file.write("value\n" + "x" * 40_000_000)
+    rows = env.from_source(FileSource.csv(str(folder / "input"), schema="value STRING"), uid="rows")
+    rows.sink_to(FileSink.json(str(folder / "large"))).uid("output")
+    try:
+        env.execute("large")
+    except JobExecutionError as failed:
+        print("> large", failed.cause.type_name, failed.cause.message, flush=True)
+
+
 def main(whose: str, folder: Path) -> None:
     """Lose a session in each way there is."""
+    if whose == "large":
+        os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 500m pyspark-shell"
+        with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
+            env.enable_checkpointing("50ms").set_checkpoint_dir(folder / "checkpoints")
+            run_large(env, folder)
+        return
     write_input(folder / "input")
     if whose == "theirs":
         builder = SparkSession.builder.master("local[1]")

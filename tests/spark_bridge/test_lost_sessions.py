@@ -42,8 +42,21 @@ def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_
     ]
     (killed,) = told[2:]
     assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it all that this program has")
+    assert ": it was killed (SIGKILL), " in killed
+    assert "Traceback" not in beside
     assert beside.count("the Spark session was stopped while the job ran: another one was started in its place") == 2
     assert "cannot free" not in beside
+
+
+@pytest.mark.long
+def test_a_row_that_the_jvm_has_no_memory_for_is_explained_in_a_line(tmp_path: Path) -> None:
+    (told,), beside = lost("large", tmp_path)
+
+    assert told.startswith("large SparkLostError the JVM of Spark has ended,")
+    assert ": it has run out of memory: a row, or a batch of rows, takes several times its size there" in told
+    assert "java.lang.OutOfMemoryError: Java heap space" in beside
+    assert "Traceback" not in beside
+    assert "\tat " not in beside
 
 
 @pytest.mark.long

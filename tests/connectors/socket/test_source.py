@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 from pyspark.sql import SparkSession
@@ -244,6 +245,21 @@ def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkey
     reading.until(*lines, finished=True)
 
     assert max(split.rows for split in reading.splits) == 40
+
+
+def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_reader, "_BYTES_AT_ONCE", 1000)
+    record = b"x" * 5_000_000
+    reading = Reading(SocketTextSource("127.0.0.1", server.port))
+    reading.look()
+    sender = Thread(target=server.send, args=(record + b"\nnext\n",))
+    sender.start()
+    begun_s = time.thread_time()
+    reading.until(record.decode(), "next")
+    sender.join()
+
+    # Copying all of it with each piece took ten times as long.
+    assert time.thread_time() - begun_s < 1.5
 
 
 @pytest.mark.spark
