@@ -80,8 +80,8 @@ def _words_of(status: int | None) -> str:
         )
     if status == _OUT_OF_MEMORY:
         return (
-            "it has run out of memory: a row, or a batch of rows, takes several times its size there. Give it more"
-            " (spark.driver.memory), or make rows or batches smaller"
+            "it has run out of memory (see its last line on stderr). A row, or a batch of rows, takes many times its"
+            " size there: give it more (spark.driver.memory), or make rows or batches smaller"
         )
     if status >= 0:
         return f"it has exited with status {status}, and its last lines on stderr say why"

@@ -15,7 +15,7 @@ from flykka.spark_bridge.session.gateway import end_of_jvm
 @pytest.mark.parametrize(
     ("ending", "words"),
     [
-        ("exit 52", "it has run out of memory: a row, or a batch of rows, takes .*Give it more .spark.driver.memory"),
+        ("exit 52", "it has run out of memory .see its last line on stderr.*: give it more .spark.driver.memory"),
         ("exit 1", "it has exited with status 1, and its last lines on stderr say why"),
         ("kill -KILL $$", "it was killed .SIGKILL., by the kernel if the memory of the machine was used up"),
         ("kill -SEGV $$", "it has crashed .signal 11., and hs_err_pid.*log says why"),
