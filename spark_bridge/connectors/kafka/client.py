@@ -155,11 +155,20 @@ class OffsetReader:
             ) from refused
 
 
+_ADVICE = {
+    "MSG_SIZE_TOO_LARGE": ": make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of"
+    " the sink"
+}
+"""What to do, by the names of librdkafka's errors."""
+
+
 def told(error: Exception | KafkaError) -> str:
     """The text of an error of Kafka's."""
     cause = error.args[0] if isinstance(error, Exception) and error.args else error
     text = getattr(cause, "str", None)
-    return text() if callable(text) else str(cause)
+    if not callable(text):
+        return str(cause)
+    return str(text()) + _ADVICE.get(cause.name(), "")
 
 
 def topics_there(cluster: Cluster) -> list[str]:

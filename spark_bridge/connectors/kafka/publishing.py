@@ -34,6 +34,8 @@ class ProduceRecords:
 
     def _produce(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
         """Produce all rows and wait; their number. Raises `SinkError` where one is refused."""
+        from confluent_kafka import KafkaException
+
         refused: list[str] = []
 
         def delivered(error: Any, _: Any) -> None:
@@ -42,8 +44,11 @@ class ProduceRecords:
 
         rows = 0
         for batch in batches:
-            for record in _records(batch, self.topic):
-                _when_there_is_room(producer, record, delivered)
+            try:
+                for record in _records(batch, self.topic):
+                    _when_there_is_room(producer, record, delivered)
+            except KafkaException as too_large:
+                refused.append(told(too_large))
             rows += batch.num_rows
             producer.poll(0)
             if refused:

@@ -1,0 +1,29 @@
+"""Errors of Kafka's are reported with what to do, if that is known."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from flykka.spark_bridge.connectors.kafka.client import Cluster, told
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords
+from flykka.spark_bridge.errors import SinkError
+
+
+def test_a_record_that_is_too_large_is_refused_with_advice() -> None:
+    cluster = Cluster("127.0.0.1:1", (("message.max.bytes", 1000), ("log_level", 0)))
+    rows = pa.RecordBatch.from_pylist([{"value": b"x" * 2000}])
+
+    with pytest.raises(SinkError) as refused:
+        next(ProduceRecords(cluster=cluster, topic="topic")([rows]))
+
+    assert str(refused.value) == (
+        "Kafka at 127.0.0.1:1 does not take the records: Unable to produce message: Broker: Message size too large:"
+        " make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of the sink"
+    )
+
+
+def test_an_error_without_advice_is_reported_as_it_is() -> None:
+    assert told(KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))) == "no answer"
+    assert told(ValueError("none of Kafka's")) == "none of Kafka's"
