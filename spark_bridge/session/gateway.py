@@ -17,7 +17,7 @@ from signal import Signals
 from socketserver import BaseServer
 from subprocess import TimeoutExpired
 from threading import Lock, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
@@ -90,11 +90,11 @@ def _words_of(status: int | None) -> str:
     return f"it has crashed (signal {-status}), and hs_err_pid*.log says why"
 
 
-def _log_error(server: BaseServer, request: object, client_address: object) -> None:
+def _log_error(self: BaseServer, request: Any, client_address: Any) -> None:
     if isinstance(sys.exception(), EOFError | ConnectionError):
         logger.debug("the JVM has closed its connection", exc_info=True)
     else:
-        BaseServer.handle_error(server, request, client_address)  # type: ignore[arg-type]
+        BaseServer.handle_error(self, request, client_address)
 
 
 def _launched(conf: SparkConf) -> JavaGateway:

@@ -159,16 +159,14 @@ _ADVICE = {
     "MSG_SIZE_TOO_LARGE": ": make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of"
     " the sink"
 }
-"""What to do, by the names of librdkafka's errors."""
+"""Advice, by the names of librdkafka's errors."""
 
 
 def told(error: Exception | KafkaError) -> str:
     """The text of an error of Kafka's."""
     cause = error.args[0] if isinstance(error, Exception) and error.args else error
-    text = getattr(cause, "str", None)
-    if not callable(text):
-        return str(cause)
-    return str(text()) + _ADVICE.get(cause.name(), "")
+    text, name = getattr(cause, "str", None), getattr(cause, "name", None)
+    return f"{text()}{_ADVICE.get(name(), '')}" if callable(text) and callable(name) else str(cause)
 
 
 def topics_there(cluster: Cluster) -> list[str]:

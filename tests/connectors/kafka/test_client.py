@@ -11,8 +11,9 @@ from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords
 from flykka.spark_bridge.errors import SinkError
 
 
+@pytest.mark.slow
 def test_a_record_that_is_too_large_is_refused_with_advice() -> None:
-    cluster = Cluster("127.0.0.1:1", (("message.max.bytes", 1000), ("log_level", 0)))
+    cluster = Cluster("127.0.0.1:1", (("message.max.bytes", "1000"), ("log_level", "0")))
     rows = pa.RecordBatch.from_pylist([{"value": b"x" * 2000}])
 
     with pytest.raises(SinkError) as refused:

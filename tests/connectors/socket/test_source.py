@@ -247,6 +247,7 @@ def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkey
     assert max(split.rows for split in reading.splits) == 40
 
 
+@pytest.mark.slow
 def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_reader, "_BYTES_AT_ONCE", 1000)
     record = b"x" * 5_000_000
