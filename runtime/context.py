@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_repeated = RepeatedLog(logging.getLogger("flykka.runtime"))
+_repeated = RepeatedLog("flykka.runtime")
 
 
 class ActorContext:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 
 _MAX_KEYS = 1_000
 
@@ -14,17 +13,22 @@ def is_reported(times: int) -> bool:
 
 
 class RepeatedLog:
-    """Writes to a logger; lines with the same key count as the same."""
+    """Writes to the logger of a name; lines with the same key count as the same.
 
-    def __init__(self, logger: logging.Logger) -> None:
-        self._logger = logger
-        self._times: OrderedDict[str, int] = OrderedDict()
+    Actors may hold one: a trace can keep a copy of it, as it could not of a logger.
+    """
+
+    def __init__(self, logger_name: str) -> None:
+        self._logger_name = logger_name
+        self._times: dict[str, int] = {}
 
     def write(self, level: int, key: str, text: str) -> None:
         """Write the line if its number is one that is written."""
         times = self._times.pop(key, 0) + 1
         self._times[key] = times
         if len(self._times) > _MAX_KEYS:
-            self._times.popitem(last=False)
+            del self._times[next(iter(self._times))]
         if is_reported(times):
-            self._logger.log(level, "%s%s", text, f" (the same {times:,} times)" if times > 1 else "")
+            logging.getLogger(self._logger_name).log(
+                level, "%s%s", text, f" (the same {times:,} times)" if times > 1 else ""
+            )

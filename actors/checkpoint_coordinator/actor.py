@@ -98,7 +98,7 @@ class CheckpointCoordinator(Actor):
         self._checkpoints = checkpoints
         self._tasks = TaskGateways()
         self._events: deque[CoordinatorEvent] = deque()
-        self._repeated = RepeatedLog(_log)
+        self._repeated = RepeatedLog(__name__)
         operators = (operator for vertex in job_graph.vertices for operator in vertex.operators)
         self._machine = CheckpointCoordinatorMachine(
             CoordinatedJob(job_id=job_graph.job_id, name=job_graph.name, operators=operator_metadata(job_graph)),

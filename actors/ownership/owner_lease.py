@@ -99,7 +99,7 @@ class OwnerLease:
             if self._is_lost:
                 raise lost(self._folder, self.number, self._successor)
 
-    def release(self) -> None:
+    def release(self, *, unused: bool = False) -> None:
         """Let the next owner begin at once."""
         with self._guard:
             if self._ended.is_set():
@@ -108,7 +108,7 @@ class OwnerLease:
             if self._is_lost:
                 return
             name = self._name(self.number)
-            if self._removes_record:
+            if self._removes_record or (unused and self.number == 1):
                 self._files.remove(name)
             else:
                 self._files.write(name, replace(self._record, released=True).data())

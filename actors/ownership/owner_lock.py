@@ -70,16 +70,17 @@ class OwnerLock:
 
     confirm = check
 
-    def release(self) -> None:
+    def release(self, *, unused: bool = False) -> None:
         """Free the lock at once."""
         with self._guard:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:
                 return
             _IN_USE.discard(self)
-            if self._removes_record and _is_same(descriptor, self._file):
+            is_removed = self._removes_record or (unused and self.number == 1)
+            if is_removed and _is_same(descriptor, self._file):
                 self._file.unlink(missing_ok=True)
-                for folder in self._removed:
+                for folder in self._removed if unused else self._removed[:1]:
                     with suppress(OSError):  # It holds something else.
                         folder.rmdir()
             _unlock(descriptor)
@@ -140,7 +141,7 @@ class OwnerLock:
 
     def _make_folders(self) -> None:
         folder = self._file.parent
-        # A folder that was not there goes with the record, and so does the one in which nothing but records lies.
+        # The folder of records goes with the last one; the one above it stays for readers, once a job has run.
         self._removed = self._removed or (folder, *(() if folder.parent.exists() else (folder.parent,)))
         if self._folder.permissions is None:
             folder.mkdir(parents=True, exist_ok=True)

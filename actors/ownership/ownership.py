@@ -45,8 +45,8 @@ class Ownership(Protocol):
     def confirm(self) -> None:
         """Do the same, and never rely on the clock: a machine that was paused does not know for how long."""
 
-    def release(self) -> None:
-        """Give the folder up in order."""
+    def release(self, *, unused: bool = False) -> None:
+        """Give the folder up in order; an `unused` one is left as it was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ from flykka.client.start_settings import AUTO
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.cluster.high_availability.stores import store_address
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_needed
-from flykka.errors import ClusterError, FlykkaError, ProgramError
+from flykka.errors import ClusterError, JobExecutionError, ProgramError
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
 from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.runtime.durations import Duration
@@ -268,8 +268,9 @@ class StreamExecutionEnvironment(
             self._running.add(client, self.rest_address, self.rest_token)
             remember_job(client, self)
             client.wait_submitted()
-        except FlykkaError:
-            self._owners.release(start.job_graph.job_id)
+        except Exception as failed:
+            # A job that has failed already was accepted; any other was not.
+            self._owners.release(start.job_graph.job_id, unused=not isinstance(failed, JobExecutionError))
             raise
         start.note()
         self._starts.remember(client)

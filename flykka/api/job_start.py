@@ -110,7 +110,7 @@ class JobStarts:
         try:
             return self._decide(said, job_graph, session, cluster, has_store=has_store, was_named=was_named)
         except BaseException:
-            self._owners.release(self._owned)
+            self._owners.release(self._owned, unused=True)
             raise
 
     def _decide(
@@ -124,13 +124,13 @@ class JobStarts:
         was_named: bool,
     ) -> JobStart:
         mode, named = start_mode(said), None
-        if not has_store:
-            # Before anything is looked at: while another process runs the job all of it may change.
-            self._own(job_graph, session, shares=not was_named)
         if mode is StartMode.CHECKPOINT:
             checkpoint = find_checkpoint(str(said.restore_from), said.checkpointing.directory)
             check_restorable(checkpoint, job_graph, allow_non_restored_state=said.allow_non_restored_state)
             named = checkpoint.path
+        if not has_store:
+            # Before what is there is looked at: while another process runs the job all of it may change.
+            self._own(job_graph, session, shares=not was_named)
         if has_store:
             known = self._known(said, job_graph, named, cluster(), session)
             job_graph, named = known.job_graph, known.restore_path

@@ -33,6 +33,10 @@ _HA_SERVICES = (
     "flykka.cluster.high_availability.file_system:FileSystemHaServices",
     "flykka.cluster.high_availability.zookeeper:ZooKeeperHaServices",
 )
+_STORAGES = (
+    "flykka.actors.checkpoint_storage.owned_storage:OwnedCheckpointStorage",
+    "flykka.actors.checkpoint_storage.storage:CheckpointStorage",
+)
 _FIRST_RECORDS = 10_000
 """Among these is the spawning of a cluster's first actors."""
 
@@ -70,7 +74,7 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
     store = services.store(LeaderSessionId("recorded"))
     return {
         **dict.fromkeys(_HA_SERVICES, services),
-        "flykka.actors.checkpoint_storage.storage:CheckpointStorage": Recorded(),
+        **dict.fromkeys(_STORAGES, Recorded()),
         "flykka.actors.high_availability.services:LeaderStore": store,
         "flykka.actors.checkpoint_storage.checkpoint_pointers:CheckpointPointers": store.checkpoints(JobId("recorded")),
         **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane),

@@ -34,6 +34,7 @@ STATE = (
     "flykka.runtime.leader_session",
     "flykka.runtime.patterns.backoff_supervisor",
     "flykka.runtime.patterns.fsm",
+    "flykka.runtime.repeated_log",
     "flykka.runtime.supervision",
     "flykka.runtime.time.backoff",
 )

@@ -118,7 +118,7 @@ class JobOwners:
             self.take_over(job_graph, filesystem, job_id)
         except BaseException:
             for file in acquired:
-                self._release(file, job_id)
+                self._release(file, job_id, unused=True)
             raise
 
     def take_over(self, job_graph: JobGraph, filesystem: FileSystem, run: JobId) -> None:
@@ -152,12 +152,15 @@ class JobOwners:
             return False
         return True
 
-    def release(self, job_id: JobId) -> None:
-        """Give up what is owned for a job. Done again, nothing happens."""
+    def release(self, job_id: JobId, *, unused: bool = False) -> None:
+        """Give up what is owned for a job; folders that are `unused` so far are left as they were found.
+
+        Done again, nothing happens.
+        """
         with self._lock:
             files = [file for file, held in self._held.items() if job_id in held.jobs]
         for file in reversed(files):
-            self._release(file, job_id)
+            self._release(file, job_id, unused=unused)
 
     def give_up_waiting(self) -> None:
         """Have no folder waited for any more."""
@@ -182,7 +185,7 @@ class JobOwners:
                 held.jobs.append(job_id)
             return True
 
-    def _release(self, file: str, job_id: JobId) -> None:
+    def _release(self, file: str, job_id: JobId, *, unused: bool) -> None:
         with self._lock:
             held = self._held.get(file)
             if held is None or job_id not in held.jobs:
@@ -192,7 +195,7 @@ class JobOwners:
                 return
             del self._held[file]
         try:
-            held.ownership.release()
+            held.ownership.release(unused=unused)
         except OSError as refused:
             logger.warning("%s cannot be released, and holds the next run up for a while: %s", file, refused)
 

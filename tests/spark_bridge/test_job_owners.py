@@ -97,10 +97,10 @@ def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, mon
     monkeypatch.setattr(JobOwners, "_folders", lambda self, *graph, is_lenient: iter(folders))
     acquire(environment, job(tmp_path))
 
-    def release_at_once(lock: OwnerLock) -> None:
+    def release_at_once(lock: OwnerLock, *, unused: bool) -> None:
         released.append(lock)
         environment.release(JobId("job"))
-        release(lock)
+        release(lock, unused=unused)
 
     monkeypatch.setattr(OwnerLock, "release", release_at_once)
     environment.release(JobId("job"))

@@ -231,7 +231,7 @@ def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, ke
         assert line.laboratory.published().count() == 5
     else:
         assert isinstance(answer, StageFailed)
-        assert answer.cause.type_name == "SinkError"
+        assert answer.cause.type_name == "StagedFileError"
 
 
 def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:

@@ -42,7 +42,7 @@ class LineReader:
         self._rest = bytearray()
         self._searched = 0
         self._was_connected = False
-        self._log = RepeatedLog(logger)
+        self._log = RepeatedLog(logger.name)
         self._attempts = 0
         self._retry_at_s = 0.0
         self.is_over = False

@@ -269,7 +269,19 @@ def test_runs_with_two_checkpoint_folders_share_no_output_folder(tmp_path: Path)
         own(folders[1], VirtualClock().waiting())
 
     first.release()
-    assert not output.exists()
+    assert output.exists()
+    assert not staging.exists()
+    own(folders[1], VirtualClock().waiting()).release()
+
+
+def test_an_unused_folder_is_left_as_it_was_found(tmp_path: Path) -> None:
+    output, checkpoints = tmp_path / "output", counts_in(tmp_path / "checkpoints")
+    sink = sink_folder(str(output), str(output / ".flykka-staging"), checkpoints)
+
+    for folder in (checkpoints, sink):
+        own(folder, VirtualClock().waiting()).release(unused=True)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_folder_of_a_sink_stays_if_it_was_there_before(tmp_path: Path) -> None:

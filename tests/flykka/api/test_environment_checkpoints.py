@@ -61,7 +61,7 @@ def test_in_a_folder_that_goes_with_the_environment_nothing_is_kept_unless_that_
     assert env.get_job_graph().checkpointing.retention is holds
 
 
-def test_in_a_folder_that_was_named_a_failed_job_keeps_its_checkpoints(
+def test_in_a_folder_that_was_named_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints(
     env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
 ) -> None:
     copying(env.set_checkpoint_dir(str(tmp_path)), bids)
@@ -69,7 +69,7 @@ def test_in_a_folder_that_was_named_a_failed_job_keeps_its_checkpoints(
     settings = env.get_job_graph().checkpointing
 
     assert settings.directory == str(tmp_path)
-    assert settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+    assert settings.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
 def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
