@@ -57,7 +57,7 @@ class Mutator:
                 tree = msgpack.unpackb(packed, strict_map_key=False)
                 for _ in range(random.choice((1, 1, 1, 2, 5))):
                     tree = self.tree(tree)
-                return msgpack.packb(tree)  # type: ignore[no-any-return]
+                return msgpack.packb(tree)
             except (ValueError, OverflowError, TypeError):
                 pass  # Of no tree, or with something in it that msgpack has no form for: by its bytes then.
         return self.bytes(packed, others)
