@@ -20,7 +20,7 @@ from flykka.actors.errors import JobOwnershipError, OwnershipLostError
 from flykka.actors.ownership.owner_record import OwnedFolder, OwnerRecord, read_record
 from flykka.actors.ownership.ownership import OnLost, Waiting
 from flykka.runtime.permissions import of_file
-from flykka.runtime.temporary_folders import open_exclusively
+from flykka.runtime.temporary_folders import lock, open_exclusively
 
 POLL_SECONDS = 0.1
 """Seconds between two attempts to take a lock that another process holds."""
@@ -113,7 +113,7 @@ class OwnerLock:
             self._make_folders()
             descriptor, is_writable = self._open()
             try:
-                if not _lock(descriptor):
+                if not lock(descriptor):
                     return False
                 if _is_same(descriptor, self._file):
                     self._write(descriptor, self._former(descriptor, is_writable))
@@ -129,7 +129,7 @@ class OwnerLock:
         """Put another record in place of one whose owner is paused and leads no more: it finds that when it wakes."""
         unnamed = self._file.with_suffix(".new")
         descriptor = open_exclusively(unnamed, self._mode)
-        _lock(descriptor)
+        lock(descriptor)
         self._write(descriptor, owner.number)
         unnamed.rename(self._file)
         sync_folders([self._file.parent])
@@ -202,16 +202,6 @@ def lost(folder: OwnedFolder, number: int, successor: OwnerRecord | None) -> Own
     )
 
 
-def _lock(descriptor: int) -> bool:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _unlock(descriptor: int) -> None:
     from fcntl import LOCK_UN, flock
 
@@ -258,8 +248,8 @@ def is_of_this_process(owner: OwnerRecord | None) -> bool:
 
 def _forget_all() -> None:
     _TOKENS.clear()
-    for lock in list(_IN_USE):
-        lock.forget()
+    for held in list(_IN_USE):
+        held.forget()
 
 
 if hasattr(os, "register_at_fork"):
