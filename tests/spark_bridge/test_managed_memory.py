@@ -43,6 +43,7 @@ def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | Non
     rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()
     jvm = spark.sparkContext._jsc
     assert jvm is not None
+    jvm.sc().listenerBus().waitUntilEmpty()  # Spark counts blocks where it handles events, after the job has ended.
     (info,) = (each for each in jvm.sc().getRDDStorageInfo() if each.id() == rdd_id)
     return info.memSize() > 0, info.diskSize() > 0
 
