@@ -123,27 +123,22 @@ class SplitEnumerator:
                 later = tuple(each for each in self._readers[subtask].closed_for if each > event.checkpoint_id)
                 return self._reopen({subtask: later}, event.checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
-                others = {
-                    subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
-                    for subtask, reader in enumerate(self._readers)
-                }
-                return self._reopen(others, checkpoint_id)
-            case CheckpointCompleted(is_retained=False):
-                return [Ignore(reason="no attempt starts from this savepoint: the checkpoint before it counts")]
-            case CheckpointCompleted(checkpoint_id=checkpoint_id):
-                self._assigned.on_checkpoint_complete(checkpoint_id)
-                return []
+                return self._reopen_all(checkpoint_id)
+            case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
+                if is_retained:  # Attempts may begin from it.
+                    self._assigned.on_checkpoint_complete(checkpoint_id)
+                return self._reopen_all(checkpoint_id)
             case _:
                 assert_never(event)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
         """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it.
 
-        One that has finished settles none; where it restarts, what it reads must not wait for that.
+        A reader that is over too: its subtask may have a new attempt that takes part and has yet to ask for the first
+        time. Where it takes no part, the next attempt waits until the checkpoint has completed or is aborted.
         """
         for reader in self._readers:
-            if not reader.is_over:
-                reader.closed_for += (checkpoint_id,)
+            reader.closed_for += (checkpoint_id,)
         self._turns.clear()
         self._assigned.on_checkpoint(checkpoint_id)
         state = SplitEnumeratorState(
@@ -242,6 +237,15 @@ class SplitEnumerator:
             if not left and reader.wanted:
                 self._turns[subtask] = None
         return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
+
+    def _reopen_all(self, checkpoint_id: int) -> list[SplitEnumeratorEffect]:
+        """Let readers go on that wait for a checkpoint that is over."""
+        waiting = {
+            subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
+            for subtask, reader in enumerate(self._readers)
+            if checkpoint_id in reader.closed_for
+        }
+        return self._reopen(waiting, checkpoint_id) if waiting else []
 
     def _serve(self) -> list[SplitEnumeratorEffect]:
         handed: dict[int, list[NumberedSplit]] = {}

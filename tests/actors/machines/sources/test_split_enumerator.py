@@ -116,6 +116,31 @@ def test_one_that_had_finished_before_a_snapshot_waits_for_nothing_where_it_rest
     assert effects == [no_more(0, attempt=1)]
 
 
+def test_a_new_attempt_that_has_yet_to_ask_gets_nothing_between_a_snapshot_and_its_barrier() -> None:
+    source = enumerator()
+    feed(source, ended(0), found("a"))
+    source.snapshot(1)
+
+    before_the_barrier = feed(source, asks(0, attempt=1))
+    behind_it = feed(source, settled(0, 1))
+
+    assert before_the_barrier == []
+    assert behind_it == [assigns(0, "a", attempt=1)]
+
+
+def test_an_attempt_that_takes_no_part_in_a_checkpoint_waits_until_that_is_over() -> None:
+    source = enumerator()
+    feed(source, ended(0), found("a"))
+    source.snapshot(1)
+    feed(source, settled(1, 1))
+
+    meanwhile = feed(source, asks(0, attempt=1))
+    effects = feed(source, completed(1))
+
+    assert meanwhile == []
+    assert effects == [assigns(0, "a", attempt=1)]
+
+
 def test_readers_wait_each_for_themselves() -> None:
     source = enumerator()
     feed(source, found("ab"))
@@ -177,6 +202,6 @@ def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
 def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
     source = enumerator()
 
-    effects = feed(source, settled(0, 7), aborted(7))
+    effects = feed(source, settled(0, 7), aborted(7), completed(7))
 
-    assert effects == [Ignore(reason="nobody waits for checkpoint 7")] * 2
+    assert effects == [Ignore(reason="nobody waits for checkpoint 7")]

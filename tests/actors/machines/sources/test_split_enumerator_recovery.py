@@ -294,6 +294,8 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         data, parts = self.completed
+        for subtask in range(2):
+            self.feed(ended(subtask, self.attempts[subtask]))
         self.pending.clear()
         self.held = [list(part) for part in parts]
         self.attempts = [attempt + 1 for attempt in self.attempts]
