@@ -202,8 +202,12 @@ class Coordinating(RuleBasedStateMachine):
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
-        """However it went: when the job ends, everything ends, and a finished job leaves what it was stopped with."""
-        latest = [checkpoint.path for checkpoint in self.world.machine.completed][-1:]
+        """However it went: when the job ends, everything ends, and a stopped job leaves its last checkpoint.
+
+        That may still be being written when the job ends.
+        """
+        retained = [checkpoint.checkpoint_id for checkpoint in self.world.machine.completed]
+        retained += [each for each in self._under_way() if self._is_retained(each)]
         self.world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
         while self._under_way():
             self._write_ends(self._under_way()[0])
@@ -211,7 +215,8 @@ class Coordinating(RuleBasedStateMachine):
             self.disposals += 1
             self.world.handle(Disposed())
         [stopped] = self.world.effects(effects.ReportStopped)
-        kept = latest if stopped.retained else []
+        paths = {e.checkpoint.checkpoint_id: e.checkpoint.path for e in self.world.effects(effects.ReportCompleted)}
+        kept = [paths[max(retained)]] if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
         assert len(self.world.effects(effects.DeleteJob)) == (0 if kept else 1)
@@ -250,6 +255,10 @@ class Coordinating(RuleBasedStateMachine):
     def _under_way(self) -> list[int]:
         begun = [effect.checkpoint.checkpoint_id for effect in self.world.effects(effects.WriteMetadata)]
         return [checkpoint_id for checkpoint_id in begun if checkpoint_id not in self.writing]
+
+    def _is_retained(self, checkpoint_id: int) -> bool:
+        writes = self.world.effects(effects.WriteMetadata)
+        return any(write.is_retained for write in writes if write.checkpoint.checkpoint_id == checkpoint_id)
 
     def _deletions(self) -> list[effects.CoordinatorEffect]:
         return [*self.world.effects(effects.Dispose), *self.world.effects(effects.DeleteJob)]
