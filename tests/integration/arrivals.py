@@ -1,8 +1,9 @@
 """Sales that arrive: the program of `sales` over a folder that grows, also as a process that can be killed.
 
-    python -m tests.integration.arrivals ARRIVALS OUTPUT
+    python -m tests.integration.arrivals ARRIVALS OUTPUT [OBJECT_STORE]
 
-prints a line per completed checkpoint.
+prints a line per completed checkpoint. With checkpoints in an object store, which Spark needs a jar to write state to,
+it copies the sales.
 """
 
 from __future__ import annotations
@@ -60,16 +61,28 @@ def start(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobC
     return env.execute_async("sales")
 
 
+def start_copy(env: StreamExecutionEnvironment, arrivals: Path, output: Path, checkpoints: str) -> JobClient:
+    """Submit a program without keyed state: a file a batch, a checkpoint every 100 ms."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(checkpoints)
+    source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("50ms", until=END)
+    copied = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
+    copied.sink_to(FileSink.parquet(str(output))).uid("output")
+    return env.execute_async("sales")
+
+
 def _tell(message: Message) -> None:
     if isinstance(message, CheckpointCompleted):
         sys.stdout.write(f"{message.path}\n")
         sys.stdout.flush()
 
 
-def main(arrivals: str, output: str) -> None:
+def main(arrivals: str, output: str, store: str | None = None) -> None:
     """Run until somebody ends the process."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
-        client = start(env, Path(arrivals), Path(output))
+        if store is None:
+            client = start(env, Path(arrivals), Path(output))
+        else:
+            client = start_copy(env, Path(arrivals), Path(output), store)
         client.add_listener(_tell)
         client.wait()
 
