@@ -140,6 +140,22 @@ def finish(
     return said
 
 
+def refused(
+    place: Place,
+    sales_files: Path,
+    spark: SparkSession,
+    first: subprocess.Popen[str],
+    second: subprocess.Popen[str],
+    *,
+    is_copied: bool = False,
+) -> str:
+    """Return why the second program was refused, once the first has published each row once."""
+    refusal = second.communicate(timeout=120)[1]
+    finish(place, sales_files, spark, first, is_copied=is_copied)
+    assert (first.returncode, second.returncode) == (0, 1)
+    return refusal
+
+
 @pytest.mark.parametrize("variable", ["XDG_RUNTIME_DIR", "TMPDIR", "FLYKKA_PID_DIR"])
 def test_second_process_with_another_runtime_folder_is_refused(
     place: Place, sales_files: Path, spark: SparkSession, variable: str
@@ -148,10 +164,8 @@ def test_second_process_with_another_runtime_folder_is_refused(
     place.wait_checkpoint(first)
 
     second = place.begin(variables={variable: ""})
-    refusal = second.communicate(timeout=120)[1]
 
-    finish(place, sales_files, spark, first)
-    assert (first.returncode, second.returncode) == (0, 1)
+    refusal = refused(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -165,10 +179,8 @@ def test_second_process_of_another_user_is_refused(place: Place, sales_files: Pa
     place.wait_checkpoint(first)
 
     second = place.begin(*other, variables={"HOME": "", "TMPDIR": "", "XDG_RUNTIME_DIR": ""})
-    refusal = second.communicate(timeout=120)[1]
 
-    finish(place, sales_files, spark, first)
-    assert (first.returncode, second.returncode) == (0, 1)
+    refusal = refused(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user root" in refusal
 
 
@@ -183,10 +195,8 @@ def test_second_process_in_a_container_is_refused(
     place.wait_checkpoint(first)
 
     second = place.begin(*container, folder=tmp_path, variables={"TMPDIR": "", "XDG_RUNTIME_DIR": ""})
-    refusal = second.communicate(timeout=120)[1]
 
-    finish(place, sales_files, spark, first)
-    assert (first.returncode, second.returncode) == (0, 1)
+    refusal = refused(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -197,10 +207,8 @@ def test_second_process_without_high_availability_is_refused(
     place.wait_checkpoint(first)
 
     second = place.begin()
-    refusal = second.communicate(timeout=120)[1]
 
-    finish(place, sales_files, spark, first)
-    assert (first.returncode, second.returncode) == (0, 1)
+    refusal = refused(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -226,10 +234,8 @@ def test_second_process_is_refused_where_checkpoints_are_in_an_object_store(
     place.wait_checkpoint(first)
 
     second = place.begin(store=store)
-    refusal = second.communicate(timeout=120)[1]
 
-    finish(place, sales_files, spark, first, is_copied=True)
-    assert (first.returncode, second.returncode) == (0, 1)
+    refusal = refused(place, sales_files, spark, first, second, is_copied=True)
     assert f"process {first.pid} of user" in refusal
 
 

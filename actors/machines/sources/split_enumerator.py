@@ -134,8 +134,8 @@ class SplitEnumerator:
     def snapshot(self, checkpoint_id: int) -> bytes:
         """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it.
 
-        A reader that is over too: its subtask may have a new attempt that takes part and has yet to ask for the first
-        time. Where it takes no part, the next attempt waits until the checkpoint has completed or is aborted.
+        A reader whose attempt is over waits too: a new attempt of its subtask may take part and not have asked yet. An
+        attempt that takes no part waits until the checkpoint has completed or is aborted.
         """
         for reader in self._readers:
             reader.closed_for += (checkpoint_id,)
@@ -239,7 +239,7 @@ class SplitEnumerator:
         return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
 
     def _reopen_all(self, checkpoint_id: int) -> list[SplitEnumeratorEffect]:
-        """Let readers go on that wait for a checkpoint that is over."""
+        """Reopen the readers that wait for a checkpoint, which has completed or is aborted."""
         waiting = {
             subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
             for subtask, reader in enumerate(self._readers)
