@@ -19,6 +19,7 @@ from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
     Staging,
+    check_gone,
     read_staged,
     restored,
     warn_unchecked,
@@ -135,7 +136,9 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
             # In a restore they may have been given before; in the attempt that has staged them they were not.
-            if not restored or self._filesystem.exists(batches[0].path):
+            if restored and not self._filesystem.exists(batches[0].path):
+                check_gone(self._filesystem, batches[0].path)
+            else:
                 self._call(batches, checkpoint_id, restored=restored)
                 self._note_as_given(batches[0])
             self._staging.discard([_given(batches[0]), *(batch.path for batch in batches)])

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from flykka.actors.checkpoint_storage.file_digests import is_local, located, sync_folders
 from flykka.actors.checkpoint_storage.file_names import in_a_name
-from flykka.actors.checkpoint_storage.staged_paths import batch_folder
+from flykka.actors.checkpoint_storage.staged_paths import batch_folder, current_path, job_folder
 from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingError
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import StagedBatch, StagingFolder
@@ -88,6 +88,20 @@ class Staging:
         """All that the subtask has staged, named so that it is found from anywhere."""
         return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
+    def was_published(self, batch: str) -> bool:
+        """Return True if the folder of a batch is gone while that of its job is there: it goes when it is published.
+
+        Raises:
+            SinkError: not even the job's own folder is there, which stays as long as the job.
+        """
+        job = job_folder(batch)
+        # A disk that is there at both looks was there between them.
+        was_there = self._filesystem.exists(job)
+        is_gone = not self._filesystem.exists(self.owner.find(batch))
+        if job == self.owner.root:
+            self.check_reachable()
+        return was_there and is_gone and self._filesystem.exists(job)
+
     def check_reachable(self) -> None:
         """Raise `SinkError` where not even the job's own folder is there, which stays as long as the job."""
         if not self._filesystem.exists(self._job_folder):
@@ -134,7 +148,7 @@ class Staging:
             digests = seal(session, files, self.folder, within=top, sync=self._context.fsync)
         except FileNotFoundError as gone:
             self.owner.check()
-            raise StagedFileError(f"{gone.filename} was staged and is gone before its checkpoint") from gone
+            raise lost_file(self._filesystem, gone.filename, "its checkpoint") from gone
         for file, digest in zip(files, digests, strict=True):
             check_size(file, written=self._sizes[batch_folder(file)][file], found=digest.size_bytes)
         return digests
@@ -265,13 +279,14 @@ class StagedCheck:
         """Compare the files in the folders of batches. Raises `StagedFileError`, which names a file."""
         checked: list[tuple[str, FileDigest]] = []
         for batch in batches:
+            purpose = f"checkpoint {batch.checkpoint_id}"
             if not self._filesystem.exists(batch.path):
-                raise StagedFileError(_gone(batch.path, batch.checkpoint_id))
+                raise lost_file(self._filesystem, batch.path, purpose)
             found = {status.path: status.size_bytes for status in self._filesystem.files_below(batch.path)}
             for file in batch.files:
                 path = f"{batch.path}/{file.name}"
                 if path not in found:
-                    raise StagedFileError(_gone(path, batch.checkpoint_id))
+                    raise lost_file(self._filesystem, path, purpose)
                 check_size(path, written=file.size_bytes, found=found[path])
                 checked.append((path, file))
         self.check_digests(checked)
@@ -282,8 +297,36 @@ class StagedCheck:
             return
         try:
             verify(self._session, files)
-        except (CheckpointFormatError, CheckpointStateMissingError) as damaged:
+        except CheckpointStateMissingError as missing:
+            # It was there a moment ago. The next attempt finds out whether it is lost.
+            raise SinkError(f"{missing}, and waits to be published") from None
+        except CheckpointFormatError as damaged:
             raise StagedFileError(f"{damaged}: it was staged by a sink and cannot be published") from damaged
+
+
+def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str) -> StagedFileError:
+    """Return the error for a staged file that was not found, nor what it was `published` as. Raises as `check_gone`."""
+    check_gone(filesystem, staged, *published)
+    return StagedFileError(f"{staged} was staged for {purpose} and is gone: its rows would be lost")
+
+
+def check_gone(filesystem: FileSystem, *paths: str) -> None:
+    """Check that a staged file or folder, and what it may have become, are gone, and not only out of reach.
+
+    Raises:
+        SinkError: the disk or share they are on is away, or was when they were not found. The job is restarted.
+    """
+    staged = paths[0]
+    # The folder that a sink writes to, or that of the checkpoints: it stays whatever is published or deleted.
+    top = job_folder(staged).rsplit("/", 2)[0]
+    # A disk that is there at both looks was there between them.
+    was_there = filesystem.is_folder(top)
+    moved = current_path(staged, lambda folder: [status.name for status in filesystem.list(folder)], filesystem.exists)
+    if any(map(filesystem.exists, (*paths, moved))) or not was_there or not filesystem.is_folder(top):
+        raise SinkError(
+            f"{staged} was not found for a while: is the disk or share away that {top} is on, or was it? What waits"
+            " there to be published is not given up"
+        )
 
 
 def check_size(path: str, *, written: int, found: int) -> None:
@@ -306,10 +349,6 @@ def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
     """Log once that a checkpoint of an older version has no digests of some staged files (None)."""
     if None in digests:
         logger.info("%s: its checkpoint is of an older version and has no digests of staged files", operator)
-
-
-def _gone(path: str, checkpoint_id: int) -> str:
-    return f"{path} was staged for checkpoint {checkpoint_id} and is gone: its rows would be lost"
 
 
 def _sync_above(root: str) -> None:

@@ -137,7 +137,7 @@ def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
     for path in sink.staged():
         path.unlink()
 
-    with pytest.raises(SinkError, match="is gone: the output would lack its rows"):
+    with pytest.raises(SinkError, match="is gone: its rows would be lost"):
         sink.writer(attempt=1).restore(state)
 
 

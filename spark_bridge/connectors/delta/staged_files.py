@@ -17,7 +17,7 @@ from uuid import uuid4
 from fsspec.core import url_to_fs
 
 from flykka.messages.state.file_digest import FileDigest
-from flykka.spark_bridge.connectors.staging import check_size
+from flykka.spark_bridge.connectors.staging import check_size, lost_file
 from flykka.spark_bridge.errors import SinkError, StagedFileError
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ class StagedFiles:
         for file in files:
             place = self.place(file)
             if not self._filesystem.exists(place):
-                raise StagedFileError(
-                    f"{self._path(file)} was staged for {place} and is gone: the table would lack its rows"
-                )
+                raise lost_file(self._filesystem, self._path(file), place, place)
             check_size(place, written=file.size_bytes, found=self._filesystem.size_bytes(place))
             assert file.digest is not None, "the checkpoint has it"
             digests.append((place, file.digest))
@@ -130,7 +128,7 @@ class StagedFiles:
             self._filesystem.delete(staged)
             return
         if not waiting:
-            raise StagedFileError(f"{staged} was staged for {target} and is gone: the table would lack its rows")
+            raise lost_file(self._filesystem, staged, target, target)
         if not self._filesystem.rename(staged, target) and not self._filesystem.exists(target):
             raise SinkError(f"{staged} cannot be renamed to {target}")
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flykka.actors.checkpoint_storage.staged_paths import batch_folder, job_folder
+from flykka.actors.checkpoint_storage.staged_paths import batch_folder
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import PendingFile
@@ -33,6 +33,7 @@ from flykka.spark_bridge.connectors.staging import (
     StagedRows,
     Staging,
     check_size,
+    lost_file,
     read_staged,
     restored,
     warn_unchecked,
@@ -176,18 +177,14 @@ class FileWriter(SinkWriter["DataFrame"]):
 
         Raises:
             StagedFileError: the file is lost.
-            SinkError: nothing of the job is there: then it is the disk that is away, and not the file.
+            SinkError: the disk is away, or was, and not the file.
             OwnershipLostError: a later owner of the job has moved the file.
         """
-        if restored and not self._filesystem.exists(batch_folder(file.staged)):
-            job = job_folder(file.staged)
-            if job == self._staging.owner.root:
-                self._staging.check_reachable()
-            if self._filesystem.exists(job):
-                logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
-                return
+        if restored and self._staging.was_published(batch_folder(file.staged)):
+            logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
+            return
         self._staging.owner.check()
-        raise StagedFileError(f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows")
+        raise lost_file(self._filesystem, file.staged, file.target, file.target)
 
     def _rename(self, file: PendingFile) -> None:
         if self._filesystem.exists(file.target):

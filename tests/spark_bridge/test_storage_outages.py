@@ -1,0 +1,187 @@
+"""A sink whose storage is away for a moment publishes every row once, and asks for a restart meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow.parquet import read_table
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.messages.wire.failure import suppresses_restarts
+from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.connectors.delta.sink import DeltaSink
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
+from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from tests.connectors.delta.attempts import rows_of
+from tests.spark_bridge.sink_contexts import sink_context
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.message import Value
+    from flykka.spark_bridge.operators.sink import SinkWriter
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+_LENGTHS = (1, 2, 3, 5, 100)
+"""Lengths of outages, in operations. After the longest one nothing more is done."""
+
+
+class Storage:
+    """A folder that can be away; a file stands in its place then."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._away = folder.with_name("away")
+        self._spare = folder.with_name("spare")
+
+    def keep(self) -> None:
+        """Keep a copy of what is there now."""
+        shutil.copytree(self.folder, self._spare)
+
+    def reset(self) -> None:
+        """Return to the copy."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self._spare, self.folder)
+
+    def leave(self) -> None:
+        self.folder.rename(self._away)
+        self.folder.touch()
+
+    def come_back(self) -> None:
+        if self._away.exists():
+            self.folder.unlink()
+            self._away.rename(self.folder)
+
+
+class FlickeringFileSystem(FileSystem):
+    """Operates on a storage that is away during some of its operations, counted from the last `plan`."""
+
+    def __init__(self, session: SparkSession, storage: Storage) -> None:
+        super().__init__(session)
+        self._storage = storage
+        self.plan(range(0))
+
+    def plan(self, away: range) -> None:
+        self._away = away
+        self.operations = 0
+
+    def local(self, path: str) -> str | None:
+        if self._away and self.operations == self._away.start:
+            self._storage.leave()
+        if self._away and self.operations == self._away.stop:
+            self._storage.come_back()
+        self.operations += 1
+        return super().local(path)
+
+
+@dataclass
+class Given:
+    """The rows that a function was given, by checkpoint."""
+
+    by_checkpoint: dict[int, set[int]] = field(default_factory=dict)
+
+    def __call__(self, rows: DataFrame, checkpoint_id: int) -> None:
+        self.by_checkpoint[checkpoint_id] = {row.id for row in rows.collect()}
+
+
+@dataclass
+class Case:
+    """A sink whose rows are staged in a storage, and what its readers see."""
+
+    sink: Sink
+    storage: Storage
+    seen: Callable[[], list[int]]
+    forget: Callable[[], object] = lambda: None
+
+    def writer(self, spark: SparkSession, attempt: int, filesystem: FileSystem | None = None) -> SinkWriter[DataFrame]:
+        bound = self.sink.bound(spark)
+        folder = bound.staging_folder(JobId("job"), str(self.storage.folder))
+        return bound.writer(
+            sink_context(spark, folder, filesystem=filesystem, attempt_number=attempt, subtask=0, parallelism=1)
+        )
+
+
+def published_in(folder: Path) -> list[int]:
+    """The rows in the files that readers of a folder see."""
+    files = [file for file in folder.glob("*.parquet") if not file.name.startswith(".")]
+    return sorted(number for file in files for number in read_table(file)["id"].to_pylist())
+
+
+@pytest.fixture(params=["file", "delta", "foreach batch"])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    folder = tmp_path / "storage"
+    folder.mkdir()
+    storage = Storage(folder)
+    if request.param == "file":
+        return Case(sink=FileSink.parquet(folder), storage=storage, seen=lambda: published_in(folder))
+    if request.param == "delta":
+        return Case(sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of(folder)])
+    given = Given()
+    return Case(
+        sink=ForeachBatchSink(given),
+        storage=storage,
+        seen=lambda: sorted(given.by_checkpoint.get(1, ())),
+        forget=given.by_checkpoint.clear,
+    )
+
+
+def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(spark: SparkSession, case: Case) -> None:
+    first = case.writer(spark, 0)
+    prepared = first.prepare_commit(1, first.stage(spark.range(2).repartition(2)).names)
+    case.storage.keep()
+    filesystem = FlickeringFileSystem(spark, case.storage)
+    case.writer(spark, 1, filesystem).restore(prepared)
+
+    for away in outages(filesystem.operations):
+        case.storage.reset()
+        case.forget()
+        filesystem.plan(away)
+        restarts(away, lambda: case.writer(spark, 1, filesystem).restore(prepared))
+        case.storage.come_back()
+        case.writer(spark, 2).restore(prepared)
+        assert case.seen() == [0, 1], f"after an outage at operations {away}"
+
+
+def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(spark: SparkSession, case: Case) -> None:
+    filesystem = FlickeringFileSystem(spark, case.storage)
+    case.storage.keep()
+
+    def staged() -> tuple[SinkWriter[DataFrame], Sequence[Value]]:
+        case.storage.reset()
+        case.forget()
+        writer = case.writer(spark, 0, filesystem)
+        return writer, writer.prepare_commit(1, writer.stage(spark.range(2).repartition(2)).names)
+
+    writer, prepared = staged()
+    filesystem.plan(range(0))
+    writer.commit(1)
+
+    for away in outages(filesystem.operations):
+        filesystem.plan(range(0))
+        writer, prepared = staged()
+        filesystem.plan(away)
+        restarts(away, partial(writer.commit, 1))
+        case.storage.come_back()
+        case.writer(spark, 1).restore(prepared)
+        assert case.seen() == [0, 1], f"after an outage at operations {away}"
+
+
+def outages(operations: int) -> Iterator[range]:
+    """Outages of all lengths that matter, at all of so many operations."""
+    return (range(begin, begin + length) for begin in range(operations) for length in _LENGTHS)
+
+
+def restarts(away: range, work: Callable[[], object]) -> None:
+    """Do the work. Fails if it raises an error that asks for no restart."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001
+        if suppresses_restarts(error):
+            pytest.fail(f"an outage at operations {away} ended the job: {error!r}")
