@@ -29,7 +29,7 @@ from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
-from flykka.spark_bridge.session.interrupted_calls import let_py4j_pass_errors_on
+from flykka.spark_bridge.session.interrupted_calls import isolate_interrupted_calls
 from flykka.spark_bridge.session.jvm_classes import remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 from flykka.spark_bridge.session.preconditions import check_preconditions
@@ -113,7 +113,7 @@ def spark_session(
     Raises:
         SessionError: no session can be started.
     """
-    let_py4j_pass_errors_on()
+    isolate_interrupted_calls()
     if SparkContext._active_spark_context is None:
         check_preconditions(master, starts_jvm=SparkContext._gateway is None)
     else:

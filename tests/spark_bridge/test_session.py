@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.errors import SessionError
@@ -164,20 +166,59 @@ def test_a_user_who_has_configured_sparks_logging_keeps_it(tmp_path: Path) -> No
 
 
 def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     spark_session()
 
-    def interrupted(*arguments: object) -> str:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    gateway: Any = spark.sparkContext._gateway
-    client = gateway._gateway_client
-    client._give_back_connection(connection := client._get_connection())
-    monkeypatch.setattr(type(connection), "send_command", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        spark.range(3)
+    interrupt_call(spark)
 
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
     assert spark.range(3).count() == 3
+
+
+def test_an_interrupted_call_of_the_jvm_leaves_those_of_other_threads_alone(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark_session()
+    # The JVM closes the connections of all threads where Py4J asks it to close one.
+    closed: list[object] = []
+    monkeypatch.setattr(ClientServerConnection, "shutdown_socket", lambda *arguments: closed.append(arguments))
+    jvm: Any = spark.sparkContext._jvm
+    semaphore = jvm.java.util.concurrent.Semaphore(0)
+    with ThreadPoolExecutor(1) as thread:
+        acquired = thread.submit(semaphore.acquire)
+        while not semaphore.hasQueuedThreads():
+            assert not acquired.done()
+
+        interrupt_call(spark)
+        semaphore.release()
+
+        assert acquired.result(timeout=60) is None
+    assert closed == []
+
+
+class InterruptedSocket:
+    """Interrupts the first command that is sent."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._was_interrupted = False
+
+    def sendall(self, data: bytes) -> None:
+        if not self._was_interrupted:
+            self._was_interrupted = True
+            raise KeyboardInterrupt
+        self._socket.sendall(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+
+def interrupt_call(spark: SparkSession) -> None:
+    """Interrupt a call of the JVM that this thread makes."""
+    gateway: Any = spark.sparkContext._gateway
+    client = gateway._gateway_client
+    client._give_back_connection(connection := client._get_connection())
+    connection.socket = InterruptedSocket(connection.socket)
+    with pytest.raises(KeyboardInterrupt):
+        spark.range(3)
