@@ -62,9 +62,13 @@ def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
 
 
 def input_addresses(descriptor: TaskDeploymentDescriptor) -> frozenset[Address]:
-    """The places that an attempt reads."""
+    """The places that an attempt reads, and no other attempt while its producer runs on.
+
+    Of an approximate partition the next reader gets what is made from then on: its producer lets go of the rest.
+    """
     return frozenset(
         Address(partition=channel.partition_id, subpartition=channel.subpartition)
         for gate in descriptor.inputs
+        if gate.consumed_partition_type is not ResultPartitionType.PIPELINED_APPROXIMATE
         for channel in gate.channels
     )
