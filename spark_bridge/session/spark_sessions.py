@@ -98,7 +98,7 @@ class SparkSessions:
             case SessionState.RUNNING:
                 return cause
             case SessionState.GONE:
-                return _instead(cause, "SparkLostError", _jvm_gone(), fatal=True)
+                return _lost(cause)
             case SessionState.STOPPED if not self._owned:
                 text = f"{_STOPPED}; it is the program's own, so flykka starts no other one: {_GO_ON}"
                 return _instead(cause, _STOPPED_NAME, text, fatal=True)
@@ -106,6 +106,9 @@ class SparkSessions:
                 try:
                     self._restart()
                 except SessionError as refused:
+                    # A JVM that ends stops its session first.
+                    if state_of(session) is SessionState.GONE:
+                        return _lost(cause)
                     return _instead(cause, _STOPPED_NAME, f"{_STOPPED}, and no other one starts: {refused}", fatal=True)
                 return _instead(cause, _STOPPED_NAME, f"{_STOPPED}; another one was started in its place", fatal=False)
 
@@ -121,6 +124,10 @@ def _jvm_gone() -> str:
         f"the JVM of Spark has ended, and with it all that this program has there: {end_of_jvm()}. Start the program"
         " again; a retained checkpoint lets the job go on"
     )
+
+
+def _lost(cause: SerializedThrowable) -> SerializedThrowable:
+    return _instead(cause, "SparkLostError", _jvm_gone(), fatal=True)
 
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
