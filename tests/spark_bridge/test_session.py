@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.errors import SessionError
@@ -182,7 +181,9 @@ def test_an_interrupted_call_of_the_jvm_leaves_those_of_other_threads_alone(
     spark_session()
     # The JVM closes the connections of all threads where Py4J asks it to close one.
     closed: list[object] = []
-    monkeypatch.setattr(ClientServerConnection, "shutdown_socket", lambda *arguments: closed.append(arguments))
+    monkeypatch.setattr(
+        "py4j.clientserver.ClientServerConnection.shutdown_socket", lambda *arguments: closed.append(arguments)
+    )
     jvm: Any = spark.sparkContext._jvm
     semaphore = jvm.java.util.concurrent.Semaphore(0)
     with ThreadPoolExecutor(1) as thread:
