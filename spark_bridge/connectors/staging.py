@@ -89,26 +89,19 @@ class Staging:
         return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
     def was_published(self, batch: str) -> bool:
-        """Return True if the folder of a batch is gone while that of its job is there: it goes when it is published.
+        """Return True if an attempt before has published a batch: its folder was deleted, and its job's is there.
 
         Raises:
-            SinkError: not even the job's own folder is there, which stays as long as the job.
+            SinkError: the folder of this job is missing, which nobody deletes while the job runs.
         """
         job = job_folder(batch)
-        # A disk that is there at both looks was there between them.
-        was_there = self._filesystem.exists(job)
-        is_gone = not self._filesystem.exists(self.owner.find(batch))
-        if job == self.owner.root:
-            self.check_reachable()
-        return was_there and is_gone and self._filesystem.exists(job)
-
-    def check_reachable(self) -> None:
-        """Raise `SinkError` where not even the job's own folder is there, which stays as long as the job."""
-        if not self._filesystem.exists(self._job_folder):
+        is_published = _is_gone(self._filesystem, job, batch)
+        if job == self.owner.root and not self._filesystem.exists(self._job_folder):
             raise SinkError(
                 f"{self._context.operator}: {self._job_folder} is not there, in which the job has staged its files: is"
                 " the disk or the share away that it is on? What waits there to be published is not given up"
             )
+        return is_published
 
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
@@ -305,28 +298,34 @@ class StagedCheck:
 
 
 def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str) -> StagedFileError:
-    """Return the error for a staged file that was not found, nor what it was `published` as. Raises as `check_gone`."""
+    """Return the error for a staged file that is missing, and so is what it was `published` as.
+
+    Raises `SinkError` as `check_gone` does.
+    """
     check_gone(filesystem, staged, *published)
     return StagedFileError(f"{staged} was staged for {purpose} and is gone: its rows would be lost")
 
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
-    """Check that a staged file or folder, and what it may have become, are gone, and not only out of reach.
+    """Check that a staged file or folder, and the paths that it was moved to, do not exist.
 
     Raises:
-        SinkError: the disk or share they are on is away, or was when they were not found. The job is restarted.
+        SinkError: one exists, or the disk or share is away: nothing is lost, and the job can restart.
     """
-    staged = paths[0]
-    # The folder that a sink writes to, or that of the checkpoints: it stays whatever is published or deleted.
-    top = job_folder(staged).rsplit("/", 2)[0]
-    # A disk that is there at both looks was there between them.
-    was_there = filesystem.is_folder(top)
-    moved = current_path(staged, lambda folder: [status.name for status in filesystem.list(folder)], filesystem.exists)
-    if any(map(filesystem.exists, (*paths, moved))) or not was_there or not filesystem.is_folder(top):
+    # The output folder or the checkpoint directory: nobody deletes it with what was staged below.
+    top = job_folder(paths[0]).rsplit("/", 2)[0]
+    if not _is_gone(filesystem, top, *paths):
         raise SinkError(
-            f"{staged} was not found for a while: is the disk or share away that {top} is on, or was it? What waits"
+            f"{paths[0]} was not found for a while: is the disk or share away that {top} is on, or was it? What waits"
             " there to be published is not given up"
         )
+
+
+def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
+    """Return True if none of the paths exists; the folder must exist before and after, or the disk was away."""
+    was_there = filesystem.is_folder(folder)
+    moved = current_path(paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists)
+    return was_there and not any(map(filesystem.exists, (*paths, moved))) and filesystem.is_folder(folder)
 
 
 def check_size(path: str, *, written: int, found: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pyarrow.parquet import read_table
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.recovery.outage import Outage
 from flykka.messages.wire.failure import suppresses_restarts
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
@@ -38,26 +39,25 @@ class Storage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._away = folder.with_name("away")
+        self._outage: Outage | None = None
         self._spare = folder.with_name("spare")
 
     def keep(self) -> None:
-        """Keep a copy of what is there now."""
+        """Copy the folder, for `reset`."""
         shutil.copytree(self.folder, self._spare)
 
     def reset(self) -> None:
-        """Return to the copy."""
+        """Replace the folder by the copy."""
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self._spare, self.folder)
 
     def leave(self) -> None:
-        self.folder.rename(self._away)
-        self.folder.touch()
+        self._outage = Outage(self.folder)
 
     def come_back(self) -> None:
-        if self._away.exists():
-            self.folder.unlink()
-            self._away.rename(self.folder)
+        if self._outage is not None:
+            self._outage.end()
+            self._outage = None
 
 
 class FlickeringFileSystem(FileSystem):

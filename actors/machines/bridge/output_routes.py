@@ -62,9 +62,9 @@ def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
 
 
 def input_addresses(descriptor: TaskDeploymentDescriptor) -> frozenset[Address]:
-    """The places that an attempt reads, and no other attempt while its producer runs on.
+    """Return the places whose batches are released when an attempt ends that reads them.
 
-    Of an approximate partition the next reader gets what is made from then on: its producer lets go of the rest.
+    An approximate partition is not among them: its producer goes on with the next reader, and releases lost batches.
     """
     return frozenset(
         Address(partition=channel.partition_id, subpartition=channel.subpartition)

@@ -134,8 +134,8 @@ class SplitEnumerator:
     def snapshot(self, checkpoint_id: int) -> bytes:
         """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it.
 
-        A reader whose attempt is over waits too: a new attempt of its subtask may take part and not have asked yet. An
-        attempt that takes no part waits until the checkpoint has completed or is aborted.
+        A reader whose attempt has ended is closed as well: the next attempt of its subtask may take part before it asks
+        for splits. An attempt that takes no part waits until the checkpoint has completed or is aborted.
         """
         for reader in self._readers:
             reader.closed_for += (checkpoint_id,)

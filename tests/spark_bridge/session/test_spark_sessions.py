@@ -1,4 +1,4 @@
-"""What is said of a session that does not run any more."""
+"""The errors that explain why a session no longer runs."""
 
 from __future__ import annotations
 
