@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from flykka.spark_bridge.functions.current_key import NOTHING, CurrentKey
+from flykka.spark_bridge.functions.equal_values import entries_of
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import (
     AggregatingStateDescriptor,
@@ -144,10 +145,11 @@ class ListState(State, Generic[T]):
 class MapState(State, Generic[K, V]):
     """A map for each key, in the order in which its keys were put first."""
 
-    __slots__ = ("_copied", "_stored_key", "_stored_value")
+    __slots__ = ("_copied", "_normalised_key", "_stored_key", "_stored_value")
 
     def __init__(self, descriptor: MapStateDescriptor, current: CurrentKey) -> None:
         super().__init__(descriptor, current)
+        self._normalised_key = descriptor.normalised_key
         self._copied = descriptor.value_form.copied
         self._stored_key = descriptor.key_form.stored
         self._stored_value = descriptor.value_form.stored
@@ -172,7 +174,7 @@ class MapState(State, Generic[K, V]):
 
     def remove(self, key: K) -> None:
         """Remove a key and its value, if it is there."""
-        entries = self._entries()
+        entries, key = self._entries(), self._normalised(key)
         if key in entries:
             del entries[key]
             self._set(entries)
@@ -204,7 +206,7 @@ class MapState(State, Generic[K, V]):
         return iter(self.keys())
 
     def _read(self, key: K) -> Any:
-        return self._entries().get(key, MISSING)
+        return self._entries().get(self._normalised(key), MISSING)
 
     def _read_all(self) -> Mapping[K, Any]:
         return self._entries()
@@ -221,8 +223,11 @@ class MapState(State, Generic[K, V]):
             return {}
         if isinstance(entries, dict):
             return entries
-        of_pairs = self._values[self._current.slot] = dict(entries)
+        of_pairs = self._values[self._current.slot] = entries_of(entries, self._normalised_key)
         return of_pairs
+
+    def _normalised(self, key: Any) -> Any:
+        return key if self._normalised_key is None else self._normalised_key(key)
 
     def _put(self, stored: dict[Any, Any]) -> None:
         entries = self._entries()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+from flykka.spark_bridge.functions.equal_values import entries_of
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
@@ -54,6 +56,7 @@ def _removal(descriptor: StateDescriptor) -> Callable[[Any, Any, int], Left]:
         case ListStateDescriptor():
             return unexpired_elements
         case MapStateDescriptor():
-            return lambda entries, times, expired_to: unexpired_entries(dict(entries), dict(times), expired_to)
+            as_dict = partial(entries_of, normalised_key=descriptor.normalised_key)
+            return lambda entries, times, expired_to: unexpired_entries(as_dict(entries), as_dict(times), expired_to)
         case _:
             return lambda _, time, expired_to: None if time > expired_to else (None, None)

@@ -12,6 +12,7 @@ from typing import Any
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.aggregate_function import AnyAggregateFunction, ReduceFunction, reducer
 from flykka.spark_bridge.functions.column_types import ColumnType, array_of, column_type, map_of
+from flykka.spark_bridge.functions.equal_values import normalised_value
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
 from flykka.spark_bridge.functions.stored_values import StoredForm, stored_form
 
@@ -108,8 +109,9 @@ class MapStateDescriptor(StateDescriptor):
             )
         super().__init__(name, map_of(key, value))
         self._key = key
-        self.key_form = self._form_of(key)
+        self.key_form = stored_form(key, name, is_key=True)
         self.value_form = self._form_of(value)
+        self.normalised_key: Callable[[Any], Any] | None = normalised_value if key.name == "double" else None
 
     def _touched(self) -> ColumnType:
         return map_of(self._key, _BIGINT)

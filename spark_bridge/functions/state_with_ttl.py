@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from flykka.spark_bridge.functions.current_key import NOTHING
+from flykka.spark_bridge.functions.equal_values import entries_of
 from flykka.spark_bridge.functions.state import (
     MISSING,
     AddingState,
@@ -177,10 +178,11 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
         """Remove a key and its value, if it is there."""
         times = self._times()
         super().remove(key)
-        times.pop(key, None)
+        times.pop(self._normalised(key), None)
         self._touched[self._current.slot] = times or None
 
     def _read(self, key: K) -> Any:
+        key = self._normalised(key)
         value, times = super()._read(key), self._times()
         if (touched := times.get(key)) is None:
             return value
@@ -222,6 +224,6 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
         entries = self._entries()
         if not entries:
             return {}
-        of_entries = dict.fromkeys(entries, self._now()) if times is None else dict(times)
+        of_entries = dict.fromkeys(entries, self._now()) if times is None else entries_of(times, self._normalised_key)
         self._touched[slot] = of_entries
         return of_entries

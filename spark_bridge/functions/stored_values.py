@@ -16,6 +16,7 @@ from typing import Any
 
 from flykka.spark_bridge.errors import StateValueError
 from flykka.spark_bridge.functions.column_types import ColumnType
+from flykka.spark_bridge.functions.equal_values import normalised_value
 from flykka.spark_bridge.functions.shown import shown
 
 Convert = Callable[[Any], Any]
@@ -39,9 +40,9 @@ class StoredForm:
     copied: Convert | None
 
 
-def stored_form(type_: ColumnType, state: str) -> StoredForm:
-    """Return the form of the values of a type; `state` is named in errors."""
-    convert = _converter(type_)
+def stored_form(type_: ColumnType, state: str, *, is_key: bool = False) -> StoredForm:
+    """Return the form of the values of a type, or of keys of maps; `state` is named in errors."""
+    convert = _key_converter(type_) if is_key else _converter(type_)
 
     def stored(value: Any) -> Any:
         try:
@@ -65,6 +66,11 @@ def _converter(type_: ColumnType) -> Convert:
         case "struct":
             return _struct_of(type_)
     return _SIMPLE[type_.name]
+
+
+def _key_converter(type_: ColumnType) -> Convert:
+    convert = _converter(type_)
+    return (lambda value: normalised_value(convert(value))) if type_.name in ("float", "double") else convert
 
 
 def _int_of(bits: int) -> Convert:
@@ -161,7 +167,7 @@ def _array_of(type_: ColumnType) -> Convert:
 
 
 def _map_of(key_type: ColumnType, value_type: ColumnType) -> Convert:
-    key, (plain, value) = _converter(key_type), _part(value_type)
+    key, (plain, value) = _key_converter(key_type), _part(value_type)
 
     def convert(given: Any) -> dict[Any, Any]:
         if not isinstance(given, (dict, list, Mapping)):

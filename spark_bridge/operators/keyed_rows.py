@@ -16,7 +16,7 @@ from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, red
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.program.pickled import pickled_function
-from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+from flykka.spark_bridge.program.prototype import PrototypeError, check_compared, key_schema, transformed
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
@@ -53,15 +53,15 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
         raise PrototypeError(f"frames are 'arrow' or 'pandas', not {program.frames!r}")
     emitted = declared_rows(prototype.sparkSession, program.output)
     kept = declared_rows(prototype.sparkSession, program.state).schema
-    keyed = transformed(prototype, lambda rows: rows.select(*keys))
-    for name, key in zip(keyed.columns, keys, strict=True):
+    keyed = key_schema(prototype, keys)
+    for name, key in zip(keyed.names, keys, strict=True):
         _check_key(prototype, name, key)
-    _check_state_names(kept, keyed.columns)
+    _check_state_names(kept, keyed.names)
     _check_timer(program, kept)
     spec = TableSpec(
         pickled=pickled_function(program.function),
         frames=Frames(program.frames),
-        keys=tuple(keyed.columns),
+        keys=tuple(keyed.names),
         columns=tuple(prototype.columns),
         emitted=to_arrow_schema(emitted.schema, timezone="UTC"),
         timer=program.timer,
@@ -69,7 +69,7 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
     on_timer = None if program.on_timer is None else replace(spec, pickled=pickled_function(program.on_timer))
     return emitted, ProcessTableCode(
         keys=tuple(keys),
-        key_fields=key_fields(keyed.schema),
+        key_fields=key_fields(keyed),
         emitted=tuple(emitted.schema),
         state_fields=tuple(kept) if on_timer is None else (*kept, StructField(NEXT_EVENT_TIMER, LongType())),
         spec=spec,
@@ -108,6 +108,7 @@ def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_great
             f"rows cannot be compared by the column {name!r} of type {prototype.schema[name].dataType.simpleString()}:"
             " name one of numbers, texts, times or booleans"
         )
+    check_compared(prototype.select(f"`{name}`").schema)
     return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
 
 
@@ -128,7 +129,7 @@ def drop_duplicates_code(
     keys = tuple(f"`{_name_of(prototype, name)}`" for name in columns)
     return DropDuplicatesCode(
         keys=keys,
-        key_fields=key_fields(transformed(prototype, lambda rows: rows.select(*keys)).schema),
+        key_fields=key_fields(key_schema(prototype, keys)),
         emitted=tuple(prototype.schema),
         columns=tuple(prototype.columns),
         event_time=event_time,
@@ -145,7 +146,7 @@ def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | Red
     _check_state_names(prototype.schema, ())
     return KeptRowsCode(
         keys=tuple(keys),
-        key_fields=key_fields(transformed(prototype, lambda rows: rows.select(*keys)).schema),
+        key_fields=key_fields(key_schema(prototype, keys)),
         emitted=tuple(prototype.schema),
         state_fields=(*prototype.schema, StructField(IS_KEPT, BooleanType())),
         keep=keep,

@@ -13,6 +13,7 @@ from pyspark.sql.types import BooleanType, StructField, TimestampType
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.spark_keyed_batches import keyed_batch_operator, keyed_table_operator
+from flykka.spark_bridge.rows.equality import normalised_column
 from flykka.spark_bridge.worker.drop_duplicates import (
     IS_SEEN,
     SEEN_AT,
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 def with_keys(rows: DataFrame, key_fields: Sequence[StructField], keys: Sequence[Column | str]) -> DataFrame:
     """The rows with their keys, in columns of their own."""
-    named = zip(key_fields, keys, strict=True)
-    return rows.withColumns({made.name: F.col(key) if isinstance(key, str) else key for made, key in named})
+    pairs = zip(key_fields, keys, strict=True)
+    columns = {field: F.col(key) if isinstance(key, str) else key for field, key in pairs}
+    return rows.withColumns({each.name: normalised_column(key, each.dataType) for each, key in columns.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResourc
 from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
 from flykka.spark_bridge.program.pickled import pickled_function
-from flykka.spark_bridge.program.prototype import declared_columns, transformed
+from flykka.spark_bridge.program.prototype import declared_columns, key_schema, transformed
 from flykka.spark_bridge.worker.inputs import OneInput
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS, TOUCHED
@@ -64,7 +64,7 @@ def one_input(prototype: DataFrame, event_time: EventTime | None, resources: Job
 
 def keys_of(prototype: DataFrame, keys: Sequence[Column | str]) -> Keys:
     """The keys of a stream. Raises `PrototypeError` where they do not fit it."""
-    return Keys(columns=tuple(keys), schema=transformed(prototype, lambda rows: rows.select(*keys)).schema)
+    return Keys(columns=tuple(keys), schema=key_schema(prototype, keys))
 
 
 def process_code(

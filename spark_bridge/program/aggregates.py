@@ -23,6 +23,7 @@ from flykka.actors.machines.state.schema_evolution import columns_ddl, quoted
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.expressions import Aggregation, Part
+from flykka.spark_bridge.rows.equality import normalised_column
 from flykka.spark_bridge.state.stored_columns import ROWS
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
@@ -104,7 +105,10 @@ class PartialAggregates:
 
     @property
     def _made_keys(self) -> tuple[Column, ...]:
-        return tuple(_column(key).alias(_key(place)) for place, key in enumerate(self.key_columns))
+        keys = zip(self.key_columns, self.key_types, strict=True)
+        return tuple(
+            normalised_column(_column(key), data_type).alias(_key(place)) for place, (key, data_type) in enumerate(keys)
+        )
 
     @property
     def _named_keys(self) -> tuple[Column, ...]:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _parse_datatype_json_string
 
+from flykka.spark_bridge.rows.equality import has_collation
 from flykka.spark_bridge.session.jvm_classes import jvm_class, scala_sequence
 from flykka.spark_bridge.state.stored_columns import PART_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
@@ -207,9 +208,9 @@ class Aggregation:
                 return F.col(self._row_count)
             case "Count":
                 return self._own_part(function, PartFunction.SUM)
-            case "Min":
+            case "Min" if not has_collation(_type(function)):
                 return self._own_part(function, PartFunction.MIN)
-            case "Max":
+            case "Max" if not has_collation(_type(function)):
                 return self._own_part(function, PartFunction.MAX)
             case "Sum" if self._exact(function.evalContext().evalMode(), _type(function)):
                 return self._own_part(function, PartFunction.SUM)

@@ -34,6 +34,7 @@ from flykka.spark_bridge.program.across_windows import across_windows, key_colum
 from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplied, analyze, kept_whole
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.rows.equality import has_collation
 
 __all__ = [
     "Column",
@@ -79,6 +80,29 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from None
     return result
+
+
+def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
+    """The names and types of keys.
+
+    Raises:
+        PrototypeError: a key does not fit the columns, or is of a type that no row is found by.
+    """
+    keyed = transformed(prototype, lambda rows: rows.select(*keys))
+    check_compared(keyed.schema)
+    transformed(keyed, lambda rows: rows.select(F.hash("*")))
+    return keyed.schema
+
+
+def check_compared(columns: StructType) -> None:
+    """Raise `PrototypeError` where values of a column are not compared by what they consist of."""
+    for column in columns:
+        if has_collation(column.dataType):
+            raise PrototypeError(
+                f"{column.name!r} is of the type {column.dataType.simpleString()}, and rows are brought together and"
+                " ordered by the bytes of texts: give a column without a collation, such as"
+                f" lower(collate({column.name}, 'UTF8_BINARY'))"
+            )
 
 
 def declared_columns(columns: str | StructType) -> StructType:
@@ -206,7 +230,7 @@ def running(
         PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be kept in parts, or two columns
             have one name.
     """
-    keyed = transformed(prototype, lambda rows: rows.select(*keys)).columns
+    keyed = key_schema(prototype, keys).names
     aggregated = transformed(prototype, lambda rows: rows.agg(*aggregates)).columns
     case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     taken: set[str] = set()
@@ -219,7 +243,8 @@ def running(
     if not isinstance(plan, PartialAggregates):
         raise PrototypeError(
             "running aggregates are put together from parts, which works for count, sum, min, max and avg without"
-            " distinct or filter: for others use windows, key_by(...).window(...).aggregate(...)"
+            " distinct or filter, and not for texts with a collation: for others use windows,"
+            " key_by(...).window(...).aggregate(...)"
         )
     return result, plan
 

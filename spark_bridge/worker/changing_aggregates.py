@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from flykka.spark_bridge.worker.changing_results import ChangingResults
-from flykka.spark_bridge.worker.key_numbers import numbers_of_rows
-from flykka.spark_bridge.worker.keys import Rows
+from flykka.spark_bridge.worker.keys import Rows, numbers_of_rows
 from flykka.spark_bridge.worker.parts import PartFunction, reduced
 from flykka.spark_bridge.worker.row_changes import KeyedLists
 

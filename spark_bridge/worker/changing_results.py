@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.worker.key_numbers import key_numbers
-from flykka.spark_bridge.worker.keys import Mask, Rows
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers
 from flykka.spark_bridge.worker.row_changes import KeyedLists, changes_between
 from flykka.spark_bridge.worker.row_order import RowOrder, counted_in_keys, in_order
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.worker.key_numbers import key_numbers
+from flykka.spark_bridge.worker.keys import key_numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

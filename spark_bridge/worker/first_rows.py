@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.worker.key_numbers import key_numbers
-from flykka.spark_bridge.worker.keys import Rows
+from flykka.spark_bridge.worker.keys import Rows, key_numbers
 from flykka.spark_bridge.worker.row_order import RowOrder, counted_in_keys, in_order
 
 FIRST_ROWS = "rows"

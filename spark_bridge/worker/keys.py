@@ -1,17 +1,21 @@
 """Keys in columns: which rows have the same one.
 
-Null is a key like any other, and so is NaN, as for Spark's groupBy. Two keys may share a position, which hardly ever
-happens: such rows are told apart one by one.
+They are the same by Spark's rule (`equality`). Two keys may share a position, which hardly ever happens: such rows are
+told apart one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from flykka.spark_bridge.functions.equal_values import normalised_value
+from flykka.spark_bridge.rows.equality import normalised_values
 
 KEY_PREFIX = "__key_"
 """The names of key columns: this, and the place of the key."""
@@ -36,7 +40,7 @@ def same_keys(left: pa.Table, right: pa.Table) -> Mask:
 def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
     """True for each value of `left` that is the same as that of `right` in its place; null and NaN are values."""
     if pa.types.is_nested(left.type):
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        pairs = zip(_normalised(left), _normalised(right), strict=True)
         return np.fromiter((one == other for one, other in pairs), np.bool_, len(left))
     equal = pc.equal(left, right)
     if pa.types.is_floating(left.type):
@@ -73,13 +77,45 @@ def _parted(keys: pa.Table, positions: Rows, mixed: Rows) -> Rows:
     order = np.arange(len(positions))
     for position in np.unique(positions[mixed]):
         start, end = np.searchsorted(positions, (position, position + 1))
-        by_key: dict[str, list[int]] = {}
-        for row, key in zip(range(start, end), _as_text(keys.slice(start, end - start)), strict=True):
-            by_key.setdefault(key, []).append(row)
-        order[start:end] = [row for rows in by_key.values() for row in rows]
+        order[start:end] = start + np.argsort(numbers_of_rows(keys.slice(start, end - start)), kind="stable")
     return order
 
 
-def _as_text(keys: pa.Table) -> Iterator[str]:
-    """A text for each row, by which equal keys are equal, NaN too."""
-    return (repr(tuple(row.values())) for row in keys.to_pylist())
+def key_numbers(known: pa.Table, keys: pa.Table) -> Rows:
+    """For each of the keys the row that it has in `known`, -1 where it has none.
+
+    The two tables have the same columns, and no key is twice in `known`.
+    """
+    if keys.num_rows <= known.num_rows and keys.equals(known.slice(0, keys.num_rows)):
+        return np.arange(keys.num_rows)
+    pairs = zip(known.columns, keys.columns, strict=True)
+    both = [pa.chunked_array([*ours.chunks, *theirs.chunks], ours.type) for ours, theirs in pairs]
+    numbers = numbers_of_rows(pa.Table.from_arrays(both, names=known.column_names))
+    rows = np.full(numbers.max(initial=-1) + 1, -1)
+    rows[numbers[: known.num_rows]] = np.arange(known.num_rows)
+    return rows[numbers[known.num_rows :]]
+
+
+def numbers_of_rows(table: pa.Table) -> Rows:
+    """A number for each row, from 0 on, the same for rows that are alike."""
+    numbers = np.zeros(table.num_rows, dtype=np.int64)
+    for column in table.columns:
+        values = _numbers(column)
+        # Dense after each column, so that the next one cannot overflow them.
+        _, numbers = np.unique(numbers * (values.max(initial=0) + 1) + values, return_inverse=True)
+    return numbers
+
+
+def _numbers(values: pa.ChunkedArray) -> Rows:
+    """A number for each value, the same for those that are the same."""
+    if pa.types.is_nested(values.type):
+        number_of: dict[Any, int] = {}
+        return np.fromiter(
+            (number_of.setdefault(value, len(number_of)) for value in _normalised(values)), np.int64, len(values)
+        )
+    encoded = pc.dictionary_encode(normalised_values(values).combine_chunks(), null_encoding="encode")
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _normalised(values: pa.ChunkedArray) -> Iterator[Any]:
+    return map(normalised_value, values.to_pylist())

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from flykka.spark_bridge.worker.key_numbers import key_numbers, numbers_of_rows
-from flykka.spark_bridge.worker.keys import Mask, Rows, same_values
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, numbers_of_rows, same_values
 
 ROW = "row"
 """The column of state with the row of a key."""

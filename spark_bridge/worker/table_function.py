@@ -16,9 +16,8 @@ from pyspark import cloudpickle
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.worker.frames import frame_of, table_from
-from flykka.spark_bridge.worker.key_numbers import key_numbers
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows
+from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, key_numbers
 from flykka.spark_bridge.worker.process_batch import Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 

@@ -48,7 +48,7 @@ from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
-from flykka.spark_bridge.program.prototype import fitted, running, transformed
+from flykka.spark_bridge.program.prototype import fitted, key_schema, running
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class DataStream(
         if not columns:
             raise ProgramError(f"key_by after {origin} needs at least one column")
         keyed = f"key_by({listed(*columns)}) after {origin}"
-        tried(keyed, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
+        tried(keyed, lambda: key_schema(self._type.prototype, columns))
         return KeyedStream(self._program, self._inputs, self._type, columns)
 
     def _join_static(self, static: DataFrame, on: JoinOn | None, how: str, refresh: Duration | None) -> DataStream:

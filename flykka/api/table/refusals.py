@@ -65,6 +65,16 @@ def check_append_only(relation: Relation, clause: str, node: PlanNode) -> None:
         )
 
 
+def check_compared(value: Expression, clause: str, position: Position | None) -> None:
+    """Raise `RefusedError` where a clause would compare texts that have a collation."""
+    if " collate " in value.type_name:
+        raise RefusedError(
+            f"{clause} compares texts by their bytes, and {value.sql} is of the type {value.type_name}: take"
+            f" lower(collate({value.sql}, 'UTF8_BINARY')) or the like",
+            value.position or position,
+        )
+
+
 def check_expressions(node: PlanNode) -> None:
     """Raise `RefusedError` where an expression may have another value when a restarted job computes it again."""
     if node.java.deterministic() and not any(each.kind in _CLOCKS for each in _walk(node)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, normalized
-from flykka.api.table.refusals import RefusedError
+from flykka.api.table.refusals import RefusedError, check_compared
 from flykka.api.table.relation import Rows, distinct, keyed_by, label
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
@@ -146,6 +146,8 @@ def _check(call: Expression) -> None:
             f"{call.sql} of rows that change cannot run: count, sum, avg, min and max of one argument can",
             call.position,
         )
+    if call.called.kind in ("Min", "Max") or call.java.isDistinct():
+        check_compared(call.called.children[0], call.sql, call.position)
     if call.called.kind in ("Min", "Max") and call.type_name.startswith(("struct", "array")):
         raise RefusedError(
             f"{call.sql} of rows that change cannot run, as {call.type_name} has no order here: ROW_NUMBER() = 1 keeps"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
-from flykka.api.table.refusals import RefusedError
+from flykka.api.table.refusals import RefusedError, check_compared
 from flykka.api.table.relation import (
     IsEventTime,
     IsKey,
@@ -164,6 +164,7 @@ def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder
     columns = rows.columns
     for each in node.part("orderSpec"):
         value = each.children[0]
+        check_compared(value, "ORDER BY", node.position)
         name = rows.names.get(value.column_id)
         if name is None:
             (name,) = distinct(["order"], taken=(*rows.stream.columns, *computed))

@@ -22,6 +22,7 @@ from flykka.spark_bridge.connectors.delta.commits import commit_once, is_noted, 
 from flykka.spark_bridge.connectors.delta.evolution import fitted
 from flykka.spark_bridge.connectors.delta.staged_files import opened
 from flykka.spark_bridge.connectors.staging import read_staged
+from flykka.spark_bridge.rows.equality import normalised_column
 from flykka.spark_bridge.rows.files import write_files
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -110,7 +111,7 @@ class Upsert:
         kind = F.lit(INSERT) if self.kind is None else self._known_kind(F.col(quoted(self.kind)))
         rows = together(batches).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
         for name in (*self.keys, *self.sequence):
-            rows = rows.withColumn(name, _never_null(name))
+            rows = rows.withColumn(name, normalised_column(_never_null(name), rows.schema[name].dataType))
         order = F.struct(*(quoted(name) for name in self.sequence), _ARRIVAL)
         names = [name for name in rows.columns if name not in (_ARRIVAL, self.kind)]
         whole = F.struct(*(quoted(name) for name in names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +98,16 @@ def test_keys_of_several_columns_and_odd_names(spark: SparkSession, table: Path)
 
     assert rows_of(table) == [(1, "x", "a2"), (2, "x", "c")]
     assert DeltaTable(str(table)).metadata().partition_columns == ["part"]
+
+
+def test_nan_and_zero_are_one_key_each(spark: SparkSession, table: Path) -> None:
+    attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"]))
+    schema = "id double, name string"
+
+    attempt.publish(1, frame(spark, schema, (0.0, "a"), (math.nan, "b")))
+    attempt.publish(2, frame(spark, schema, (-0.0, "a2"), (-math.nan, "b2")))
+
+    assert sorted(name for _, name in rows_of(table)) == ["a2", "b2"]
 
 
 def test_columns_are_added_on_demand(spark: SparkSession, table: Path) -> None:

@@ -15,6 +15,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
 from tests.spark_bridge.functions.scripted import at, done, table, values
 
 
@@ -272,3 +273,26 @@ def test_a_value_of_another_type_is_refused_and_what_was_there_stays() -> None:
         return s.count.value()
 
     assert done(kept, update) == 1
+
+
+@pytest.mark.parametrize("ttl", [None, StateTtlConfig.new_builder("1 day").build()], ids=["for ever", "with a TTL"])
+def test_nan_and_zero_are_found_in_a_map_in_the_batch_that_puts_them_and_later(ttl: StateTtlConfig | None) -> None:
+    numbers = MapStateDescriptor("numbers", "double", "string")
+    if ttl is not None:
+        numbers.enable_time_to_live(ttl)
+    kept = table(numbers)
+
+    def put(s: Any, _: Any) -> None:
+        s.numbers.put_all({float("nan"): "nan", -0.0: "zero"})
+        s.numbers.put(float("nan"), "nan again")
+
+    def read(s: Any, _: Any) -> tuple[Any, ...]:
+        found = s.numbers.get(float("nan")), s.numbers.get(0.0), s.numbers.contains(-0.0), len(s.numbers.keys())
+        s.numbers.put(0.0, "again")
+        return found
+
+    done(kept, put)
+    assert done(kept, read) == ("nan again", "zero", True, 2)
+    assert done(kept, read) == ("nan again", "again", True, 2)
+    done(kept, lambda s, _: s.numbers.remove(float("nan")))
+    assert done(kept, lambda s, _: s.numbers.items()) == [(0.0, "again")]

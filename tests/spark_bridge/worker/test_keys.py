@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.spark_bridge.worker.key_numbers import key_numbers
+from flykka.spark_bridge.worker.keys import key_numbers
 
 KEYS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.sampled_from("abc"))
 NAN = float("nan")

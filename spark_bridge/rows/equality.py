@@ -1,0 +1,62 @@
+"""Equality of keys: Spark's rule, for all that groups, joins, stores or looks up.
+
+NaN is equal to itself and 0.0 to -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is a key like any
+other. Spark's `hash` follows the rule by itself. Texts with a collation do not: Spark hashes them by one rule and Arrow
+compares them by another, so they are refused as keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StringType, StructType
+
+from flykka.spark_bridge.functions.equal_values import NAN
+
+
+def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values of a type without parts, of which Arrow finds those equal that are equal for Spark."""
+    if not pa.types.is_floating(values.type):
+        return values
+    # -0.0 + 0.0 is 0.0.
+    numbers = pc.add(values, pa.scalar(0.0, values.type))
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(NAN, values.type), numbers)
+
+
+def normalised_column(column: Column, data_type: DataType) -> Column:
+    """A column of keys as Spark groups them, of which every row of a key has the same bits."""
+    if not any(isinstance(leaf, FloatType | DoubleType) for leaf in _leaves(data_type)):
+        return column
+    match data_type:
+        case StructType():
+            of_fields = (
+                normalised_column(column.getField(each.name), each.dataType).alias(each.name) for each in data_type
+            )
+            return F.when(column.isNotNull(), F.struct(*of_fields))
+        case ArrayType():
+            return F.transform(column, lambda element: normalised_column(element, data_type.elementType))
+    return F.when(F.isnan(column), F.lit(NAN).cast(data_type)).otherwise(column + F.lit(0.0).cast(data_type))
+
+
+def has_collation(data_type: DataType) -> bool:
+    """Tell whether texts of a type are compared by other than their bytes."""
+    return any(isinstance(leaf, StringType) and leaf.collation != "UTF8_BINARY" for leaf in _leaves(data_type))
+
+
+def _leaves(data_type: DataType) -> Iterator[DataType]:
+    """The types without parts that a type consists of."""
+    match data_type:
+        case StructType():
+            for field in data_type:
+                yield from _leaves(field.dataType)
+        case ArrayType():
+            yield from _leaves(data_type.elementType)
+        case MapType():
+            yield from _leaves(data_type.keyType)
+            yield from _leaves(data_type.valueType)
+        case _:
+            yield data_type
