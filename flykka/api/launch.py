@@ -20,6 +20,7 @@ from flykka.api.configuration.configuration import (
     apply_to_jobs,
     environment_values,
     merged,
+    unknown_variables,
 )
 from flykka.api.configuration.file import configuration_file, file_values
 from flykka.api.configuration.job_options import START_OPTIONS
@@ -102,6 +103,8 @@ class Launch:
         file, number = self.options.file(), self._number
         if file is not None:
             self._tell_once(f"options of {file}")
+        for warning in unknown_variables(os.environ):
+            self._tell_once(warning)
         defaults = {} if file is None else file_values(file)
         if self.options.offers_rest:
             defaults = merged({"rest": "0"}, defaults)

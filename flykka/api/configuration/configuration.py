@@ -7,7 +7,8 @@ further away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ OPTIONS: Mapping[str, ConfigOption] = {
 CONFIG_FILE_VARIABLE = f"{PREFIX}CONFIG"
 _NO_OPTIONS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "ADDRESS", "PID_DIR", "CACHE_DIR"))
 """Environment variables of commands, and of the file."""
+_OF_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 _START = tuple(option.name for option in START_OPTIONS)
 _PLACES = tuple(name for name in _START if name != "allow_non_restored_state")
 
@@ -58,20 +60,33 @@ def environment_values(variables: Mapping[str, str]) -> Values:
     """The values of options that environment variables say.
 
     Raises:
-        ConfigurationError: a variable that begins as ours do is none of them, or its value is wrong.
+        ConfigurationError: a value is wrong.
     """
-    by_variable = {option.variable: option.name for option in OPTIONS.values()}
-    values = {}
-    for variable in sorted(variables):
-        if not variable.startswith(PREFIX) or variable in _NO_OPTIONS:
-            continue
-        if variable not in by_variable:
-            known = (*by_variable, *_NO_OPTIONS)
-            raise ConfigurationError(f"{variable}: there is no such environment variable{meant(variable, known)}")
-        values[by_variable[variable]] = read_value(by_variable[variable], variables[variable], variable)
+    values = {
+        name: read_value(name, variables[variable], variable)
+        for variable, name in _by_variable().items()
+        if variable in variables
+    }
     if (wrong := conflict(values)) is not None:
         raise ConfigurationError(f"environment variables: {wrong}")
     return values
+
+
+def unknown_variables(variables: Iterable[str]) -> list[str]:
+    """A warning for each environment variable that begins as ours do and is none of them.
+
+    Kubernetes' own variables for a service that is called flykka are no mistake.
+    """
+    known = (*_by_variable(), *_NO_OPTIONS)
+    return [
+        f"{variable}: there is no such environment variable, and it is ignored{meant(variable, known)}"
+        for variable in sorted(variables)
+        if variable.startswith(PREFIX) and variable not in known and not _OF_KUBERNETES.search(variable)
+    ]
+
+
+def _by_variable() -> dict[str, str]:
+    return {option.variable: option.name for option in OPTIONS.values()}
 
 
 def merged(*levels: Values) -> Values:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from flykka.api.configuration.configuration import environment_values, merged, read_values
+from flykka.api.configuration.configuration import (
+    environment_values,
+    merged,
+    read_values,
+    unknown_variables,
+)
 from flykka.api.configuration.file import configuration_file, file_values
 from flykka.api.launch import Launch, LaunchOptions
 from flykka.errors import ConfigurationError
@@ -107,9 +112,31 @@ def test_what_is_wrong_in_a_file_is_told_with_its_name(text: str, told: str, tmp
 def test_what_is_wrong_in_a_variable_is_told_with_its_name() -> None:
     with pytest.raises(ConfigurationError, match=r"^FLYKKA_PARALLELISM: 'many' is not a whole number from 1$"):
         environment_values({"FLYKKA_PARALLELISM": "many", "HOME": "/root"})
-    with pytest.raises(ConfigurationError, match=r"FLYKKA_PARALELISM: there is no .* FLYKKA_PARALLELISM\?\)$"):
-        environment_values({"FLYKKA_PARALELISM": "4"})
     assert environment_values({"FLYKKA_CACHE_DIR": "/tmp", "FLYKKA_PARALLELISM": "4"}) == {"parallelism": 4}
+
+
+KUBERNETES = """
+FLYKKA_PORT FLYKKA_PORT_8081_TCP FLYKKA_PORT_8081_TCP_ADDR FLYKKA_PORT_8081_TCP_PORT FLYKKA_PORT_8081_TCP_PROTO
+FLYKKA_PORT_53_UDP FLYKKA_SERVICE_HOST FLYKKA_SERVICE_PORT FLYKKA_SERVICE_PORT_REST_API FLYKKA_JOBS_SERVICE_HOST
+FLYKKA_JOBS_PORT
+"""
+
+
+def test_an_unknown_variable_is_ignored_with_a_warning_unless_kubernetes_sets_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warning = (
+        "FLYKKA_PARALELISM: there is no such environment variable, and it is ignored (did you mean FLYKKA_PARALLELISM?)"
+    )
+    for variable in ("FLYKKA_PARALELISM", *KUBERNETES.split()):
+        monkeypatch.setenv(variable, "tcp://10.0.0.7:8081")
+    launch = Launch()
+
+    launch.environment_options()
+    launch.environment_options()
+
+    assert capsys.readouterr().err == f"flykka: {warning}\n"
+    assert len(unknown_variables({"FLYKKA_PORTS", "FLYKKA_HOST", "HOME"})) == 2
 
 
 def test_an_option_may_need_another_from_wherever(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
