@@ -147,7 +147,8 @@ class ManagerCase:
             case "pending_requests":
                 return len(self._slots.requests) == wanted
             case "assigned":
-                return {each: bool(self._allocated(each)) for each in wanted} == wanted
+                held = {holder for slot, holder in self._slots.allocations.items() if holder is not None}
+                return {each: each in held for each in wanted} == wanted
             case "allocation_failures" if isinstance(wanted, int):
                 return len(failures) - len(self._errors) == wanted
             case "allocation_failures":
@@ -160,9 +161,14 @@ class ManagerCase:
                 return sum(isinstance(effect, StartTaskManager) for effect in self._effects) == wanted
             case "registered_slots":
                 return len(states) == wanted
-            case "expected_slots" | "expected_slots_taken":
-                # Every one that is expected is waited for: a TaskManager is asked for where a request finds no slot.
+            case "expected_slots":
                 return self._slots.task_manager_tracker.expected_slots == wanted
+            case "expected_slots_taken":
+                # No request is promised a certain one: as many are taken as are waited for.
+                waiting = len(self._slots.waiting_requests)
+                return min(self._slots.task_manager_tracker.expected_slots, waiting) == wanted
+            case "failure":
+                return bool(failures) and all(each.is_unfulfillable == (wanted == "UNFULFILLABLE") for each in failures)
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
@@ -239,7 +245,8 @@ class ManagerCase:
             case "refused":
                 self._refused = slot
                 self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=None))
-            case "timeout":
+            case "timeout" | "failed":
+                # No call fails here: what cannot be answered is not answered in time.
                 self._now += ALLOCATE_TIMEOUT_MS
                 self._tell(HeartbeatDue())
             case ["occupied by", holder, _]:

@@ -66,8 +66,8 @@ _GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_t
 _SETUP = {
     "class ?loader": "No user code classloader available.",
     "blob|jar": "Failed to fetch BLOB: it is missing.",
-    "network|buffer": "Network buffer pool has already been destroyed.",
-    "instantiat": "Could not instantiate the task's invokable class.",
+    "network|buffer|result partition|input gate": "Network buffer pool has already been destroyed.",
+    "instantiat|construct": "Could not instantiate the task's invokable class.",
 }
 """What Flink's preparations say where they fail; here all of them are the bridge's, and the task passes on what it is
 told."""
@@ -119,7 +119,7 @@ class TaskCase:
                 self._feed(CancelTask(attempt=self._descriptor.attempt))
             case "fail_externally":
                 self._start()
-                self._feed(BridgeLost(cause=failure(step.get("cause", "failed from outside"))))
+                self._feed(BridgeLost(cause=failure(step.get("cause", "test"))))
             case "release_body":
                 self._answers.append(self._released())
             case "join":
@@ -148,6 +148,7 @@ class TaskCase:
             case "terminated":
                 return self._terminated is wanted
             case "fatal_error":
+                self._join()
                 return self._fatal_error is wanted
             case "cancel_interval_ms":
                 return bool(self._task.life.cancellation.interval_ms == wanted)
