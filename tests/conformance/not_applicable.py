@@ -33,6 +33,7 @@ NOT_APPLICABLE = MappingProxyType(
     {
         "01/abort-pending-rearms-periodic-trigger": _SINGLE_GATE,
         "01/store-two-stores-shared-lock": _LOCKS,
+        "01/store-ha-suspend-keeps": _SUSPENSION,
         "01/completed-lists-match-different-order": _LOCKS,
         "01/completed-lists-match-same-job-other-id": _LOCKS,
         "01/completed-lists-match-same-order": _LOCKS,

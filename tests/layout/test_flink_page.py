@@ -8,12 +8,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from tests.layout.sources import ROOT
-
-HEADER = ["mechanism of Flink", "where it lives", "the rule, or what differs"]
-LINES = (ROOT / "docs" / "flink.md").read_text(encoding="utf-8").splitlines()
-TABLES = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("|")]
-ROWS = [row for row in TABLES if row != HEADER and set(row) != {"---"}]
+from tests.layout.flink_page import HEADER, LINES, ROWS, TABLES
 
 
 def is_there(name: str) -> bool:

@@ -21,7 +21,7 @@ from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CancelPartitionRequest
+from flykka.messages.tasks.exchange import Buffer, CancelPartitionRequest, CheckpointBarrier
 from tests.actors.machines.exchange.builders import (
     CONSUMER,
     announcement,
@@ -168,6 +168,10 @@ class Receiver:
                     # Nothing new waits: one less than before.
                     backlog = max(channel.credits.required - channel.credits.exclusive - 1, 0)
                 self._data(name, sequence_number, backlog, batch(f"{sequence_number}"))
+            case {"do": "aligned_barrier", "seq": sequence_number, "backlog": backlog}:
+                self._data(name, sequence_number, backlog, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0))
+            case {"do": "resume_consumption"}:
+                pass  # The sender has not stopped.
             case {"do": "release"}:
                 for taker in channel.credits.release():
                     self._available_to(taker)

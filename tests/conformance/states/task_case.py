@@ -62,7 +62,9 @@ from tests.conformance.states.body import Body
 from tests.conformance.states.consumer_case import ConsumerCase
 from tests.conformance.states.descriptors import source_descriptor
 
-_GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_timeout_ms", "cluster", "job"}
+_GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_timeout_ms", "cluster", "job"} | {
+    "cancelling raises"
+}
 _SETUP = {
     "class ?loader": "No user code classloader available.",
     "blob|jar": "Failed to fetch BLOB: it is missing.",
@@ -81,6 +83,9 @@ class TaskCase:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
+        if given.get("cancelling raises") not in (None, "out of memory"):
+            raise UnknownWordError(f"cancelling raises {given['cancelling raises']!r}")
+        # What closing raises in a task that is cancelled is logged, and the bridge has closed all the same.
         self._body = Body(given.get("body", "returns"))
         self._unprepared = _unprepared(given.get("setup"))
         self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
