@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.adapters import ADAPTERS
-from tests.conformance.case_files import OPEN_CASES, Case, UnknownWordError, case_files
+from tests.conformance.case_files import Case, UnknownWordError, known_cases
 from tests.conformance.differences import DIFFERENCES, difference
 from tests.conformance.not_applicable import LIMIT, NOT_APPLICABLE, not_applicable
 from tests.layout.flink_page import ROWS
@@ -33,7 +33,3 @@ def test_few_cases_are_not_applicable_and_each_is_there_and_has_a_reason() -> No
 def test_each_difference_is_of_a_case_and_in_the_page_on_flink() -> None:
     assert DIFFERENCES.keys() <= known_cases() - NOT_APPLICABLE.keys()
     assert set(DIFFERENCES.values()) <= {mechanism for mechanism, *_ in ROWS}
-
-
-def known_cases() -> set[str]:
-    return {f"{file.area}/{case['id']}" for file in case_files(OPEN_CASES) for case in file.cases}

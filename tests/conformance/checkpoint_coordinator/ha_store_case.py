@@ -85,7 +85,7 @@ class HaStore:
                 latest = self._pointers.latest()
                 return latest is not None and latest.checkpoint_id == self._last_added
             case "external_lock":
-                # An entry has no lock: whoever leads owns all of them.
+                # An entry has no lock: the leader owns all of them.
                 return False
             case _:
                 raise UnknownWordError(word)

@@ -113,7 +113,6 @@ class ManagerCase:
     def holds(self, word: str, wanted: Any) -> bool:
         """True if what the case wants is so."""
         sent = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
-        failures = _failures(self._effects)
         states = self._slots.slot_states
         match word:
             case "accepted":
@@ -149,14 +148,6 @@ class ManagerCase:
             case "assigned":
                 held = {holder for slot, holder in self._slots.allocations.items() if holder is not None}
                 return {each: each in held for each in wanted} == wanted
-            case "allocation_failures" if isinstance(wanted, int):
-                return len(failures) - len(self._errors) == wanted
-            case "allocation_failures":
-                return _failed_allocations(self._effects) == {tuple(each) for each in wanted}
-            case "new_allocation_failures":
-                return _failed_allocations(self._step) == {tuple(each) for each in wanted}
-            case "allocation_failure_cause_contains":
-                return bool(failures) and all(wanted in failed.reason for failed in failures)
             case "workers_requested":
                 return sum(isinstance(effect, StartTaskManager) for effect in self._effects) == wanted
             case "registered_slots":
@@ -167,8 +158,6 @@ class ManagerCase:
                 # No request is promised a certain one: as many are taken as are waited for.
                 waiting = len(self._slots.waiting_requests)
                 return min(self._slots.task_manager_tracker.expected_slots, waiting) == wanted
-            case "failure":
-                return bool(failures) and all(each.is_unfulfillable == (wanted == "UNFULFILLABLE") for each in failures)
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
@@ -179,6 +168,22 @@ class ManagerCase:
                 return len({effect.task_manager for effect in sent}) == wanted
             case "chosen":
                 return sent[-1].task_manager == wanted
+            case _:
+                return self._has_failed(word, wanted)
+
+    def _has_failed(self, word: str, wanted: Any) -> bool:
+        failures = _failures(self._effects)
+        match word:
+            case "allocation_failures" if isinstance(wanted, int):
+                return len(failures) - len(self._errors) == wanted
+            case "allocation_failures":
+                return _failed_allocations(self._effects) == {tuple(each) for each in wanted}
+            case "new_allocation_failures":
+                return _failed_allocations(self._step) == {tuple(each) for each in wanted}
+            case "allocation_failure_cause_contains":
+                return bool(failures) and all(wanted in failed.reason for failed in failures)
+            case "failure":
+                return bool(failures) and all(each.is_unfulfillable == (wanted == "UNFULFILLABLE") for each in failures)
             case _:
                 raise UnknownWordError(word)
 

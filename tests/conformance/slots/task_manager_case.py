@@ -127,10 +127,10 @@ class TaskManagerCase:
                 return sorted(self._failed) == sorted(wanted)
             case "reported_free_to_resource_manager":
                 # A case may say of a slot its number and what it was held for, or the second alone.
-                freed = [[_index(freed.slot_id), str(freed.allocation_id)] for freed in self._freed]
-                return sorted(
-                    freed if wanted and isinstance(wanted[0], list) else [name for _, name in freed]
-                ) == sorted(wanted)
+                has_numbers = bool(wanted) and isinstance(wanted[0], list)
+                numbered = sorted([_index(freed.slot_id), freed.allocation_id] for freed in self._freed)
+                names = sorted(freed.allocation_id for freed in self._freed)
+                return (numbered if has_numbers else names) == sorted(wanted)
             case "told_job_manager" | "told_resource_manager":
                 whom = word.removeprefix("told_").replace("_", " ")
                 return wanted == "disconnect" and bool(self._told[whom])
