@@ -15,7 +15,7 @@ from tests.conformance.not_applicable import NOT_APPLICABLE
 from tests.layout.flink_page import HEADER, LINES, ROWS, TABLES
 from tests.layout.sources import ROOT
 
-CLAIM = re.compile(r"as in flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?`[^`]+`)+\))?", re.IGNORECASE)
+CLAIM = re.compile(r"as in (?:newer )?flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?`[^`]+`)+\))?", re.IGNORECASE)
 
 
 def is_there(name: str) -> bool:
