@@ -12,6 +12,7 @@ from typing import Any
 
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, TellPeer
 from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
@@ -114,6 +115,7 @@ class Sender:
         self._readers = {name: _Reader(reader) for name, reader in given["readers"].items()}
         self._announces = is_since(case, 1, 13)
         self._is_writable = True
+        self._refused: str | None = None
         self._sent: list[tuple[str, Message]] = []
 
     def do(self, step: Case) -> None:
@@ -123,6 +125,9 @@ class Sender:
                 self._is_writable = step["writable"]
             case "notify":
                 self._of(step).notify()
+            case "credit" if "reader" in step and step["reader"] not in self._readers:
+                [effect] = ResultPartition(descriptor()).add_credit(0, step["n"])
+                self._refused = None if isinstance(effect, Ignore) else "illegal_state"
             case "credit":
                 self._of(step).add_credit(step["n"])
             case "cancel":
@@ -143,8 +148,7 @@ class Sender:
         if "reader" not in step:
             [reader] = self._readers.values()
             return reader
-        # Nobody reads what another reader was to have.
-        return self._readers.setdefault(step["reader"], _Reader({"credit": 0, "items": []}))
+        return self._readers[step["reader"]]
 
     def _shows(self, word: str) -> Any:
         match word:
@@ -181,7 +185,7 @@ class Sender:
     def _error(self) -> str | None:
         causes = [message.cause for _, message in self._sent if isinstance(message, ErrorResponse)]
         if not causes:
-            return None
+            return self._refused
         return "CANCEL_TASK" if causes[0].type_name == PRODUCER_FAILED_ERROR else "ERROR"
 
     def _message(self, name: str, message: Message) -> list[Any] | None:
