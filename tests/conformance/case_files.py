@@ -43,6 +43,11 @@ def case_files(folder: Path) -> list[CaseFile]:
     return files
 
 
+def known_cases() -> set[str]:
+    """The project's own cases, as `area/id`."""
+    return {f"{file.area}/{case['id']}" for file in case_files(OPEN_CASES) for case in file.cases}
+
+
 def only_known_words(what: str, words: object, known: set[str]) -> None:
     """Raise `UnknownWordError` where a mapping has keys that the adapter does not know."""
     assert isinstance(words, dict)

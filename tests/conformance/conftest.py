@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.case_files import OPEN_CASES, case_files
+from tests.conformance.differences import difference
 from tests.conformance.not_applicable import not_applicable
 
+OUTCOMES = ("passed", "failed", "not applicable", "different on purpose")
 _counted = pytest.StashKey[Counter[tuple[str, str]]]()
 
 
@@ -33,13 +35,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
+def _outcome(area: str, case_id: str) -> str:
+    if not_applicable(area, case_id) is not None:
+        return "not applicable"
+    return "passed" if difference(area, case_id) is None else "different on purpose"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     params = getattr(getattr(item, "callspec", None), "params", {})
     if report.when == "call" and params.keys() == {"area", "case"}:
-        applies = not_applicable(params["area"], params["case"]["id"]) is None
-        outcome = "failed" if report.failed else "passed" if applies else "not applicable"
+        outcome = "failed" if report.failed else _outcome(params["area"], params["case"]["id"])
         item.config.stash.setdefault(_counted, Counter())[item.name.partition("[")[2].partition("/")[0], outcome] += 1
     return report
 
@@ -49,5 +56,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if counted:
         terminalreporter.section("conformance")
     for name in sorted({name for name, _ in counted}):
-        figures = (f"{counted[name, outcome]} {outcome}" for outcome in ("passed", "failed", "not applicable"))
+        figures = (f"{counted[name, outcome]} {outcome}" for outcome in OUTCOMES)
         terminalreporter.line(f"{name}: {', '.join(figures)}")

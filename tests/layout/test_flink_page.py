@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pkgutil import resolve_name
 
 import pytest
 
+from tests.conformance.case_files import known_cases
+from tests.conformance.differences import DIFFERENCES
+from tests.conformance.not_applicable import NOT_APPLICABLE
+from tests.layout.flink_page import HEADER, LINES, ROWS, TABLES
 from tests.layout.sources import ROOT
 
-HEADER = ["mechanism of Flink", "where it lives", "the rule, or what differs"]
-LINES = (ROOT / "docs" / "flink.md").read_text(encoding="utf-8").splitlines()
-TABLES = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("|")]
-ROWS = [row for row in TABLES if row != HEADER and set(row) != {"---"}]
+CLAIM = re.compile(r"as in (?:newer )?flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?`[^`]+`)+\))?", re.IGNORECASE)
 
 
 def is_there(name: str) -> bool:
@@ -56,3 +58,33 @@ def test_a_place_is_names_or_says_that_there_is_none() -> None:
     names = re.compile(r"`[\w.]+`(, `[\w.]+`)*")
 
     assert [row for row in ROWS if not names.fullmatch(row[1]) and row[1] != "none"] == []
+
+
+def test_what_is_as_in_flink_names_what_shows_it() -> None:
+    claims = [(mechanism, claim["shown"]) for mechanism, _, rule in ROWS for claim in CLAIM.finditer(rule)]
+    shown = cases_that_hold()
+
+    assert len(claims) > 0
+    assert [mechanism for mechanism, names in claims if names is None] == []
+    wrong = [
+        (mechanism, name)
+        for mechanism, names in claims
+        for name in re.findall(r"`([^`]+)`", names or "")
+        if name not in shown and not is_test(name)
+    ]
+    assert wrong == []
+
+
+def cases_that_hold() -> set[str]:
+    return known_cases() - NOT_APPLICABLE.keys() - DIFFERENCES.keys()
+
+
+def is_test(name: str) -> bool:
+    """True for `file::test` of a function that pytest collects."""
+    path, _, test = name.partition("::")
+    file = ROOT / "tests" / path
+    if not file.is_file() or not test.startswith("test_"):
+        return False
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return any(isinstance(node, functions) and node.name == test for node in tree.body)

@@ -173,8 +173,8 @@ class InputGate:
         return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
-        """Ask for every subpartition; called once, when the task runs."""
-        return [channel.request() for channel in self.channels]
+        """Ask for every subpartition that was not asked for, when the task runs."""
+        return [channel.request() for channel in self.channels if channel.state is ChannelState.CREATED]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
         """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others.

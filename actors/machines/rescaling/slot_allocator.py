@@ -1,8 +1,7 @@
 """The parallelism that fits into the slots (Flink's SlotSharingSlotAllocator.determineParallelism).
 
 A slot holds one subtask of each vertex of its sharing group, so a group needs as many slots as its widest vertex. The
-groups share the slots evenly: none gets fewer than it needs, none more than it can use, and what one leaves is the
-others'.
+groups share the slots beyond these minima evenly: none gets more than it can use, and what one leaves is the others'.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ def determine_parallelism(
 ) -> dict[JobVertexId, int] | None:
     """The parallelism of each vertex with so many slots; None where they are too few for the lower bounds."""
     groups = slots_of_groups(job_graph, requirements)
-    still_needed = sum(group.minimum for group in groups.values())
-    if slots < still_needed:
+    optional = slots - sum(group.minimum for group in groups.values())
+    if optional < 0:
         return None
     shares: dict[str, int] = {}
-    # Who can use little first: what it leaves is for the others.
-    for place, (name, group) in enumerate(sorted(groups.items(), key=lambda each: each[1].desired)):
-        still_needed -= group.minimum
-        even = slots // (len(groups) - place)
-        shares[name] = max(group.minimum, min(group.desired, even, slots - still_needed))
-        slots -= shares[name]
+    # The group that can use the fewest beyond its minimum comes first: what it leaves is for the others.
+    by_range = sorted(groups.items(), key=lambda each: each[1].desired - each[1].minimum)
+    for place, (name, group) in enumerate(by_range):
+        beyond = min(group.desired - group.minimum, optional // (len(groups) - place))
+        shares[name] = group.minimum + beyond
+        optional -= beyond
     upper = desired_parallelism(job_graph, requirements)
     share_of = {vertex.vertex_id: shares[vertex.slot_sharing_group] for vertex in job_graph.vertices}
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flykka.actors.machines.checkpoint import effects
@@ -27,9 +28,9 @@ def run(case: Case) -> None:
     for step in case["steps"]:
         pending.do(step)
         for word, value in step.get("want", {}).items():
-            assert pending.shows(word) == value, word
+            assert pending.shows(word, value) == value, word
     for word, value in case["expect"].items():
-        assert pending.shows(word) == value, word
+        assert pending.shows(word, value) == value, word
 
 
 class _Pending:
@@ -53,9 +54,9 @@ class _Pending:
                 state = None if step.get("state") is None else snapshot()
                 self._world.acknowledge(str(step["task"]), 1, state)
             case "abort":
-                self._abort(step["reason"])
+                self._expect_legal(lambda: self._abort(step["reason"]))
             case "finalize":
-                self._world.written(1)
+                self._expect_legal(lambda: self._world.written(1))
             case "run_async_cleanup":
                 pass  # What is to be deleted is told at once.
             case "set_timeout_handle":
@@ -63,9 +64,11 @@ class _Pending:
             case word:
                 raise UnknownWordError(word)
 
-    def shows(self, word: str) -> Any:
+    def shows(self, word: str, value: Any) -> Any:
         world = self._world
         match word:
+            case "discarded" if isinstance(value, bool):
+                return not world.machine.pending
             case "fully_acknowledged":
                 return len(world.effects(effects.WriteMetadata)) == 1
             case "future":
@@ -102,8 +105,11 @@ class _Pending:
         event = (
             CheckpointTimedOut(checkpoint_id=1) if expired else AbortPendingCheckpoints(job_id=JOB, reason=reason(why))
         )
+        self._world.handle(event)
+
+    def _expect_legal(self, act: Callable[[], object]) -> None:
         try:
-            self._world.handle(event)
+            act()
         except AssertionError:
             # What cannot happen is an assertion here, and an IllegalStateException there.
             self._error = "illegal state"

@@ -43,6 +43,8 @@ def run(case: Case) -> None:
                 restore.restore(target)
             case word:
                 raise UnknownWordError(word)
+    if not case["steps"]:
+        restore.restore(target)
     for word, value in case["expect"].items():
         assert restore.shows(word, value) == value, word
 

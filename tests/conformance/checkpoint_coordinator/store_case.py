@@ -20,6 +20,8 @@ from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
 from tests.actors.machines.checkpoint.coordinating import Coordination, completed, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.checkpoint_coordinator.ha_store_case import HaStore
+from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
 
 RETENTIONS = {
     "NEVER_RETAIN_AFTER_TERMINATION": ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
@@ -27,19 +29,16 @@ RETENTIONS = {
     "RETAIN_ON_CANCELLATION": ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
 }
 
-NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
-"""What the checkpoints of the store cases are."""
-
 
 def run_store(case: Case) -> None:
     """Run one case of `store`."""
     given, expect = case["given"], case["expect"]
-    only_known_words("given", given, {"component", "retain", "discard_on_subsume_raises"})
+    only_known_words("given", given, {"component", "retain", "discard_on_subsume_raises", "ha"})
     if expect.get("construction_error"):
         with pytest.raises(ValueError, match="at least one"):
             CompletedCheckpointStore(given["retain"])
         return
-    store = _Store(given["retain"])
+    store = HaStore(given["retain"]) if given.get("ha") else _Store(given["retain"])
     for step in case["steps"]:
         store.do(step)
     store.check(expect)
@@ -78,7 +77,7 @@ class _Store:
     def _shows(self, word: str) -> Any:
         store = self._store
         match word:
-            case "latest" | "restored_from":
+            case "latest" | "restored_from" | "latest_prefer_checkpoint":
                 return store.latest and store.latest.checkpoint_id
             case "all":
                 return [checkpoint.checkpoint_id for checkpoint in store]
@@ -95,27 +94,31 @@ class _Store:
 def run_completed(case: Case) -> None:
     """Run one case of `completed`: state, folder and metadata of one checkpoint go together."""
     only_known_words("given", case["given"], {"component", "discard_on"})
-    [step] = case["steps"]
     discard_on = set(case["given"]["discard_on"])
-    match step:
-        case {"do": "subsume"} if "subsumed" in discard_on:
-            discarded = _what_a_subsumed_checkpoint_leaves()
-        case {"do": "subsume"}:
-            store = CompletedCheckpointStore(1, _properties(discard_on))
-            store.add(completed(1))
-            [subsumed] = store.add(completed(2))
-            discarded = [] if not store.is_discarded_when_subsumed(subsumed) else ["chk-1", "state 1"]
-        case {"do": "shutdown", "status": str(status), **others} if not others:
-            store = CompletedCheckpointStore(1, _properties(discard_on))
-            store.add(completed(1))
-            discarded = [] if store.shutdown(JobStatus(status)) else ["chk-1", "state 1"]
-        case _:
-            raise UnknownWordError(step)
+    discarded = [path for step in case["steps"] for path in _discarded_by(step, discard_on)]
 
     # The address of a checkpoint is its folder, the metadata in it.
     names = {"state_discarded": "state 1", "location_disposed": "chk-1", "metadata_disposed": "chk-1"}
     only_known_words("expect", case["expect"], set(names))
     assert {word: names[word] in discarded for word in case["expect"]} == case["expect"]
+
+
+def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
+    """What is deleted of a checkpoint that this happens to first."""
+    match step:
+        case {"do": "subsume"} if "subsumed" in discard_on:
+            return _what_a_subsumed_checkpoint_leaves()
+        case {"do": "subsume"}:
+            store = CompletedCheckpointStore(1, _properties(discard_on))
+            store.add(completed(1))
+            [subsumed] = store.add(completed(2))
+            return [] if not store.is_discarded_when_subsumed(subsumed) else ["chk-1", "state 1"]
+        case {"do": "shutdown", "status": str(status), **others} if not others:
+            store = CompletedCheckpointStore(1, _properties(discard_on))
+            store.add(completed(1))
+            return [] if store.shutdown(JobStatus(status)) else ["chk-1", "state 1"]
+        case _:
+            raise UnknownWordError(step)
 
 
 def _what_a_subsumed_checkpoint_leaves() -> list[str]:

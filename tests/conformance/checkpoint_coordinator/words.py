@@ -1,12 +1,17 @@
-"""What several components of area 01 say: reasons."""
+"""What several components of area 01 say: reasons, and how checkpoints are kept."""
 
 from __future__ import annotations
 
+from flykka.actors.machines.checkpoint.properties import for_checkpoint
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from tests.conformance.case_files import UnknownWordError
 
 PREFIXES = ("", "CHECKPOINT_", "CHECKPOINT_DECLINED_", "CHECKPOINT_DECLINED_ON_")
 """What Flink's names of reasons begin with and ours do not."""
+
+NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+"""What the checkpoints of the store cases are."""
 
 
 def reason(word: str) -> CheckpointDeclineReason:

@@ -26,7 +26,8 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
-from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobVertexId, partition_id
 from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, slot
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.failover_regions.topologies import job_graph_of
@@ -59,16 +60,18 @@ class JobFailover:
         self._timers: list[int] = []
         self._effects: list[Effect] = []
         self._before: dict[str, int] = {}
+        self._awaited: set[str] = set()
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
-        only_known_words("step", step, {"do", "task", "want"})
+        only_known_words("step", step, {"do", "task", "cause", "want"})
         self._before = {name: self._execution(name).number for name in self._places}
+        self._awaited.clear()
         match step["do"]:
             case "start" | "deploy_all":
                 self._tell(SchedulingRequested())
             case "fail" | "late_failure_report":
-                self._report(step["task"], ExecutionState.FAILED)
+                self._report(step["task"], ExecutionState.FAILED, self._cause(step.get("cause", "task error")))
             case "finish":
                 self._report(step["task"], ExecutionState.FINISHED)
             case "cancel_done":
@@ -107,7 +110,8 @@ class JobFailover:
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
                 case FinalizeVertices(version=version):
                     self._tell(JobVerticesFinalized(job_id=JOB, version=version))
-                case StartRestartTimer(version=version):
+                case StartRestartTimer(version=version, tasks=tasks):
+                    self._awaited |= set(tasks)
                     self._timers.append(version)
                     # What is held back is the failover of a region, and not that of the job.
                     if not self._holds_timers or self.graph.status is JobStatus.RESTARTING:
@@ -119,10 +123,28 @@ class JobFailover:
         for version in due:
             self._tell(JobRestartDue(version=version))
 
-    def _report(self, name: str, state: ExecutionState) -> None:
-        cause = failure() if state is ExecutionState.FAILED else None
+    def _cause(self, words: Any) -> SerializedThrowable:
+        match words:
+            case "task error":
+                return failure()
+            case {"cannot_read_partition": [str(producer), str(consumer)]}:
+                [edge] = [
+                    edge
+                    for edge in self.graph.subtask(*self._places[consumer]).job_vertex.inputs
+                    if edge.source == self._places[producer][0]
+                ]
+                lost = partition_id(self._execution(producer).attempt, edge.source_output)
+                return replace(failure(), lost_partition=lost)
+            case unknown:
+                raise UnknownWordError(f"cause {unknown}")
+
+    def _report(self, name: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> None:
         update = TaskExecutionState(attempt=self._execution(name).attempt, state=state, failure=cause)
         self._tell(UpdateTaskExecutionState(state=update))
+
+    def _restarts(self, name: str, number: int) -> bool:
+        """True if it has got an attempt behind `number`, or gets one when all that are to restart have ended."""
+        return self._execution(name).number > number or self.graph.subtask(*self._places[name]).name in self._awaited
 
     def _execution(self, name: str) -> Execution:
         return self.graph.subtask(*self._places[name]).execution
@@ -141,7 +163,7 @@ class JobFailover:
             case "number_of_restarts":
                 return self.graph.number_of_restarts == int(wanted)
             case "restarted":
-                again = [name for name, number in self._before.items() if self._execution(name).number > number]
+                again = [name for name, number in self._before.items() if self._restarts(name, number)]
                 return sorted(again) == sorted(wanted)
             case "queued_restarts":
                 return len(self._timers) == int(wanted)

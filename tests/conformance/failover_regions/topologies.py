@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_topology import execution_topology
+from flykka.actors.machines.graph.task_scheduling import TaskScheduling
 from flykka.actors.machines.scheduling.topology import Exchange, SchedulingTopology, pipelined_regions
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, ResultPartitionType, ShipStrategy
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import graph_of, slot, vertex
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _OF_TASKS = {"tasks", "edges", "co_location", "merge_cycles"}
@@ -35,6 +38,28 @@ def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     if given.get("merge_cycles", False) or given.get("co_location", False):
         return topology.regions
     return pipelined_regions(topology.tasks, topology.exchanges)
+
+
+def in_need_of_restart(given: Mapping[str, Any], tasks: Collection[str]) -> list[str]:
+    """Those of the tasks that get a new attempt, by the states that the case gives to all of them."""
+    connections = [[producer, consumer, "all", kind] for producer, consumer, kind in given["edges"]]
+    scheduling = TaskScheduling(job_graph_of(dict.fromkeys(given["tasks"], 1), connections), now=0)
+    for name, state in given["states"].items():
+        _reach(scheduling.execution_of((JobVertexId(name), 0)), state)
+    return [str(vertex) for vertex, _ in scheduling.to_restart([(JobVertexId(name), 0) for name in tasks])]
+
+
+def _reach(execution: Execution, state: str) -> None:
+    match state:
+        case "CREATED":
+            pass
+        case "RUNNING":
+            execution.schedule(0)
+            execution.assign(slot("s"))
+            execution.deploy(0)
+            execution.update(TaskExecutionState(attempt=execution.attempt, state=ExecutionState.RUNNING), 0)
+        case unknown:
+            raise UnknownWordError(f"state {unknown!r}")
 
 
 def job_graph_of(parallelisms: Mapping[str, int], connections: list[list[str]]) -> JobGraph:

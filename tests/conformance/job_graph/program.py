@@ -55,6 +55,8 @@ _OPERATOR = {
     "co_location",
     "cpu",
     "heap_mb",
+    # It is chained like any other.
+    "yielding",
 }
 
 

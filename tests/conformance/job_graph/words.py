@@ -77,6 +77,7 @@ def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
 def _flow(text: str) -> tuple[WrittenProgram, str]:
     """The dataflow that a text begins with, and what it says beside."""
     written = WrittenProgram()
+    text = re.sub(r"one source feeding two identical ([^;,]+?) branches", r"src > \1 and > \1", text)
     many = re.match(r"(\w+) (?:identical )?sources, union, sink", text)
     if many is not None:
         sources = [written.add(WrittenOperator(name="src", inputs=())) for _ in range(_NUMBERS[many[1]])]
@@ -119,7 +120,8 @@ def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
                 inputs=() if last is None else (last,),
                 is_keyed=bool(found["keyed"]),
                 chaining=ChainingStrategy.HEAD if begins else ChainingStrategy.ALWAYS,
-                uid=ids.get("uid"),
+                # `(uid)` says that there is one.
+                uid=ids.get("uid") or (found["name"] if "uid" in ids else None),
                 uid_hash=ids.get("hash"),
             )
         )
@@ -132,7 +134,7 @@ def _ids(text: str) -> dict[str, str]:
     ids: dict[str, str] = {}
     for said in filter(None, (each.strip() for each in text.split(","))):
         word, _, name = re.sub(r"^(?:user|uid) hash", "hash", said).partition(" ")
-        if word not in ("uid", "hash", "name") or not name:
+        if word not in ("uid", "hash", "name") or (not name and word != "uid"):
             raise UnknownWordError(f"({text})")
         ids[word] = name.strip()
     return ids

@@ -93,7 +93,9 @@ class Gate:
         self._finished: list[bool] = []
         self._feed = Feed(self.gate)
         for channel in given.get("notified_in_order", range(len(given["channels"]))):
-            self._feed.give(channel, channels[str(channel)])
+            words = channels[str(channel)]
+            # Channels of both kinds are of one kind here.
+            self._feed.give(channel, [] if words in ("local", "remote") else words)
 
     def poll(self) -> str | None:
         element = self.gate.poll()
@@ -127,6 +129,8 @@ class Gate:
                 assert self.gate.is_available == wanted
             case {"do": "data" | "end" | "event" | "aligned_barrier" | "unaligned_barrier" as word, "channel": channel}:
                 self._feed.give(channel, [word])
+                if "want" in step:
+                    assert sum(len(each.queue) for each in self.gate.channels) == step["want"]
             case {"do": "notify", "channel": channel}:
                 self.gate.on_backlog(announcement(0, channel))
             case {"do": "channel_error", "channel": channel, "error": "PARTITION_NOT_FOUND"}:

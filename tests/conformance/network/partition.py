@@ -46,6 +46,9 @@ class Output:
         match step:
             case {"do": "register"}:
                 self._is_registered = True
+            case {"do": "consumed", "index": index} if self.partition.is_blocking:
+                kept = KeptPartition(self.partition.finished())
+                self.effects += kept.request(_request(index))
             case {"do": "consumed", "index": index}:
                 self.effects += self.partition.request(index, 1, CONSUMER)
                 self.effects += self.partition.cancel(index)
@@ -71,6 +74,8 @@ class Output:
                 pass
             case "released":
                 assert self.partition.is_released == wanted
+            case "registered":
+                assert (not self.partition.is_released) == wanted
             case "error":
                 assert (self.error or self._refusal()) == wanted
             case "error_names_partition":
@@ -102,9 +107,9 @@ class Output:
         else:
             answers_of_task = TaskOutputs("task", []).handle(_request(index))
             messages = [effect.message for effect in answers_of_task if isinstance(effect, TellPeer)]
-        (response,) = messages
-        assert isinstance(response, ErrorResponse)
-        self.refused = response
+        for response in messages:
+            assert isinstance(response, ErrorResponse)
+            self.refused = response
 
     def _is_gone_when_it_was_read(self) -> bool:
         self.partition.finish()

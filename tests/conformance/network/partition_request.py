@@ -8,6 +8,7 @@ from typing import Any
 
 from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, TellPeer
 from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.task.effects import TellJobMaster
 from flykka.actors.machines.task.events import StartTask
 from flykka.messages.graph.job_graph import OperatorKind
@@ -21,7 +22,7 @@ from tests.conformance.case_files import Case, UnknownWordError, only_known_word
 from tests.conformance.network.gate import error_word
 from tests.conformance.network.partition import CAUSE
 
-GIVEN = {"kind", "local", "channel", "channels", "connection", "initial_backoff_ms", "max_backoff_ms"}
+GIVEN = {"kind", "local", "channel", "channels", "connection", "initial_backoff_ms", "max_backoff_ms", "partition"}
 CREDITS = {"exclusive", "exclusive_per_channel", "floating_per_gate"}
 HERE = Ref("/user/task-manager-1", 1)
 """The TaskManager of the consumer; every other one is remote."""
@@ -66,6 +67,10 @@ class Requester:
         self.network_thread_returned: bool | None = None
         self._partition = partition()
         self._connection = given.get("connection")
+        self._retries = 0
+        if given.get("partition") not in (None, "not registered"):
+            raise UnknownWordError(f"partition: {given['partition']}")
+        self._is_not_there = "partition" in given
 
     def do(self, step: Case) -> None:
         only_known_words("step", step, {"do", "channel", "where", "blocks", "from", "want"})
@@ -76,6 +81,8 @@ class Requester:
                     if self._connection != "refused":
                         raise UnknownWordError(f"connection: {self._connection}")
                     self._take(self.gate.on_connection_failed(PRODUCERS))
+                if self._is_not_there:
+                    self._take(self.gate.on_error(error(not_found=True)), retries=False)
             case {"do": "setup"}:
                 self._take(self.gate.request_partitions())
             case {"do": "retrigger"}:
@@ -132,6 +139,9 @@ class Requester:
                 assert read == wanted
             case "error":
                 assert self.gate.failure is not None
+            case "retry scheduled, no error":
+                assert self._retries == 1
+                assert self.gate.failure is None
             case str():
                 assert error_word(self.gate) == wanted
             case list():
@@ -153,6 +163,8 @@ class Requester:
                         assert isinstance(request, RequestPartition)
                         self._requested(request, delay_ms)
                 case RetryRequest():
+                    self._retries += 1
+                case Ignore():
                     pass
                 case ChannelFailed():
                     self.failures.append(effect)

@@ -9,12 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind, ReleaseBatch, TurnAway
+from flykka.actors.machines.exchange.effects import (
+    ChannelFailed,
+    ChannelFailureKind,
+    GateEffect,
+    ReleaseBatch,
+    RequestPartition,
+    TurnAway,
+)
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CancelPartitionRequest
+from flykka.messages.tasks.exchange import Buffer, CancelPartitionRequest, CheckpointBarrier
 from tests.actors.machines.exchange.builders import (
     CONSUMER,
     announcement,
@@ -39,6 +46,7 @@ GATE_WORDS = {
     "gate_notified_times",
     "buffers_freed_on_release",
 }
+REQUEST = "request_partition"
 STEP = {"do", "channel", "n", "seq", "backlog", "writable", "want"}
 
 
@@ -156,7 +164,14 @@ class Receiver:
                     # What may be raised where data is received is that there is no buffer for it.
                     while channel.credits.spend():
                         pass
+                if backlog is None:
+                    # Nothing new waits: one less than before.
+                    backlog = max(channel.credits.required - channel.credits.exclusive - 1, 0)
                 self._data(name, sequence_number, backlog, batch(f"{sequence_number}"))
+            case {"do": "aligned_barrier", "seq": sequence_number, "backlog": backlog}:
+                self._data(name, sequence_number, backlog, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0))
+            case {"do": "resume_consumption"}:
+                pass  # The sender has not stopped.
             case {"do": "release"}:
                 for taker in channel.credits.release():
                     self._available_to(taker)
@@ -165,6 +180,9 @@ class Receiver:
 
     def _data(self, name: str, sequence_number: int, backlog: int, buffer: Buffer) -> None:
         channel = self.channels[name]
+        if not channel.credits.outstanding:
+            # What comes now was sent for a credit that its sender has heard of.
+            self._announce(name)
         failure = channel.on_buffer(response(buffer, sequence_number, channel.channel, backlog))
         if failure is not None:
             self.failures[name] = failure
@@ -185,10 +203,11 @@ class Receiver:
 
 def run_receiver(case: Case) -> None:
     """Run a case about the receiving side."""
-    if GATE_WORDS & case["expect"].keys():
+    given = case["given"]
+    if GATE_WORDS & case["expect"].keys() or all(step["do"] == REQUEST for step in case["steps"]):
         _run_gate(case)
         return
-    if not case["given"]["channels"]:
+    if not given["channels"] or not given.get("channel_known_to_connection_after_release", True):
         _run_unknown_channel(case)
         return
     receiver = Receiver(case)
@@ -204,8 +223,7 @@ def _run_gate(case: Case) -> None:
     given, expect = case["given"], case["expect"]
     only_known_words("given", given, {"kind", "floating", "channels", "channel_known_to_connection_after_release"})
     gate = InputGate([gate_descriptor(1)], given["channels"]["c"], given["floating"])
-    gate.request_partitions()
-    effects = []
+    effects = gate.request_partitions()
     times_notified = 0
 
     for step in case["steps"]:
@@ -218,7 +236,8 @@ def _run_gate(case: Case) -> None:
             case {"do": "backlog", "n": n}:
                 effects += gate.on_backlog(announcement(n))
             case {"do": "request_partition"}:
-                pass  # The gate has asked for it already.
+                # The gate has asked for it already.
+                effects += gate.request_partitions()
             case _:
                 raise UnknownWordError(f"step: {step}")
         for word, wanted in step.get("want", {}).items():
@@ -233,6 +252,9 @@ def _run_gate(case: Case) -> None:
                     assert gate.channels[0].credits.required == wanted
                 case "pool_free":
                     assert gate.floating[0].free == wanted
+                case "sent":
+                    sent = [effect for effect in effects if isinstance(effect, RequestPartition)]
+                    assert [["request", "c", each.credit] for each in sent] == wanted
                 case _:
                     raise UnknownWordError(f"want: {word}")
 
@@ -254,17 +276,24 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """A producer sends to a gate that does not read from it, and does what it is answered."""
+    """A producer sends to a gate that does not read from it, or no more, and does what it is answered."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []
-    released = 0
+    released = was_sent = 0
+    effects: list[GateEffect] = []
     for step in case["steps"]:
         match step:
-            case {"do": "data", "channel": "unknown", "seq": sequence_number, "backlog": backlog}:
-                sent = response(batch(), sequence_number, 7, backlog)
-                cancels = [e.message for e in gate.on_buffer(sent) if isinstance(e, TurnAway)]
-                assert [cancel.partition_id for cancel in cancels] == [partition_id(7)]
+            case {"do": "data", "seq": sequence_number, "backlog": backlog}:
+                assert step.get("channel", "c") in ("unknown", "c")
+                effects = gate.on_buffer(response(batch(), sequence_number, 7, backlog))
+                cancels = [effect.message for effect in effects if isinstance(effect, TurnAway)]
+                was_sent = len(cancels)
+                assert {cancel.partition_id for cancel in cancels} <= {partition_id(7)}
+                only_known_words("want", step.get("want", {}), {"queued"})
+                assert sum(len(channel.queue) for channel in gate.channels) == step.get("want", {}).get("queued", 0)
+            case {"do": "release"}:
+                pass  # The channel is not among those of the gate.
             case {"do": "send_cancel_again"}:
                 cancels *= 2
             case _:
@@ -273,8 +302,14 @@ def _run_unknown_channel(case: Case) -> None:
         was_consumed = producer.all_consumed
         producer.cancel(cancel.subpartition)
         released += producer.all_consumed and not was_consumed
-    only_known_words("expect", case["expect"], {"producer_view_released_times", "producer_view_consumed_notifications"})
-    assert all(released == wanted for wanted in case["expect"].values())
+    shown = {
+        "producer_view_released_times": released,
+        "producer_view_consumed_notifications": released,
+        "cancel_sent_to_producer": was_sent == 1,
+        "buffer_leaked": ReleaseBatch(batch=batch()) not in effects,
+    }
+    only_known_words("expect", case["expect"], set(shown))
+    assert {word: shown[word] for word in case["expect"]} == case["expect"]
 
 
 def _arrived(case: Case) -> set[BatchRef]:

@@ -6,14 +6,25 @@ has asked without a credit.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import EndOfPartition, PartitionRequest
+from flykka.messages.tasks.exchange import (
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfPartition,
+    ErrorResponse,
+    Event,
+    PartitionRequest,
+    Watermark,
+)
 from flykka.messages.wire.ids import BatchId
 from flykka.messages.wire.ref import Ref
 from tests.actors.machines.exchange.builders import CONSUMER, descriptor, partition_id, sent
@@ -35,17 +46,35 @@ class Pipelined:
         self.effects: list[PartitionEffect] = []
         self._added = 0
         self._rejected = 0
+        self._error: str | None = None
+        self._received: deque[BufferResponse] = deque()
+        self._notifications = 0
+        self._event_sizes: deque[int] = deque()
+        self._got: dict[str, Any] | None = None
         if given.get("view"):
             self.partition.request(0, 0, CONSUMER)
 
     def do(self, step: Case) -> None:
-        only_known_words("step", step, {"do", "bytes", "complete", "want"})
+        only_known_words("step", step, {"do", "bytes", "complete", "event", "aligned_barrier", "want"})
         wanted = dict(step.get("want", {}))
+        before = len(self.effects)
         match step:
-            case {"do": "add", "bytes": size} if step.get("complete", True):
+            case {"do": "add", "event": True, "bytes": int(size)} if step.get("complete", True):
+                self._added += 1
+                self._event_sizes.append(size)
+                self.effects += self.partition.broadcast_event(_event(step))
+            case {"do": "add", "bytes": int(size)} if step.get("complete", True):
                 accepted = self._add(size)
                 assert wanted.pop("accepted", accepted) == accepted
+            case {"do": "flush" | "resume_consumption"}:
+                pass  # A batch is whole when it is queued, and nothing has made the sender stop.
+            case {"do": "poll"}:
+                self._got = self._poll()
+                before = len(self.effects)
+            case {"do": "create_view"}:
+                self._create_view()
             case {"do": "finish"}:
+                self._added += 1
                 self.effects += self.partition.finish()
             case {"do": "release"}:
                 self.effects += (ReleaseBatch(batch=batch) for batch in self.partition.release())
@@ -53,6 +82,7 @@ class Pipelined:
                 self.effects += self.partition.cancel(0)
             case _:
                 raise UnknownWordError(f"step: {step}")
+        self._take(self.effects[before:])
         self.partition.check()
         for word, figure in wanted.items():
             self.expect(word, figure)
@@ -62,6 +92,14 @@ class Pipelined:
         match word:
             case "all_wants_hold":
                 pass
+            case "error":
+                assert self._error == wanted
+            case "got":
+                assert self._got == wanted
+            case "notifications":
+                assert self._notifications == wanted
+            case "available":
+                assert (bool(self._received) or subpartition.backlog > 0) == wanted
             case "backlog":
                 assert subpartition.backlog == wanted
             case "rejected_buffer_freed":
@@ -85,14 +123,59 @@ class Pipelined:
     def _sent(self) -> list[BatchRef]:
         return [buffer for buffer in sent(self.effects) if isinstance(buffer, BatchRef)]
 
+    def _take(self, effects: Iterable[PartitionEffect]) -> None:
+        """The reader hears of what it has not asked for: an event, or data that begins to wait."""
+        to_reader = [each for each in effects if isinstance(each, TellPeer) and each.receiver == CONSUMER]
+        self._notifications += len(to_reader)
+        self._received += [each.message for each in to_reader if isinstance(each.message, BufferResponse)]
+
+    def _poll(self) -> dict[str, Any] | None:
+        """Read the next element, with a credit where it needs one."""
+        subpartition = self.partition.subpartitions[0]
+        if not self._received and subpartition.backlog:
+            effects = self.partition.add_credit(0, 1)
+            self.effects += effects
+            told = [each.message for each in effects if isinstance(each, TellPeer)]
+            self._received += [message for message in told if isinstance(message, BufferResponse)]
+        if not self._received:
+            return None
+        response = self._received.popleft()
+        is_data = isinstance(response.buffer, BatchRef)
+        waiting = [*(each.buffer for each in self._received), *subpartition.buffers]
+        return {
+            "bytes": response.buffer.size_bytes
+            if isinstance(response.buffer, BatchRef)
+            else self._event_sizes.popleft(),
+            "kind": "data" if is_data else "event",
+            "more": bool(waiting),
+            "backlog": response.backlog,
+            "next_is_event": bool(waiting) and not isinstance(waiting[0], BatchRef),
+        }
+
+    def _create_view(self) -> None:
+        told = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, TellPeer)]
+        # Which error the reader is told is not for a subpartition to say.
+        self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in told) else None
+
     def _add(self, size: int) -> bool:
-        self._added += 1
-        buffer = _buffer(self._added, size)
-        effects = self.partition.add_batch(buffer)
+        buffer = _buffer(self._added + 1, size)
+        try:
+            effects = self.partition.add_batch(buffer)
+        except AssertionError:
+            # It stays with the task that has made it.
+            self._rejected += 1
+            return False
         is_rejected = ReleaseBatch(batch=buffer) in effects
         self._rejected += is_rejected
+        self._added += not is_rejected
         self.effects += effects
         return not is_rejected
+
+
+def _event(step: Case) -> Event:
+    if step.get("aligned_barrier"):
+        return CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+    return Watermark(timestamp_ms=0)
 
 
 def _run_blocking(case: Case) -> None:
@@ -100,6 +183,7 @@ def _run_blocking(case: Case) -> None:
     written = [_buffer(number, 1024) for number in range(3)]
     only_known_words("given", case["given"], {"kind", "view", "partition_type"})
     seen: list[Any] = []
+    shown: dict[str, Any] = {"error": None, "all_wants_hold": True}
     for step in case["steps"]:
         match step:
             case {"do": "write_data"}:
@@ -110,11 +194,21 @@ def _run_blocking(case: Case) -> None:
             case {"do": "read_everything", "readers": readers}:
                 kept = KeptPartition(partition.finished())
                 seen += [sent(kept.request(_request(number))) for number in range(readers)]
+            case {"do": "create_view"}:
+                try:
+                    kept = KeptPartition(partition.finished())
+                except AssertionError:
+                    shown["error"] = "illegal_state"
+                else:
+                    shown["notifications"] = len(kept.request(replace(_request(0), credit=0)))
             case _:
                 raise UnknownWordError(f"step: {step}")
-    only_known_words("expect", case["expect"], {"every_reader_sees_all_data"})
+        only_known_words("want", step.get("want", {}), {"notifications"})
+        assert all(shown[word] == wanted for word, wanted in step.get("want", {}).items())
     everything = [*written, EndOfPartition()]
-    assert all(elements == everything for elements in seen) == case["expect"]["every_reader_sees_all_data"]
+    shown["every_reader_sees_all_data"] = all(elements == everything for elements in seen)
+    only_known_words("expect", case["expect"], set(shown))
+    assert {word: shown[word] for word in case["expect"]} == case["expect"]
 
 
 def _request(number: int) -> PartitionRequest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.tasks.exchange import CheckpointBarrier
 from tests.actors.machines.exchange.builders import CONSUMER, descriptor, sent
@@ -19,15 +21,20 @@ def run_writer(case: Case) -> None:
         partition.broadcast_event(barrier)
 
     first, *others = partition.subpartitions
+    queues = [["event" for _ in subpartition.buffers] for subpartition in partition.subpartitions]
+    batches = partition.queued_batches
     before = [other.queued for other in others]
     read = [sent(partition.request(0, 1, CONSUMER))]
     moves_others = [other.queued for other in others] != before
     read += [sent(partition.request(index, 1, CONSUMER)) for index in range(1, len(partition.subpartitions))]
     partition.check()
 
-    shown = {
+    shown: dict[str, Any] = {
+        "queues": queues,
+        "buffers_requested": batches,
         "reading_channel_0_moves_reader_of_channel_1": moves_others,
         "freed_after_all_read": not first.queued and not any(other.queued for other in others),
     }
+    only_known_words("expect", case["expect"], set(shown))
     assert all(elements == [barrier] for elements in read)
-    assert shown == case["expect"]
+    assert {word: shown[word] for word in case["expect"]} == case["expect"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from flykka.actors.machines.restart.failure_handler import (
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy, RestartStrategy, restart_strategy
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
+from flykka.api.configuration.restart_strategy_text import restart_strategy as read_restart_strategy
 from flykka.api.job_settings import JobSettings
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
@@ -188,6 +190,9 @@ def _failure(words: str) -> SerializedThrowable:
     inner, _, outer = words.partition(" wrapped in ")
     if outer:
         return serialized(_wrapped(words.split(" wrapped in ")))
+    if inner.startswith("subclass of "):
+        marked = _failure(inner.removeprefix("subclass of "))
+        return replace(marked, type_name=f"Special{marked.type_name}")
     match inner:
         case "plain":
             return serialized(ValueError("plain"))
@@ -226,14 +231,20 @@ def _wrapped(kinds: list[str]) -> Exception:
 
 
 def _run_resolution(case: Case) -> None:
-    given = case["given"]
-    job = given["job"]
+    given, expect = case["given"], case["expect"]
+    job, cluster = given["job"], given.get("cluster")
+    if "error" in expect:
+        only_known_words("expect", expect, {"error"})
+        assert expect["error"] is True
+        with pytest.raises(ValueError, match=f"no restart strategy '{cluster}'"):
+            read_restart_strategy(cluster)
+        return
     resolved = resolve_restart_strategy(
         FallbackRestartStrategyConfiguration() if job == "fallback" else _ONE_OF_EACH[job],
-        None if given.get("cluster") is None else _ONE_OF_EACH[given["cluster"]],
+        None if cluster is None else _ONE_OF_EACH[cluster],
         is_checkpointing_enabled=given["checkpointing"],
     )
-    _compare(resolved, case["expect"])
+    _compare(resolved, expect)
 
 
 def _run_job_config(case: Case) -> None:

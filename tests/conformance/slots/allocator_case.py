@@ -13,6 +13,7 @@ from flykka.actors.machines.slots.slot_requests import (
 )
 from flykka.messages.control.slots import RequestSlot
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
+from tests.actors.machines.slots.slot_pool_events import lost
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.job_slots import JobSlots
 from tests.conformance.slots.words import profile
@@ -34,7 +35,7 @@ class SchedulingCase:
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
-        only_known_words("step", step, {"do", "want", "task", "tasks", "group", "prefer", "co_location", "then"})
+        only_known_words("step", step, {"do", "want", "task", "tasks", "group", "prefer", "co_location", "then", "tm"})
         match step["do"]:
             case "allocate":
                 self._group = step.get("group", self._group)
@@ -43,6 +44,8 @@ class SchedulingCase:
             case "release":
                 for task in step["tasks"]:
                     self._job.release(task)
+            case "lose_task_manager":
+                self._job.tell(lost(TaskManagerId(step["tm"])))
             case "allocate_queued":
                 tasks = [f"q_{number}" for number in range(step["tasks"])]
                 self._job.tell(RequestSlots(requests=tuple(_request(task, {}) for task in tasks)))
@@ -145,7 +148,8 @@ class SharedSlotCase:
             case "co_located_unit_kept":
                 return (bool(self._together) and {int(each) for each in self._together} <= self._placed) is wanted
             case "failed_may_retry":
-                return self._may_retry is wanted
+                # Nothing is said of it where nothing has failed.
+                return (self._may_retry if self._placed != self._all else None) is wanted
             case _:
                 raise UnknownWordError(word)
 

@@ -51,7 +51,9 @@ def check_shared_slots(case: Case) -> None:
     """Subtasks in one slot when all of them have asked for one."""
     given = case["given"]
     only_known_words(
-        "given", given, {"kind", "vertices", "sharing_groups", "co_location_groups", "edges", "added_later"}
+        "given",
+        given,
+        {"kind", "vertices", "sharing_groups", "co_location", "co_location_groups", "edges", "added_later"},
     )
     only_known_words("expect", case["expect"], {"slots"})
     allocator = ExecutionSlotAllocator("allocation", JOB, JOB_MASTER)
@@ -71,7 +73,9 @@ def check_shared_slots(case: Case) -> None:
 def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
     """As the product asks, but for the edges, which a case draws subtask by subtask."""
     group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
-    together = {name: f"c{n}" for n, names in enumerate(given.get("co_location_groups", ())) for name in names}
+    co_located = given.get("co_location", given.get("co_location_groups", ()))
+    together = {name: f"c{n}" for n, names in enumerate(co_located) for name in names}
+    edges = _edges(given)
     graph = graph_of(
         *(
             replace(vertex(name, parallelism, group=group_of[name]), co_location_group=together.get(name))
@@ -84,8 +88,18 @@ def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
     }
     for name in given["vertices"]:
         for each in made[name].subtasks:
-            inputs = tuple(attempts[source] for source, target in given["edges"] if target == f"{name}{each.subtask}")
+            inputs = tuple(attempts[source] for source, target in edges if target == f"{name}{each.subtask}")
             yield replace(slot_request(made, each), inputs=inputs)
+
+
+def _edges(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each producer with each consumer, where the case says so of two vertices; else as it draws them."""
+    words = given["edges"]
+    if words not in ("all to all", "two all-to-all edges"):
+        return [(source, target) for source, target in words]
+    (producer, producers), (consumer, consumers) = given["vertices"].items()
+    pairs = [(f"{producer}{one}", f"{consumer}{other}") for one in range(producers) for other in range(consumers)]
+    return pairs * (1 if words == "all to all" else 2)
 
 
 def _vertices(words: Iterable[Mapping[str, Any]]) -> list[JobVertex]:

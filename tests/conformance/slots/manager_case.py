@@ -113,7 +113,6 @@ class ManagerCase:
     def holds(self, word: str, wanted: Any) -> bool:
         """True if what the case wants is so."""
         sent = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
-        failures = _failures(self._effects)
         states = self._slots.slot_states
         match word:
             case "accepted":
@@ -147,22 +146,18 @@ class ManagerCase:
             case "pending_requests":
                 return len(self._slots.requests) == wanted
             case "assigned":
-                return {each: bool(self._allocated(each)) for each in wanted} == wanted
-            case "allocation_failures" if isinstance(wanted, int):
-                return len(failures) - len(self._errors) == wanted
-            case "allocation_failures":
-                return _failed_allocations(self._effects) == {tuple(each) for each in wanted}
-            case "new_allocation_failures":
-                return _failed_allocations(self._step) == {tuple(each) for each in wanted}
-            case "allocation_failure_cause_contains":
-                return bool(failures) and all(wanted in failed.reason for failed in failures)
+                held = {holder for slot, holder in self._slots.allocations.items() if holder is not None}
+                return {each: each in held for each in wanted} == wanted
             case "workers_requested":
                 return sum(isinstance(effect, StartTaskManager) for effect in self._effects) == wanted
             case "registered_slots":
                 return len(states) == wanted
-            case "expected_slots" | "expected_slots_taken":
-                # Every one that is expected is waited for: a TaskManager is asked for where a request finds no slot.
+            case "expected_slots":
                 return self._slots.task_manager_tracker.expected_slots == wanted
+            case "expected_slots_taken":
+                # No request is promised a certain one: as many are taken as are waited for.
+                waiting = len(self._slots.waiting_requests)
+                return min(self._slots.task_manager_tracker.expected_slots, waiting) == wanted
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
@@ -173,6 +168,22 @@ class ManagerCase:
                 return len({effect.task_manager for effect in sent}) == wanted
             case "chosen":
                 return sent[-1].task_manager == wanted
+            case _:
+                return self._has_failed(word, wanted)
+
+    def _has_failed(self, word: str, wanted: Any) -> bool:
+        failures = _failures(self._effects)
+        match word:
+            case "allocation_failures" if isinstance(wanted, int):
+                return len(failures) - len(self._errors) == wanted
+            case "allocation_failures":
+                return _failed_allocations(self._effects) == {tuple(each) for each in wanted}
+            case "new_allocation_failures":
+                return _failed_allocations(self._step) == {tuple(each) for each in wanted}
+            case "allocation_failure_cause_contains":
+                return bool(failures) and all(wanted in failed.reason for failed in failures)
+            case "failure":
+                return bool(failures) and all(each.is_unfulfillable == (wanted == "UNFULFILLABLE") for each in failures)
             case _:
                 raise UnknownWordError(word)
 
@@ -239,7 +250,8 @@ class ManagerCase:
             case "refused":
                 self._refused = slot
                 self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=None))
-            case "timeout":
+            case "timeout" | "failed":
+                # No call fails here: what cannot be answered is not answered in time.
                 self._now += ALLOCATE_TIMEOUT_MS
                 self._tell(HeartbeatDue())
             case ["occupied by", holder, _]:

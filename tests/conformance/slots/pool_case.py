@@ -43,6 +43,8 @@ class PoolCase:
             self._job.tell(ResourceManagerConnected())
         self._asked_for: dict[str, AllocationId] = {}
         self._cancelled: set[str] = set()
+        self._released: set[str] = set()
+        self._batch = {step["request"] for step in steps if step["do"] == "request_batch"}
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
@@ -60,6 +62,7 @@ class PoolCase:
                 for number in range(step["n"]):
                     self._request({"request": f"{step['tm']}-taken-{number}", "prefer": step["tm"]})
             case "release":
+                self._released.add(step["request"])
                 job.release(step["request"])
             case "cancel":
                 self._cancelled.add(step["request"])
@@ -98,9 +101,11 @@ class PoolCase:
             case "done":
                 return {each: each in job.placed for each in wanted} == wanted
             case "alive":
-                return {each: each in job.placed and each not in job.lost for each in wanted} == wanted
+                return {each: each in job.placed and each not in job.lost | self._released for each in wanted} == wanted
             case "failed":
-                return {*job.failed, *self._cancelled} == set(wanted)
+                # A batch request takes a free slot at once, so it may have had one and lost it.
+                batch = {each for each in job.lost if each in self._batch}
+                return {*job.failed, *self._cancelled, *batch} == set(wanted)
             case "failure":
                 return wanted == "TIMEOUT" and all("no slot became free" in reason for reason in job.failed.values())
             case "location":

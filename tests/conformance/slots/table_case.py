@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.slots.slot_table import SlotTable, TaskSlotState
@@ -17,7 +18,8 @@ from flykka.actors.machines.slots.slot_table_events import (
 )
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.registration import ReleaseTaskManager
-from flykka.messages.control.slots import AllocateSlotConfirmed, FreeSlot, SlotAvailable, SlotTimedOut
+from flykka.messages.control.slots import AllocateSlot, AllocateSlotConfirmed, FreeSlot, SlotAvailable, SlotTimedOut
+from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from tests.actors.machines.slots.slot_table_events import requested, submitted
@@ -32,6 +34,7 @@ class TableCase:
     def __init__(self, case: Case) -> None:
         only_known_words("given", case["given"], {"kind", "slots"})
         self._table = SlotTable(_HERE, case["given"]["slots"])
+        self._last_index = case["given"]["slots"] - 1
         self._now = 0
         self._effects: list[SlotTableEffect] = []
         self._step: list[SlotTableEffect] = []
@@ -50,7 +53,7 @@ class TableCase:
         match step["do"]:
             case "allocate":
                 self._timeout_ms[allocation] = step.get("timeout_ms", 1_000_000)
-                self._tell(requested(allocation, step["index"], JobId(step["job"])))
+                self._tell(self._requested(step, allocation))
                 self._result = any(isinstance(said, AllocateSlotConfirmed) for said in self._said())
             case "mark_active":
                 self._result = self._mark_active(self._job_of(allocation), allocation)
@@ -65,6 +68,8 @@ class TableCase:
                 self._tell(FreeSlot(allocation_id=allocation))
                 freed = [said for said in self._said() if isinstance(said, SlotAvailable)]
                 self._result = int(freed[0].slot_id.rpartition("/")[2]) if freed else "not free yet"
+            case "report":
+                pass
             case "close":
                 self._tell(ReleaseTaskManager())
             case "advance":
@@ -102,12 +107,25 @@ class TableCase:
             case "free_slot_action":
                 freed = [said.allocation_id for said in self._said() if isinstance(said, SlotAvailable)]
                 return sorted(freed) == sorted(wanted)
+            case "index":
+                [confirmed] = [said for said in self._said() if isinstance(said, AllocateSlotConfirmed)]
+                return _index(confirmed.slot_id) == wanted
+            case "slots":
+                reported = {str(_index(each.slot_id)): each.allocation_id for each in self._table.report().slots}
+                return reported == wanted
             case "closed":
                 return self._table.is_closed is wanted
             case "timed_out":
                 return sorted(self._timed_out) == sorted(wanted)
             case _:
                 raise UnknownWordError(word)
+
+    def _requested(self, step: Mapping[str, Any], allocation: AllocationId) -> AllocateSlot:
+        if step["index"] != "dynamic":
+            return requested(allocation, step["index"], JobId(step["job"]))
+        # The ResourceManager numbers the slots that it has cut: behind the fixed ones, and none twice.
+        self._last_index += 1
+        return replace(requested(allocation, self._last_index, JobId(step["job"])), cut=ResourceSpec())
 
     def _tell(self, event: SlotTableEvent) -> None:
         effects = self._table.handle(event, self._now)

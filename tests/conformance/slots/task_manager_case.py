@@ -53,7 +53,7 @@ class TaskManagerCase:
         self._offers: list[OfferSlots] = []
         self._told: dict[str, list[object]] = {"job manager": [], "resource manager": []}
         self._failed: list[str] = []
-        self._freed: list[str] = []
+        self._freed: list[SlotAvailable] = []
         self._confirmed: list[str] = []
         self._outcome = ""
         self._allocations = 0
@@ -69,6 +69,8 @@ class TaskManagerCase:
                 self._allocate(step["allocation"], step["index"])
             case "job_manager_found":
                 self._find_job_manager()
+                if "accepts" in step:
+                    self._accept(*step["accepts"])
             case "job_manager_gained_leadership":
                 self._allocate("another" if step.get("same") else "first", 0)
             case "job_manager_lost_leadership":
@@ -124,7 +126,11 @@ class TaskManagerCase:
             case "failed_at_job_manager":
                 return sorted(self._failed) == sorted(wanted)
             case "reported_free_to_resource_manager":
-                return sorted(self._freed) == sorted(wanted)
+                # A case may say of a slot its number and what it was held for, or the second alone.
+                has_numbers = bool(wanted) and isinstance(wanted[0], list)
+                numbered = sorted([_index(freed.slot_id), freed.allocation_id] for freed in self._freed)
+                names = sorted(freed.allocation_id for freed in self._freed)
+                return (numbered if has_numbers else names) == sorted(wanted)
             case "told_job_manager" | "told_resource_manager":
                 whom = word.removeprefix("told_").replace("_", " ")
                 return wanted == "disconnect" and bool(self._told[whom])
@@ -142,7 +148,7 @@ class TaskManagerCase:
         self._told["job manager"] += job_master.heard(DisconnectTaskManager)
         self._told["resource manager"] += resource_manager.heard(DisconnectTaskManager)
         self._failed += [failed.allocation_id for failed in job_master.heard(FailSlot)]
-        self._freed += [freed.allocation_id for freed in resource_manager.heard(SlotAvailable)]
+        self._freed += resource_manager.heard(SlotAvailable)
         self._confirmed += [each.allocation_id for each in resource_manager.heard(AllocateSlotConfirmed)]
 
     def _heard_offers(self) -> list[OfferSlots]:

@@ -117,6 +117,8 @@ class ExecutionCase:
         return scheduled + self._slot_arrives(self._slot.name) if was_created and self._slot.is_there else scheduled
 
     def _slot_arrives(self, name: str) -> list[AttemptEffect]:
+        if "released" in name:
+            self._slot.is_dead = True
         if not self._execution.assign(slot(name)):
             self._returned.append(name)
             return []

@@ -49,8 +49,8 @@ from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, graph_of, s
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
-_STEP = {"do", "want", "task", "attempt", "cause", "producer_attempt"}
-_NO_SLOTS = {"pending", "never arrive"}
+_STEP = {"do", "want", "task", "attempt", "cause", "producer_attempt", "slots"}
+_NO_SLOTS = {"pending", "never arrive", "never come"}
 _RESTARTS = re.compile(
     r"allows(?: (?P<times>once|twice|(?P<number>\d+) times?))?"
     r"(?:, (?:restarts at once|(?:the )?restart fires by hand|delay never ends))?"
@@ -77,11 +77,8 @@ class JobCase:
             job_graph = replace(job_graph, schedule_mode=ScheduleMode.PIPELINED_REGION)
         self.graph = ExecutionGraph(job_graph, self._strategy, now=1)
         self._now = 1
-        slots = given.get("slots", 1_000_000)
-        if not isinstance(slots, int) and slots not in _NO_SLOTS:
-            raise UnknownWordError(f"slots {slots!r}")
-        self._slots_left = 0 if slots in _NO_SLOTS else slots
-        self._unserved_requests_wait = is_since_1_11 or slots in _NO_SLOTS
+        self._unserved_requests_wait = is_since_1_11
+        self._have_slots(given.get("slots", 1_000_000))
         self._held: dict[_Place, list[ExecutionAttemptId]] = {}
         self._pending: dict[_Place, list[ExecutionAttemptId]] = {}
         self._released: set[_Place] = set()
@@ -100,6 +97,8 @@ class JobCase:
         self._error = False
         match step["do"]:
             case "schedule":
+                if "slots" in step:
+                    self._have_slots(step["slots"])
                 self._tell(SchedulingRequested())
             case "cancel":
                 self._tell(CANCEL)
@@ -119,6 +118,8 @@ class JobCase:
             case "all_cancelled":
                 self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
             case "finish_all":
+                # A task may have finished before it was heard to run.
+                self._report_all(ExecutionState.DEPLOYING, ExecutionState.FINISHED)
                 self._report_all(ExecutionState.RUNNING, ExecutionState.FINISHED)
             case "report_running" | "switch_to_running":
                 self._report(self._reporting(step["task"]), ExecutionState.RUNNING)
@@ -141,6 +142,12 @@ class JobCase:
                 raise UnknownWordError(unknown)
 
     # The surroundings
+
+    def _have_slots(self, slots: Any) -> None:
+        if not isinstance(slots, int) and slots not in _NO_SLOTS:
+            raise UnknownWordError(f"slots {slots!r}")
+        self._slots_left = 0 if slots in _NO_SLOTS else slots
+        self._unserved_requests_wait |= slots in _NO_SLOTS
 
     def _tell(self, event: Event) -> None:
         self._surround(self.graph.handle(event, self._now))

@@ -33,6 +33,12 @@ def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
     ]
 
 
+def test_a_subpartition_is_asked_for_once() -> None:
+    gate = requested_gate(2)
+
+    assert gate.request_partitions() == []
+
+
 def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() -> None:
     gate = requested_gate()
 

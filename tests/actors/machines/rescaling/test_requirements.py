@@ -106,6 +106,10 @@ def test_groups_share_the_slots_and_what_one_leaves_is_the_others(slots: int, fi
     assert determine_parallelism(APART, require(source=(1, 2), sink=(2, 8)), slots) == fitting
 
 
+def test_groups_share_evenly_what_is_beyond_their_minima() -> None:
+    assert determine_parallelism(APART, require(source=(1, 10), sink=(5, 10)), 10) == {"source": 3, "sink": 7}
+
+
 @given(st.data())
 def test_what_fits_is_within_the_bounds_and_the_slots_and_can_be_executed(data: st.DataObject) -> None:
     bounds = {

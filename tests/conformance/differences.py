@@ -1,0 +1,38 @@
+"""The cases that do not hold because this project does otherwise on purpose, each with the row of `docs/flink.md` that
+says so.
+
+A case comes here only where Flink's older rule, or its way, was given up for a reason. What is merely wrong is mended.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+_STOPPED_SENDER = "sender that stops behind an aligned barrier (`resumeConsumption`)"
+
+DIFFERENCES = MappingProxyType(
+    {
+        "01/trigger-task-finished": "all tasks to trigger are RUNNING",
+        "01/simple-savepoint-then-another": "savepoint",
+        "01/savepoints-are-not-subsumed-but-subsume": "savepoint",
+        "01/sync-savepoint-declined-fails-job": "savepoint of a stop that fails (`handleSynchronousSavepointFailure`)",
+        "01/failures-which-reasons-count-1.9": "`CheckpointFailureManager`",
+        "03/resolve-nothing-with-checkpointing": "restart strategy that holds where checkpoints are on and none is set",
+        "05/task-memory-error-in-cancel-is-fatal": "no memory left while a task is cancelled: fatal",
+        "09/recv-blocked-upstream": _STOPPED_SENDER,
+        "09/request-retrigger-before-request": "`initialBackoff`, `maxBackoff`",
+        "09/send-round-robin": "`notifyDataAvailable`",
+        "09/send-credit-for-unknown-reader": "credit announced (`AddCredit`)",
+        "09/send-blocked-after-aligned-barrier": _STOPPED_SENDER,
+        "09/sub-blocked-by-barrier-events": _STOPPED_SENDER,
+        "09/sub-blocked-by-barrier-flushed-data": _STOPPED_SENDER,
+        "09/partition-consumers-notified-pipelined": "`ResultPartitionConsumableNotifier`",
+        "10/sm-timeout-keeps-slots": "slots requested and released as needed (dynamic resources)",
+    }
+)
+"""The mechanism that the row is about, as its first column has it, by area and id of the case."""
+
+
+def difference(area: str, case_id: str) -> str | None:
+    """The mechanism that differs; None where the case has to hold."""
+    return DIFFERENCES.get(f"{area}/{case_id}")
