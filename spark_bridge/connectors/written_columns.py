@@ -69,6 +69,9 @@ def _partition_column(prototype: DataFrame, name: str) -> str:
 def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
     """Let Spark prepare to write, as it does before the job that writes."""
     session = files.sparkSession
+    # Spark writes the column under another name, and says nothing.
+    if layout.format == "orc" and (odd := [each.name for each in files.schema if "`" in each.simpleString()]):
+        raise PrototypeError(f"orc files have no names with backticks, which the column {odd[0]!r} has")
     jvm = session.sparkContext._jvm
     assert jvm is not None
     file_format = getattr(jvm, SPARK_FORMATS[layout.format].file_format)()

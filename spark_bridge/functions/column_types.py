@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.spark_bridge.errors import StateDescriptorError
 
 _ALIASES: Mapping[str, str] = {
@@ -22,7 +23,6 @@ _SIMPLE = frozenset(
     ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp")
 ) | {"timestamp_ntz"}
 _TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*|\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>[<>(),:]))")
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
 _MAX_PRECISION = 38
 
 
@@ -38,7 +38,7 @@ class ColumnType:
     def __str__(self) -> str:
         if self.name == "struct":
             pairs = zip(self.fields, self.parts, strict=True)
-            return f"struct<{','.join(f'{_quoted(name)}:{part}' for name, part in pairs)}>"
+            return f"struct<{','.join(f'{ddl_name(name)}:{part}' for name, part in pairs)}>"
         if self.parts:
             return f"{self.name}<{','.join(map(str, self.parts))}>"
         return f"{self.name}({','.join(map(str, self.sizes))})" if self.sizes else self.name
@@ -166,7 +166,3 @@ class _Reader:
 
 def _names_in(type_: ColumnType) -> set[str]:
     return {type_.name}.union(*map(_names_in, type_.parts))
-
-
-def _quoted(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"

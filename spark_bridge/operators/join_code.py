@@ -33,6 +33,7 @@ from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+from flykka.spark_bridge.rows.exact_names import exactly_named
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
@@ -286,7 +287,7 @@ class CoGroupCode(JoinCode):
     def grouped(self, left: DataFrame, right: DataFrame) -> DataFrame:
         """The rows that the function makes of all keys and windows."""
         one, other = (
-            self._with_bounds(rows).groupBy(*self.sides[side].rows.keys, WINDOW_START)
+            exactly_named(self._with_bounds(rows)).groupBy(*self.sides[side].rows.keys, WINDOW_START)
             for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))
         )
         return one.cogroup(other).applyInPandas(self.function, self.output)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, reducer
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
@@ -97,9 +98,9 @@ def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_great
     """
     name = _name_of(prototype, column)
     try:
-        prototype.agg(F.max(F.col(f"`{name}`"))).schema  # noqa: B018 - the analyzer looks whether there is an order
+        prototype.agg(F.max(F.col(quoted(name)))).schema  # noqa: B018 - the analyzer looks whether there is an order
         has_order = not pa.types.is_nested(
-            to_arrow_schema(prototype.select(f"`{name}`").schema, timezone="UTC")[0].type
+            to_arrow_schema(prototype.select(quoted(name)).schema, timezone="UTC")[0].type
         )
     except PySparkException:
         has_order = False
@@ -108,7 +109,7 @@ def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_great
             f"rows cannot be compared by the column {name!r} of type {prototype.schema[name].dataType.simpleString()}:"
             " name one of numbers, texts, times or booleans"
         )
-    check_compared(prototype.select(f"`{name}`").schema)
+    check_compared(prototype.select(quoted(name)).schema)
     return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
 
 
@@ -126,7 +127,7 @@ def drop_duplicates_code(
     prototype: DataFrame, columns: Sequence[str], event_time: EventTime | None, within_ms: int | None
 ) -> DropDuplicatesCode:
     """The first row of each key. Raises `PrototypeError` where there is no such column."""
-    keys = tuple(f"`{_name_of(prototype, name)}`" for name in columns)
+    keys = tuple(quoted(_name_of(prototype, name)) for name in columns)
     return DropDuplicatesCode(
         keys=keys,
         key_fields=key_fields(key_schema(prototype, keys)),
@@ -155,7 +156,7 @@ def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | Red
 
 def _name_of(prototype: DataFrame, column: str) -> str:
     """The name of a column as it is in the rows."""
-    (name,) = transformed(prototype, lambda rows: rows.select(rows[f"`{column}`"])).columns
+    (name,) = transformed(prototype, lambda rows: rows.select(rows[quoted(column)])).columns
     found: str = next((each for each in prototype.columns if each.lower() == name.lower()), name)
     return found
 
@@ -163,7 +164,7 @@ def _name_of(prototype: DataFrame, column: str) -> str:
 def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
     if name not in prototype.columns:
         return
-    as_key, column = prototype.select(key), prototype.select(f"`{name}`")
+    as_key, column = prototype.select(key), prototype.select(quoted(name))
     if not as_key.sameSemantics(column):
         raise PrototypeError(
             f"the key {name!r} is called like a column of the rows, and is something else: give it another name with"

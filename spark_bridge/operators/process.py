@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
 from flykka.spark_bridge.operators.function_sends import FunctionSends
 from flykka.spark_bridge.operators.function_specs import function_spec
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices, together
 from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents, ProcessRows, TellWatermark
 
@@ -49,7 +51,7 @@ class ProcessOperator(Operator[Slices]):
             watermark_ms=element.watermark_ms,
             processing_time_ms=element.processing_time_ms,
         )
-        rows = together(element.rows).select(*(f"`{name}`" for name in self.spec.inputs.columns))
+        rows = together(element.rows).select(*map(quoted, self.spec.inputs.columns))
         return self._emitted(rows, work, f"stage-{element.stage}")
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
@@ -84,7 +86,7 @@ class ProcessOperator(Operator[Slices]):
         """Take what workers have told, when all rows are emitted."""
 
     def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
-        processed = rows.mapInArrow(work, self._emitted_type)
+        processed = exactly_named(rows).mapInArrow(work, self._emitted_type)
         names = [field.name for field in self.told_in]
         wanted = {name: F.max(name) for name in names}
         emitted = (

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField, _parse_datatype_string
 
-from flykka.actors.machines.state.schema_evolution import columns_ddl
+from flykka.actors.machines.state.schema_evolution import columns_ddl, quoted
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResources
@@ -135,7 +135,7 @@ def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame
     """An empty DataFrame of declared columns. Raises `PrototypeError` where they cannot be read."""
     read = declared_columns(columns)
     made = transformed(session.createDataFrame([], read), lambda rows: rows)
-    return transformed(made, lambda rows: rows.select(*(F.col(f"`{name}`") for name in read.names)))
+    return transformed(made, lambda rows: rows.select(*(F.col(quoted(name)) for name in read.names)))
 
 
 def _open_and_close(tried: ProcessFunctionRunner | KeyedFunctionRunner) -> None:

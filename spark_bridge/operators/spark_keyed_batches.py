@@ -29,6 +29,7 @@ from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionSt
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
 from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
 from flykka.spark_bridge.operators.operator import Element, Output
+from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
@@ -186,7 +187,7 @@ class SparkKeyedBatches:
             schema=self.backend.arrow_schema,
             function=function,
         )
-        processed = rows.coalesce(1).mapInArrow(process, self._emitted_type)
+        processed = exactly_named(rows.coalesce(1)).mapInArrow(process, self._emitted_type)
         wanted = {field.name: F.max(field.name) for field in self._told_in}
         # What is computed changes state.
         emitted = (

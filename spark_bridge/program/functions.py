@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.rows.exact_names import exactly_named
+
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
     from pyarrow import RecordBatch
@@ -60,12 +63,12 @@ def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
     """Apply a function to the rows as pandas DataFrames."""
-    return rows.mapInPandas(function, schema)
+    return exactly_named(rows).mapInPandas(function, schema)
 
 
 def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
     """Apply a function to the rows as Arrow record batches."""
-    return rows.mapInArrow(function, schema)
+    return exactly_named(rows).mapInArrow(function, schema)
 
 
 def join(rows: DataFrame, static: DataFrame, on: JoinOn | None, how: str) -> DataFrame:
@@ -78,10 +81,12 @@ def counted_rows(name: str) -> Column:
     return F.count("*").alias(name)
 
 
-def aggregated_columns(function: Literal["sum", "min", "max"], names: tuple[str, ...]) -> tuple[Column, ...]:
-    """Columns aggregated by a function, each under its own name."""
+def aggregated_columns(
+    rows: DataFrame, function: Literal["sum", "min", "max"], names: tuple[str, ...]
+) -> tuple[Column, ...]:
+    """Columns of rows aggregated by a function, each under its own name."""
     aggregate = {"sum": F.sum, "min": F.min, "max": F.max}[function]
-    return tuple(aggregate(name).alias(name) for name in names)
+    return tuple(aggregate(quoted(name) if name in rows.columns else name).alias(name) for name in names)
 
 
 def only_key() -> Column:

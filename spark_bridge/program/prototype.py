@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state
@@ -278,8 +279,7 @@ def row_type(prototype: DataFrame) -> str:
 def _ddl(data_type: DataType) -> str:
     match data_type:
         case StructType():
-            names = (field.name.replace("`", "``") for field in data_type.fields)
-            parts = (f"`{name}`:{_ddl(each.dataType)}" for name, each in zip(names, data_type.fields, strict=True))
+            parts = (f"{quoted(each.name)}:{_ddl(each.dataType)}" for each in data_type)
             return f"struct<{','.join(parts)}>"
         case ArrayType():
             return f"array<{_ddl(data_type.elementType)}>"

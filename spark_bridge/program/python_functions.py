@@ -9,6 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.program.prototype import declared_columns
+from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.worker.row_functions import FilterRows, FlatMapRows, MapRows
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType | str) -> DataFrame:
     """Make one row of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
     schema = declared_columns(output)
-    return rows.mapInArrow(MapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema)
+    return exactly_named(rows).mapInArrow(
+        MapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema
+    )
 
 
 def flat_map_rows(
@@ -27,9 +30,11 @@ def flat_map_rows(
 ) -> DataFrame:
     """Make rows of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
     schema = declared_columns(output)
-    return rows.mapInArrow(FlatMapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema)
+    return exactly_named(rows).mapInArrow(
+        FlatMapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema
+    )
 
 
 def filter_rows(rows: DataFrame, function: Callable[[Row], object]) -> DataFrame:
     """The rows for which a Python function is true."""
-    return rows.mapInArrow(FilterRows(function=function), rows.schema)
+    return exactly_named(rows).mapInArrow(FilterRows(function=function), rows.schema)

@@ -22,6 +22,7 @@ from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.files import write_checkpoint_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.partitioning import KeyGroups
@@ -94,7 +95,7 @@ def write_keyed_rows(
     placed = (
         keyed.where(reduce(lambda one, other: one | other, kept))
         .withColumns({**made, **noted, _SUBTASK: groups.owner(parallelism)})
-        .select(_SUBTASK, *columns.names)
+        .select(_SUBTASK, *map(quoted, columns.names))
         .repartitionById(parallelism, F.col(_SUBTASK))
         .sortWithinPartitions(_SUBTASK, POSITION)
     )
@@ -104,7 +105,7 @@ def write_keyed_rows(
         subtask_column=_SUBTASK,
         within=folder.rsplit("/", 1)[0],
     )
-    files = {row["place"]: saved_file(row) for row in placed.mapInArrow(work, SAVED).collect()}
+    files = {row["place"]: saved_file(row) for row in exactly_named(placed).mapInArrow(work, SAVED).collect()}
     return [
         WrittenState(
             key_groups=key_groups_of(subtask, max_parallelism, parallelism),

@@ -28,7 +28,12 @@ _FIELD = re.compile(r"(`(?:[^`]|``)*`|[^`:]*):(.*)", re.DOTALL)
 
 def columns_ddl(columns: Iterable[tuple[str, str]]) -> str:
     """The DDL of columns, each a name and a type."""
-    return ", ".join(f"{name if name.isidentifier() else quoted(name)} {kind}" for name, kind in columns)
+    return ", ".join(f"{ddl_name(name)} {kind}" for name, kind in columns)
+
+
+def ddl_name(name: str) -> str:
+    """A name as DDL has it: plain words of ASCII as they are, others in backticks."""
+    return name if name.isidentifier() and name.isascii() else quoted(name)
 
 
 def quoted(name: str) -> str:

@@ -11,11 +11,14 @@ from flykka.spark_bridge.program.functions import aggregated_columns, counted_ro
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.stream_type import StreamType
     from flykka.spark_bridge.program.prototype import Column
 
 
 class RunningAggregates(ABC):
     """Aggregates of all rows of a key so far."""
+
+    _type: StreamType
 
     @property
     @abstractmethod
@@ -77,4 +80,4 @@ class RunningAggregates(ABC):
                 f"{function} after {self._origins} takes names of columns, such as {function}('amount'), not"
                 f" {listed(*columns) or 'nothing'}; aggregate(...) takes expressions"
             )
-        return aggregated_columns(function, columns)
+        return aggregated_columns(self._type.prototype, function, columns)

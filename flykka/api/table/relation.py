@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
@@ -194,7 +195,7 @@ class Relation:
 
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
     """The stream by these columns; without any all its rows are of one key."""
-    return stream.key_by(*keys) if keys else stream.key_by(only_key())
+    return stream.key_by(*map(ddl_name, keys)) if keys else stream.key_by(only_key())
 
 
 def label(verb: str, listed: Iterable[str]) -> str:

@@ -1,0 +1,22 @@
+"""Rows of any column names on their way to Python: PySpark looks columns up there by names that it does not quote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.classic.dataframe import DataFrame
+
+from flykka.actors.machines.state.schema_evolution import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as AnyDataFrame
+
+
+def exactly_named(rows: AnyDataFrame) -> AnyDataFrame:
+    """The rows, to be given to mapInArrow, mapInPandas or groupBy(...).cogroup(...)."""
+    return _ExactlyNamed(rows._jdf, rows.sparkSession)
+
+
+class _ExactlyNamed(DataFrame):
+    def __getitem__(self, item: Any) -> Any:
+        return super().__getitem__(quoted(item))

@@ -1,0 +1,277 @@
+"""Columns of any name pass through every verb, and through every format of files and tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    CoProcessFunction,
+    DeltaSink,
+    DeltaSource,
+    FileSink,
+    FileSource,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OutputTag,
+    ProcessFunction,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.api.streams.data_stream import DataStream
+from flykka.errors import StreamTypeError
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+NAMES = ["a.b", "two words", "t`ick", "größe🐟", "select", "1st", "it's", 'say "so"', "100%", "back\\slash"]
+TIME = "event.time `utc`"
+QUOTED = [quoted(name) for name in NAMES]
+COLUMNS = ", ".join(f"{name} int" for name in QUOTED)
+KEYS = QUOTED[:3]
+MINUTE = TumblingEventTimeWindows.of("1min")
+LATE = OutputTag("odd `tag`, 1.2", COLUMNS)
+
+Row = dict[str, Any]
+FIRST, SECOND = ({name: 100 * row + place for place, name in enumerate(NAMES)} for row in (0, 1))
+ROWS = [FIRST, FIRST, SECOND]
+
+
+def columns_of(row: Row) -> Row:
+    """The columns of a row but its time."""
+    return {name: row[name] for name in NAMES}
+
+
+class Number(KeyedProcessFunction):
+    """Emits the columns of a row, and the number of rows of its key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("how.many so`far", "bigint", default=0))
+        self.list = runtime_context.get_list_state(ListStateDescriptor("größe🐟", "struct<`a.b`: int, `t``ick`: int>"))
+        self.map = runtime_context.get_map_state(MapStateDescriptor("select %", "string", "int"))
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        self.count.update(self.count.value() + 1)
+        self.list.add({"a.b": row["a.b"], "t`ick": row["t`ick"]})
+        self.map.put("t`ick", row["t`ick"])
+        yield {**columns_of(row), "n": self.count.value()}
+
+
+class Copy(ProcessFunction):
+    """Emits the columns of a row, and gives them to a side output."""
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        ctx.output(LATE, columns_of(row))
+        yield columns_of(row)
+
+
+class Both(CoProcessFunction):
+    """Emits the columns of the rows of both inputs."""
+
+    def process_element1(self, row: Row, ctx: Any) -> Iterator[Row]:
+        yield columns_of(row)
+
+    def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
+        yield columns_of(row)
+
+
+def first_rows(rows: Any, state: Any) -> tuple[Any, Any]:
+    """The rows, and a state with the keys and a number."""
+    return rows.select(NAMES), state.set_column(3, "n.n", pa.array([1] * state.num_rows, pa.int32()))
+
+
+def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
+    """The same of pandas frames."""
+    return rows[NAMES], state.assign(**{"n.n": 1})
+
+
+def joined(pairs: Any) -> DataStream:
+    """The columns of the left rows."""
+    return pairs.select(*(F.col(f"left.{name}") for name in QUOTED))
+
+
+def side_output(rows: DataStream) -> DataStream:
+    copied = rows.process(Copy(), COLUMNS)
+    return copied.get_side_output(LATE)
+
+
+VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]]] = {
+    "select": (lambda rows, _: rows.select(*QUOTED), ROWS),
+    "where": (lambda rows, _: rows.where(" AND ".join(f"{name} < 100" for name in QUOTED)), [FIRST, FIRST]),
+    "filter": (lambda rows, _: rows.filter(lambda row: row["t`ick"] < 100), [FIRST, FIRST]),
+    "map": (lambda rows, _: rows.map(columns_of, COLUMNS), ROWS),
+    "flat_map": (lambda rows, _: rows.flat_map(lambda row: [columns_of(row)], COLUMNS), ROWS),
+    "map_in_pandas": (lambda rows, _: rows.map_in_pandas(lambda parts: (part[NAMES] for part in parts), COLUMNS), ROWS),
+    "map_in_arrow": (
+        lambda rows, _: rows.map_in_arrow(lambda parts: (part.select(NAMES) for part in parts), COLUMNS),
+        ROWS,
+    ),
+    "with_column_renamed": (
+        lambda rows, _: rows.with_column_renamed("t`ick", "`").with_column_renamed("`", "t`ick"),
+        ROWS,
+    ),
+    "drop": (lambda rows, _: rows.with_column("x.`y", F.lit(1)).drop("x.`y"), ROWS),
+    "process": (lambda rows, _: rows.process(Copy(), COLUMNS), ROWS),
+    "side output": (lambda rows, _: side_output(rows), ROWS),
+    "keyed process": (lambda rows, _: rows.key_by(*QUOTED).process(Number(), f"{COLUMNS}, n int"), ROWS),
+    "connected": (lambda rows, other: rows.connect(other).process(Both(), COLUMNS), ROWS * 2),
+    "drop_duplicates": (lambda rows, _: rows.drop_duplicates(NAMES), [FIRST, SECOND]),
+    "drop_duplicates within": (lambda rows, _: rows.drop_duplicates(NAMES, within="1min"), [FIRST, SECOND]),
+    "reduce": (lambda rows, _: rows.key_by(*KEYS).reduce(lambda one, other: one), [FIRST, SECOND]),
+    "sum": (lambda rows, _: rows.key_by("x").sum(*NAMES), [{name: 2 * FIRST[name] + SECOND[name] for name in NAMES}]),
+    "process_table": (
+        lambda rows, _: rows.key_by(*KEYS).process_table(first_rows, state="`n.n` int", output=COLUMNS),
+        ROWS,
+    ),
+    "with pandas": (
+        lambda rows, _: rows.key_by(*KEYS).process_table(
+            first_frames, state="`n.n` int", output=COLUMNS, frames="pandas"
+        ),
+        ROWS,
+    ),
+    "windows": (
+        lambda rows, _: rows.key_by(*QUOTED).window(MINUTE).aggregate(F.count("*").alias("n.n")),
+        [FIRST, SECOND],
+    ),
+    "window reduce": (
+        lambda rows, _: rows.key_by(*KEYS).window(MINUTE).reduce(lambda one, other: one),
+        [FIRST, SECOND],
+    ),
+    "interval join": (
+        lambda rows, other: joined(rows.key_by(*KEYS).interval_join(other.key_by(*KEYS)).between("0s", "0s")),
+        [FIRST, FIRST, SECOND],
+    ),
+    "regular join": (
+        lambda rows, other: joined(rows.key_by(*KEYS).regular_join(other.key_by(*KEYS))),
+        [FIRST, FIRST, FIRST, FIRST, SECOND],
+    ),
+    "co_group": (
+        lambda rows, other: (
+            rows.co_group(other)
+            .where(*KEYS)
+            .equal_to(*KEYS)
+            .window(MINUTE)
+            .apply(lambda left, right: left[NAMES], COLUMNS)
+        ),
+        ROWS,
+    ),
+    **{
+        f"min_by {name}": (lambda rows, _, name=name: rows.key_by("`two words`").min_by(name), [FIRST, SECOND])
+        for name in NAMES
+    },
+}
+
+
+@pytest.fixture
+def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
+    """An environment over the session of the test run."""
+    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=8) as made:
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+
+
+def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:
+    """The rows, in one file, with their times."""
+    times = [1_000_000, 2_000_000, 3_000_000]
+    table = pa.Table.from_pylist(ROWS, pa.schema([(name, pa.int32()) for name in NAMES]))
+    folder.mkdir(exist_ok=True)
+    pq.write_table(table.append_column(TIME, pa.array(times, pa.timestamp("us", "UTC"))), folder / "rows.parquet")
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column(TIME)
+    return env.from_source(FileSource.parquet(str(folder)), in_order, uid=uid).with_column("x", F.lit(0))
+
+
+def counted(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
+    """How often each row is there, by the columns that all have."""
+    return Counter(tuple(row[name] for name in NAMES) for row in rows)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_takes_columns_of_any_name(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, verb: str
+) -> None:
+    apply, expected = VERBS[verb]
+    rows, other = (stream(env, tmp_path / uid, uid) for uid in ("rows", "other"))
+
+    apply(rows, other).sink_to(FileSink.parquet(str(tmp_path / "out")))
+    env.execute(verb)
+
+    written = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert counted([row.asDict() for row in written]) == counted(expected)
+
+
+FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
+    "json": (FileSink.json, lambda path: FileSource.json(path, schema=COLUMNS)),
+    "csv": (
+        lambda path: FileSink.csv(path, header=True),
+        lambda path: FileSource.csv(path, schema=COLUMNS, header=True),
+    ),
+    "orc": (FileSink.orc, FileSource.orc),
+    "partitions": (lambda path: FileSink.parquet(path).partition_by(*NAMES[:-1]), FileSource.parquet),
+    "delta": (DeltaSink.append, DeltaSource.of_path),
+    "delta partitions": (lambda path: DeltaSink.append(path).partition_by(*NAMES[:-1]), DeltaSource.of_path),
+    "delta upsert": (lambda path: DeltaSink.upsert(path, keys=NAMES), DeltaSource.of_path),
+}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_format_takes_columns_of_any_name(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, format_: str
+) -> None:
+    sink, source = FORMATS[format_]
+    path = str(tmp_path / "table")
+
+    rows = stream(env, tmp_path / "rows", "rows").select(*QUOTED)
+    if format_ == "orc":
+        with pytest.raises(
+            StreamTypeError, match="orc files have no names with backticks, which the column 't`ick' has"
+        ):
+            rows.sink_to(sink(path))
+        rows = rows.with_column_renamed("t`ick", "tick")
+    rows.sink_to(sink(path))
+    env.execute("write")
+    read = env.from_source(source(path), uid="read")
+    (read.with_column_renamed("tick", "t`ick") if format_ == "orc" else read).sink_to(
+        FileSink.parquet(str(tmp_path / "out"))
+    )
+    env.execute("read")
+
+    written = spark.read.parquet(str(tmp_path / "out")).collect()
+    expected = [FIRST, SECOND] if format_ == "delta upsert" else ROWS
+    assert counted([row.asDict() for row in written]) == counted(expected)
+
+
+LISTED = ", ".join(QUOTED)
+QUERIES = {
+    f"SELECT {LISTED} FROM t WHERE `100%` >= 0": ROWS,
+    f"SELECT DISTINCT {LISTED} FROM t": [FIRST, SECOND],
+    f"SELECT {LISTED}, count(*) AS `n.n` FROM t GROUP BY {LISTED}, window(`{TIME.replace('`', '``')}`, '1 minute')": [
+        FIRST,
+        SECOND,
+    ],
+    f"""SELECT {LISTED} FROM (
+        SELECT *, row_number() OVER (PARTITION BY {LISTED} ORDER BY `{TIME.replace("`", "``")}`) AS `row.n` FROM t
+    ) WHERE `row.n` <= 1""": [FIRST, SECOND],
+}
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=["select", "distinct", "windows", "first rows"])
+def test_sql_takes_columns_of_any_name(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, query: str
+) -> None:
+    env.create_temporary_view("t", stream(env, tmp_path / "rows", "rows"))
+
+    env.sql(query).sink_to(FileSink.parquet(str(tmp_path / "out")))
+    env.execute("query")
+
+    written = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert counted([row.asDict() for row in written]) == counted(QUERIES[query])
