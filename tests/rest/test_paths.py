@@ -192,6 +192,23 @@ def test_what_users_count_is_named_behind_its_operator() -> None:
     assert over == {"id": "parse__it.bytes_p99", "min": 7, "sum": 7}
 
 
+@pytest.mark.parametrize("metric", ['hits, 100% "q"', "gr+oup [1].n", "a b:c", "größe🐟\nx", ","])
+def test_a_metric_of_any_name_can_be_asked_for_as_it_is_listed(metric: str) -> None:
+    counted = AccumulatorSnapshot(
+        name=f"all, rows.{metric}",
+        type=AccumulatorType.INT_COUNTER,
+        count=3,
+        operator_id=OperatorId("o"),
+        operator_name="all, rows",
+    )
+    attempt = AttemptDetails(attempt=None, attempt_number=0, state=ExecutionState.RUNNING)
+    subtasks = [SubtaskDetails(subtask=0, current=attempt, accumulators=(counted,))]
+
+    (name,) = [each["id"] for each in values(subtasks, None) if each["id"].startswith("0.all__rows")]
+
+    assert values(subtasks, f"0.numRecordsIn,{name}")[1:] == [{"id": name, "value": "3"}]
+
+
 def test_what_has_not_changed_is_not_sent_again(served: Served) -> None:
     first = served.http.get("/jobmanager/environment")
 

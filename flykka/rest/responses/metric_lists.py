@@ -17,6 +17,17 @@ _AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
+_PARTS_NAMES = str.maketrans(" :,", "___")
+
+
+def identifier(operator: str, metric: str) -> str:
+    """The name of a metric in lists, `<operator>.<metric>`.
+
+    What would part names is replaced, as by Flink's MetricQueryService; dots stay between the groups of a metric.
+    """
+    return f"{operator.replace('.', '_')}.{metric}".translate(_PARTS_NAMES)
+
+
 def listed(there: Mapping[str, float], wanted: str | None) -> list[Json]:
     """The names, or with `wanted` the values, as texts. Unknown names are left out."""
     if wanted is None:

@@ -16,7 +16,7 @@ from flykka.metrics.measured import (
 )
 from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.metric_lists import aggregate, chosen, listed
+from flykka.rest.responses.metric_lists import aggregate, chosen, identifier, listed
 
 _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     **TASK_METRICS,
@@ -24,9 +24,6 @@ _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     **SOURCE_METRICS,
     **SINK_METRICS,
 }
-
-_NOT_IN_NAMES = str.maketrans(" .:,", "____")
-"""Flink's replacement of what would part the names of a list."""
 
 
 def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]:
@@ -76,8 +73,8 @@ def _of_users(subtask: SubtaskDetails) -> dict[str, float]:
     """Metrics of users, `<operator>.<metric>`; a histogram has one value for each of its figures."""
     found: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):
-        operator = metric.operator_name.translate(_NOT_IN_NAMES)
-        found |= {f"{operator}.{name}": value for name, value in numbers(values_of_metric(metric)).items()}
+        values = numbers(values_of_metric(metric))
+        found |= {identifier(metric.operator_name, name): value for name, value in values.items()}
     return found
 
 
