@@ -19,6 +19,7 @@ from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interva
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
@@ -30,7 +31,6 @@ from flykka.spark_bridge.operators.spark_joins import (
     regular_join_operator,
 )
 from flykka.spark_bridge.program.aggregates import TIME
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 

@@ -20,9 +20,9 @@ from flykka.actors.machines.state.schema_evolution import columns_ddl, columns_o
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.spark_windows import by_window
 from flykka.spark_bridge.program.aggregates import TIME
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups

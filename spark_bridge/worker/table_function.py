@@ -15,12 +15,14 @@ from pyspark import cloudpickle
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.times import first_micros_of
 from flykka.spark_bridge.worker.frames import frame_of, table_from
 from flykka.spark_bridge.worker.key_numbers import key_numbers
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows
 from flykka.spark_bridge.worker.process_batch import Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.time_columns import millis
 
 TableFunction = Callable[..., tuple[Any, Any]]
 """Makes of rows and the state of their keys, or of the state of keys with timers that are due, output and new state."""
@@ -82,9 +84,8 @@ class TableSpec:
         for column in kept.columns:
             deleted &= pc.is_null(column).to_numpy()
         if self.timer is not None:
-            # Rounded up: no timer fires before its time.
-            due = pc.ceil_temporal(kept.column(self.timer), unit="millisecond").cast(pa.timestamp("ms", "UTC"))
-            kept = kept.append_column(NEXT_EVENT_TIMER, due.cast(pa.int64()))
+            # No timer fires before its time.
+            kept = kept.append_column(NEXT_EVENT_TIMER, millis(kept.column(self.timer), rounded_up=True))
         return Processed(rows=emitted, state=kept.select(schema.names), changed=changed, deleted=deleted)
 
 
@@ -134,8 +135,7 @@ class FireTableTimers:
     def _without_fired(self, kept: pa.Table) -> pa.Table:
         assert self.spec.timer is not None, "there are timers"
         timers = kept.column(self.spec.timer)
-        # Behind the end of the data no time in microseconds is later.
-        has_fired = pc.less_equal(timers.cast(pa.int64()), min(1000 * self.due_ms, np.iinfo(np.int64).max))
+        has_fired = pc.less_equal(timers.cast(pa.int64()), first_micros_of(self.due_ms))
         left = pc.if_else(pc.fill_null(has_fired, False), pa.scalar(None, timers.type), timers)
         return kept.set_column(kept.column_names.index(self.spec.timer), self.spec.timer, left)
 
