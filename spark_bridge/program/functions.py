@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from flykka.spark_bridge.program.prototype import declared_columns
+from flykka.spark_bridge.worker.frames import mapping_frames
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
@@ -60,7 +64,8 @@ def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
     """Apply a function to the rows as pandas DataFrames."""
-    return rows.mapInPandas(function, schema)
+    declared = declared_columns(schema)
+    return rows.mapInArrow(mapping_frames(function, to_arrow_schema(declared, timezone="UTC")), declared)
 
 
 def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
