@@ -64,6 +64,9 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
     names = list(returned.columns) if is_frame else returned.column_names
     if not names and not len(returned):
         return schema.empty_table()
+    if is_frame and len(names) == len(schema) and not any(isinstance(name, str) for name in names):
+        # As in Spark, what has no names is taken by its place.
+        returned, names = returned.set_axis(schema.names, axis=1), schema.names
     _check_names(names, schema.names, what)
     columns = [_fitting(returned[each.name], each, what) for each in schema]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -93,7 +96,7 @@ def _check_exact(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> None:
         largest = pc.max(pc.abs(column)).as_py()
         if largest is not None and largest >= _EXACT_IN_FLOATS:
             raise ValueError(
-                f"floats such as {largest:.0f} stand for several whole numbers; keep its type, as 'Int64' does"
+                f"{largest:.0f} as a float may have been another number: let the column be of type 'Int64'"
             )
 
 
