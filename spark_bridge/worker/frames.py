@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _EXACT_IN_FLOATS = 2**53
 _NAME = ("__name__",)
-"""What is taken from the user's function: Spark's errors name the operator by it."""
+"""The name of the user's function stays, for by it Spark's errors name the operator."""
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
