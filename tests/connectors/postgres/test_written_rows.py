@@ -55,14 +55,15 @@ def test_times_are_the_same_instants_from_a_session_of_any_time_zone(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE times (z timestamptz, zs timestamptz[])")
-    in_new_york = spark.newSession()
-    in_new_york.conf.set("spark.sql.session.timeZone", "America/New_York")
     # Before 1883 the clocks there were not even whole minutes off; the second half past one is in winter time.
     times = "TIMESTAMP '1800-01-01 00:00:00.000001Z', TIMESTAMP '2026-11-01 06:30:00Z'"
 
-    writing(PostgresSink.append(database.conninfo, "times")).publish(
-        in_new_york.sql(f"SELECT zs[0] AS z, zs FROM (SELECT array({times}) AS zs)")
-    )
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows = spark.sql(f"SELECT zs[0] AS z, zs FROM (SELECT array({times}) AS zs)")
+        writing(PostgresSink.append(database.conninfo, "times")).publish(rows)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
     expected = datetime(1800, 1, 1, microsecond=1, tzinfo=UTC), datetime(2026, 11, 1, 6, 30, tzinfo=UTC)
     assert database.rows("SELECT z, zs FROM times") == [(expected[0], [*expected])]
