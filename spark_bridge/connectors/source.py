@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from flykka.messages.tasks.source import SourceSplit
 from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.functions.times import millis_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,13 +164,13 @@ def positive(number: int, what: str) -> int:
     return number
 
 
-def millis_of(timestamp: datetime | int) -> int:
+def checked_millis(timestamp: datetime | int) -> int:
     """A time in ms since the epoch, given as such or as a datetime. Raises `ValueError` for one without a zone."""
     if not isinstance(timestamp, datetime):
         return timestamp
     if timestamp.tzinfo is None:
         raise ValueError(f"{timestamp} has no time zone: say which, as in datetime.now(timezone.utc)")
-    return round(timestamp.timestamp() * 1000)
+    return millis_of(timestamp)
 
 
 def number_of_position(position: bytes) -> int:

@@ -7,16 +7,14 @@ structs by place and maps as pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import msgpack
 
 from flykka.spark_bridge.functions.column_types import ColumnType
-
-_EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
+from flykka.spark_bridge.functions.times import micros_of, time_of_micros
 
 Convert = Callable[[Any], Any]
 
@@ -38,10 +36,8 @@ def _packer(type_: ColumnType) -> Convert:
             return date.toordinal
         case "decimal":
             return str
-        case "timestamp":
-            return lambda value: (value.astimezone(UTC).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
-        case "timestamp_ntz":
-            return lambda value: (value - _EPOCH) // _MICROSECOND
+        case "timestamp" | "timestamp_ntz":
+            return micros_of
     below = [_or_none(_packer(part)) for part in type_.parts]
     match type_.name:
         case "array":
@@ -63,9 +59,9 @@ def _unpacker(type_: ColumnType) -> Convert:
         case "decimal":
             return Decimal
         case "timestamp":
-            return lambda micros: (_EPOCH + micros * _MICROSECOND).replace(tzinfo=UTC)
+            return time_of_micros
         case "timestamp_ntz":
-            return lambda micros: _EPOCH + micros * _MICROSECOND
+            return lambda micros: time_of_micros(micros).replace(tzinfo=None)
     below = [_or_none(_unpacker(part)) for part in type_.parts]
     match type_.name:
         case "array":

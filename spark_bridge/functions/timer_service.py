@@ -108,5 +108,5 @@ _WHERE = "so use them in a KeyedProcessFunction behind key_by(...), in process_e
 def _no_time(timestamp: object) -> TimerError:
     return TimerError(
         f"a timer cannot be at {timestamp!r}: its time is an int, in milliseconds since the epoch"
-        " (of a datetime, round(when.timestamp() * 1000))"
+        " (of a datetime, (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))"
     )

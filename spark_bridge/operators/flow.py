@@ -17,6 +17,7 @@ from flykka.messages.tasks.bridge import StagedOutput
 from flykka.messages.tasks.stage import StageOutput
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.diagnosis.origins import Made
+from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import Moved
 from flykka.spark_bridge.rows.batches import Batch
@@ -183,8 +184,8 @@ class Flow:
             batch_id=batch_id,
             rows=rows,
             size_bytes=estimated_bytes(made.frame.schema, rows),
-            event_time_min=None if first is None else first // 1000,
-            event_time_max=None if last is None else last // 1000,
+            event_time_min=None if first is None else in_ms(first),
+            event_time_max=None if last is None else in_ms(last),
             subpartition=subpartition,
         )
 

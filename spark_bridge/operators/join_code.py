@@ -14,11 +14,13 @@ from operator import and_
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
@@ -30,10 +32,10 @@ from flykka.spark_bridge.operators.spark_joins import (
     regular_join_operator,
 )
 from flykka.spark_bridge.program.aggregates import TIME
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.worker.frames import grouping_frames
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
@@ -290,7 +292,8 @@ class CoGroupCode(JoinCode):
             exactly_named(self._with_bounds(rows)).groupBy(*self.sides[side].rows.keys, WINDOW_START)
             for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))
         )
-        return one.cogroup(other).applyInPandas(self.function, self.output)
+        emitted = to_arrow_schema(self.output, timezone="UTC")
+        return one.cogroup(other).applyInArrow(grouping_frames(self.function, emitted), self.output)
 
     def _with_bounds(self, rows: DataFrame) -> DataFrame:
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)

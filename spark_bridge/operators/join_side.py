@@ -13,11 +13,12 @@ from pyspark.sql.types import StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import KeyByCode, LocalCode
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.spark_windows import by_window, in_windows, pane_of, since_last_start
 from flykka.spark_bridge.program.aggregates import TIME, KeptRows, kept_rows
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
+from flykka.spark_bridge.program.event_time import event_time_micros
 from flykka.spark_bridge.program.expressions import columns_read
 from flykka.spark_bridge.rows.materialise import Slices
 

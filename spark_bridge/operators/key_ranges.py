@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _LEAST, _GREATEST = "least_key", "greatest_key"
 
-_ORDERED = frozenset({"tinyint", "smallint", "int", "bigint", "date", "timestamp", "string"})
-"""Types that Python orders as Spark does: no numbers that are none, no collations."""
+_ORDERED = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
+"""Types that Python orders as Spark does: no numbers that are none, no collations, no times of a zone."""
 
 
 class KeyRanges:

@@ -11,10 +11,11 @@ from pyspark.sql.types import ArrayType, LongType, StructField
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import AggregateCode
 from flykka.spark_bridge.operators.spark_keyed_batches import keyed_table_operator
 from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
+from flykka.spark_bridge.program.event_time import event_time_micros
 from flykka.spark_bridge.state.stored_columns import ROWS
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.sessions import END, OPEN, START, FireSessions, MergeSessions

@@ -18,6 +18,7 @@ from flykka.actors.machines.task.read_limit import cost_of
 from flykka.messages.tasks.bridge import StagedOutput
 from flykka.messages.tasks.source import PartitionTime
 from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.operators.operator import Operator
 from flykka.spark_bridge.program.accumulators import LongCounter
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
@@ -286,7 +287,7 @@ def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observatio
 
 
 def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
-    return [micros // 1000 for each in found if (micros := each.get(name)) is not None]
+    return [in_ms(micros) for each in found if (micros := each.get(name)) is not None]
 
 
 def _of_partition(name: str, place: int) -> str:

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import FiringMode
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.window import Arrived, WindowOperator
 from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros, instant
+from flykka.spark_bridge.program.event_time import event_time_micros, instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
 

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.functions.times import MICROS_PER_MS, first_micros_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from flykka.spark_bridge.functions.event_time import EventTime
-
-MICROS_PER_MS = 1000
-
-_LONG_MAX = 2**63 - 1
 
 LATEST, EARLIEST = "latest", "earliest"
 
@@ -33,8 +30,7 @@ def instant(milliseconds: int, beside: Column) -> Column:
     Spark writes numbers into the code that it compiles: it would compile the comparison again for each watermark. An
     array it hands over to the code, unless it can look up the place beforehand: so this one is computed of a row.
     """
-    micros = max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))
-    return F.array(F.lit(micros).cast("bigint"))[beside.bitwiseAND(F.lit(0)).cast("int")]
+    return F.array(F.lit(first_micros_of(milliseconds)).cast("bigint"))[beside.bitwiseAND(F.lit(0)).cast("int")]
 
 
 def times_of_watermarks(

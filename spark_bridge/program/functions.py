@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.program.prototype import declared_columns
 from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.worker.frames import mapping_frames
 
 if TYPE_CHECKING:
     from pandas import DataFrame as PandasDataFrame
@@ -63,7 +66,8 @@ def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
     """Apply a function to the rows as pandas DataFrames."""
-    return exactly_named(rows).mapInPandas(function, schema)
+    declared = declared_columns(schema)
+    return exactly_named(rows).mapInArrow(mapping_frames(function, to_arrow_schema(declared, timezone="UTC")), declared)
 
 
 def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:

@@ -111,7 +111,8 @@ def declared_columns(columns: str | StructType) -> StructType:
     try:
         read = columns if isinstance(columns, StructType) else _parse_datatype_string(columns)
     except (PySparkException, TypeError, AttributeError) as refused:
-        raise PrototypeError(f"the declared columns, {columns!r}, cannot be read: {refused}") from None
+        text = " ".join(str(refused).split())
+        raise PrototypeError(f"the declared columns, {columns!r}, cannot be read: {text}") from None
     if not isinstance(read, StructType) or not read.fields:
         raise PrototypeError(f"the declared columns, {columns!r}, are none: write them as 'id bigint, name string'")
     return read

@@ -20,9 +20,10 @@ from flykka.actors.machines.state.schema_evolution import columns_ddl, columns_o
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.spark_windows import by_window
 from flykka.spark_bridge.program.aggregates import TIME
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS
+from flykka.spark_bridge.rows.collected import collected
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
@@ -173,7 +174,7 @@ class SavedState:
         """At most so many rows (None: all) of windows or of the table."""
         rows = self.windows() if self.has_windows else self.table()
         limited = rows if limit is None else rows.limit(limit)
-        return [row.asDict(recursive=True) for row in limited.collect()]
+        return collected(limited)
 
     def lookup(self, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
         """The values of a state of some keys, by key; a key without it is left out.
@@ -190,9 +191,9 @@ class SavedState:
         there = self._all_rows().where(F.col(POSITION).isin(positions))
         alike = reduce(lambda left, right: left & right, (asked[key].eqNullSafe(there[key]) for key in stored))
         kept = self._live(there.join(F.broadcast(asked.select(_ASKED, *stored)), alike).select(_ASKED, there["*"]))
-        value = _column(stored_values(self.schema)[name])
-        found = kept.select(_ASKED, value).where(value.isNotNull()).collect()
-        return {keys[row[0]]: row[1] for row in found}
+        stored_name = stored_values(self.schema)[name]
+        found = kept.select(_ASKED, _column(stored_name)).where(_column(stored_name).isNotNull())
+        return {keys[row[_ASKED]]: row[stored_name] for row in collected(found)}
 
     def _asked(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
         """A row for each key, with its place."""

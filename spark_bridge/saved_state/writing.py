@@ -20,6 +20,7 @@ from flykka.actors.machines.state.schema_evolution import columns_of, is_same_or
 from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange
 from flykka.spark_bridge.errors import SavedStateError
 from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.rows.exact_names import exactly_named
@@ -141,8 +142,8 @@ def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame
     if start not in rows.columns:
         raise SavedStateError(f"the rows for {uid!r} need the column {PANE_START!r}, when each pane begins")
     micros = F.unix_micros(F.col(start).cast("timestamp"))
-    since = F.pmod(micros - F.lit(windows.offset_ms * 1000), F.lit(windows.slide_ms * 1000))
-    begins = [0] + ([windows.size_ms % windows.slide_ms * 1000] if windows.overlap else [])
+    since = F.pmod(micros - F.lit(windows.offset_ms * MICROS_PER_MS), F.lit(windows.slide_ms * MICROS_PER_MS))
+    begins = [0] + ([windows.size_ms % windows.slide_ms * MICROS_PER_MS] if windows.overlap else [])
     wrong = rows.where(micros.isNull() | ~since.isin(begins)).select(start).first()
     if wrong is not None:
         raise SavedStateError(f"no window of {uid!r}, {schema.windows}, has a pane that begins at {wrong[0]}")

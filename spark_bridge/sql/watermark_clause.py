@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
 from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, say, tokens
@@ -18,7 +19,6 @@ from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, say, tok
 if TYPE_CHECKING:
     from flykka.spark_bridge.sql.analysis import Statement
 
-_MICROS_PER_MS = 1000
 _FORM = "WATERMARK FOR column AS column - INTERVAL 10 SECONDS"
 
 
@@ -55,7 +55,7 @@ class WatermarkClause:
         micros = int(delay.value)
         if micros < 0:
             raise wrong
-        return micros // _MICROS_PER_MS
+        return in_ms(micros)
 
 
 def without_watermark(text: str) -> tuple[str, WatermarkClause | None]:

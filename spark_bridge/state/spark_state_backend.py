@@ -23,6 +23,7 @@ from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
@@ -246,4 +247,4 @@ def gathered(rows: DataFrame, readings: Sequence[Reading[DataFrame]]) -> DataFra
 
 
 def _in_ms(micros: Any) -> int:
-    return 0 if micros is None else int(micros) // 1000
+    return 0 if micros is None else in_ms(int(micros))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.worker.rows import dicts
+from flykka.spark_bridge.worker.time_columns import in_utc
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -16,14 +17,10 @@ if TYPE_CHECKING:
 
 def part_of(table: pa.Table) -> bytes:
     """Some rows as bytes; times are those of UTC, as functions see them."""
-    fields = [
-        field.with_type(pa.timestamp(field.type.unit, "UTC")) if getattr(field.type, "tz", None) else field
-        for field in table.schema
-    ]
-    schema = pa.schema(fields)
+    rows = in_utc(table)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as stream:
-        stream.write_table(table.cast(schema))
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
     written: bytes = sink.getvalue().to_pybytes()
     return written
 

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.times import MICROS_PER_MS, first_micros_of
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Rows
 from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.time_columns import MICROS, micros
 
 SEEN_AT = "seen_at"
 """The state within a time: the event time of the row of the key that was emitted last."""
@@ -20,7 +22,6 @@ IS_SEEN = "is_seen"
 """The state for ever: true."""
 
 _BOUNDS = np.iinfo(np.int64)
-_MICROS = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +53,9 @@ class DropDuplicatesWithin:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Process a batch."""
-        watermark, within = _micros(self.watermark_ms), 1000 * self.within_ms
+        watermark, within = first_micros_of(self.watermark_ms), MICROS_PER_MS * self.within_ms
         event_times = batch.rows.column(self.event_time.column)
-        keys, times = batch.key_of_row(), _times(event_times, watermark, 1000 * self.event_time.offset_ms)
+        keys, times = batch.key_of_row(), _times(event_times, watermark, self.event_time.offset_ms)
         is_late = (times <= watermark) & event_times.is_valid().to_numpy()
         in_time = np.flatnonzero(~is_late)
         closed_to = _times(state.column(SEEN_AT), _BOUNDS.min)
@@ -63,7 +64,7 @@ class DropDuplicatesWithin:
         has_emitted = np.zeros(len(closed_to), dtype=np.bool_)
         has_emitted[keys[emitted]] = True
         changed: Rows = np.flatnonzero(has_emitted & (closed_to > watermark))
-        seen_at = pa.array(closed_to[changed] - within).cast(_MICROS)
+        seen_at = pa.array(closed_to[changed] - within).cast(MICROS)
         return Processed(
             rows=batch.rows.select(self.columns).take(emitted),
             state=pa.Table.from_arrays([seen_at], schema=state.schema),
@@ -84,7 +85,7 @@ class ForgetSeen:
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows that are kept, in their order."""
-        kept_from = _micros(self.watermark_ms - self.within_ms)
+        kept_from = first_micros_of(self.watermark_ms - self.within_ms)
         seen_at = _times(rows.column(SEEN_AT), _BOUNDS.min)
         return rows.filter(pa.array(seen_at > kept_from))
 
@@ -104,11 +105,6 @@ def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
     return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
 
 
-def _times(column: pa.ChunkedArray, without: int, offset: int = 0) -> Rows:
+def _times(column: pa.ChunkedArray, without: int, offset_ms: int = 0) -> Rows:
     """Times in microseconds, moved by an offset, and `without` where there is none."""
-    micros = pc.add(column.cast(_MICROS).cast(pa.int64()), offset)
-    return np.array(pc.fill_null(micros, without).to_numpy(), dtype=np.int64)
-
-
-def _micros(ms: int) -> int:
-    return int(min(max(1000 * ms, _BOUNDS.min), _BOUNDS.max))
+    return np.array(pc.fill_null(micros(column, offset_ms), without).to_numpy(), dtype=np.int64)

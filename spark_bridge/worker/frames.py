@@ -1,20 +1,30 @@
 """Tables as users' functions have them: Arrow's, or frames of pandas.
 
-In a frame whole numbers and booleans are of pandas' nullable types: a null among them does not make floats of them, and
-a column has one type in every batch. On the way back NaN is null, as everywhere between pandas and Arrow.
+In a frame whole numbers and booleans are of pandas' nullable types, and lists, maps and structs of Arrow's: a null does
+not make floats of whole numbers, and a column has one type in every batch. Times are in UTC. On the way back NaN is
+null, as everywhere between pandas and Arrow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.worker.time_columns import in_utc
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_EXACT_IN_FLOATS = 2**53
+_NAME = ("__name__",)
+"""The name of the user's function stays, for by it Spark's errors name the operator."""
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
@@ -28,21 +38,97 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
         pa.int64(): pd.Int64Dtype(),
         pa.bool_(): pd.BooleanDtype(),
     }
-    frame: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
+
+    def in_pandas(data_type: pa.DataType) -> Any:
+        return pd.ArrowDtype(data_type) if pa.types.is_nested(data_type) else nullable.get(data_type)
+
+    frame: pd.DataFrame = in_utc(table).to_pandas(types_mapper=in_pandas)
     return frame
 
 
-def table_from(returned: Any, what: str) -> pa.Table | None:
-    """A table that a function has returned, in whichever form. Raises `FunctionOutputError` where it is none."""
-    if returned is None or isinstance(returned, pa.Table):
-        return returned
+def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
+    """A table with the columns of a schema, as a function has returned it in whichever form; None is one without rows.
+
+    Raises `FunctionOutputError` where it is none, or has other columns.
+    """
+    if returned is None:
+        return schema.empty_table()
     if isinstance(returned, pa.RecordBatch):
-        return pa.Table.from_batches([returned])
-    if hasattr(returned, "to_records") and hasattr(returned, "columns"):
-        try:
-            return pa.Table.from_pandas(returned, preserve_index=False)
-        except (pa.ArrowException, TypeError) as wrong:
-            raise FunctionOutputError(f"the {what} that the function has returned is no table: {wrong}") from None
-    raise FunctionOutputError(
-        f"the function has to return its {what} as a pyarrow.Table, a pandas.DataFrame or None, not {shown(returned)}"
-    )
+        returned = pa.Table.from_batches([returned])
+    is_frame = not isinstance(returned, pa.Table)
+    if is_frame and not (hasattr(returned, "to_records") and hasattr(returned, "columns")):
+        raise FunctionOutputError(
+            f"the function has to return its {what} as a pyarrow.Table, a pandas.DataFrame or None, not"
+            f" {shown(returned)}"
+        )
+    names = list(returned.columns) if is_frame else returned.column_names
+    if not names and not len(returned):
+        return schema.empty_table()
+    if is_frame and len(names) == len(schema) and not any(isinstance(name, str) for name in names):
+        # As in Spark, what has no names is taken by its place.
+        returned, names = returned.set_axis(schema.names, axis=1), schema.names
+    _check_names(names, schema.names, what)
+    columns = [_fitting(returned[each.name], each, what) for each in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _fitting(returned: Any, field: pa.Field, what: str) -> pa.Array | pa.ChunkedArray:
+    """A column of Arrow's or of pandas' as one of a type."""
+    found = f"{returned.dtype if hasattr(returned, 'dtype') else returned.type}"
+    try:
+        if not isinstance(returned, pa.ChunkedArray):
+            # Python's values do not say themselves whether they are structs or maps.
+            is_untyped = pa.types.is_nested(field.type) and returned.dtype == object
+            returned = pa.array(returned, field.type if is_untyped else None, from_pandas=True)
+            found = f"{returned.type}"
+        _check_exact(returned, field)
+        return returned if returned.type.equals(field.type) else returned.cast(field.type)
+    except _MISFITS as wrong:
+        raise FunctionOutputError(
+            f"the {what} that the function has returned has the column {field.name!r} of type {found}, which is to be"
+            f" of type {field.type}: {wrong}"
+        ) from None
+
+
+def _check_exact(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> None:
+    """Raise `ValueError` for floats that may have been other whole numbers."""
+    if pa.types.is_floating(column.type) and pa.types.is_integer(field.type):
+        largest = pc.max(pc.abs(column)).as_py()
+        if largest is not None and largest >= _EXACT_IN_FLOATS:
+            raise ValueError(
+                f"{largest:.0f} as a float may have been another number: let the column be of type 'Int64'"
+            )
+
+
+def _check_names(names: Sequence[Any], wanted: Sequence[str], what: str) -> None:
+    missing = ", ".join(name for name in wanted if name not in names)
+    unknown = ", ".join(str(name) for name in names if name not in wanted)
+    twice = ", ".join(sorted({str(name) for name in names if names.count(name) > 1}))
+    found = {"missing": missing, "not declared": unknown, "there twice": twice}
+    if wrong := "; ".join(f"{text}: {columns}" for text, columns in found.items() if columns):
+        raise FunctionOutputError(f"the {what} that the function has returned has the wrong columns ({wrong})")
+
+
+def mapping_frames(
+    function: Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]], emitted: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow` that calls one of frames."""
+
+    @wraps(function, assigned=_NAME, updated=())
+    def called(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for returned in function(frame_of(pa.Table.from_batches([batch])) for batch in batches):
+            yield from table_from(returned, emitted, "output").to_batches()
+
+    return called
+
+
+def grouping_frames(
+    function: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame], emitted: pa.Schema
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    """A function for `applyInArrow` of two groups that calls one of frames."""
+
+    @wraps(function, assigned=_NAME, updated=())
+    def called(left: pa.Table, right: pa.Table) -> pa.Table:
+        return table_from(function(frame_of(left), frame_of(right)), emitted, "output")
+
+    return called

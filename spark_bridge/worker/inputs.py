@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flykka.spark_bridge.functions.current_key import NO_SLOT
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.worker.keys import Rows
 from flykka.spark_bridge.worker.rows import dicts
+from flykka.spark_bridge.worker.time_columns import millis
 
 INPUT = "__input"
 """The column that tells the input of a row: 0 or 1."""
@@ -64,8 +64,7 @@ class OneInput:
         """The event times of the rows of a batch, in ms; None where they have none."""
         if self.event_time is None:
             return None
-        in_ms = pc.cast(table.column(self.event_time.column), pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        listed: list[int | None] = pc.add(in_ms, self.event_time.offset_ms).to_pylist()
+        listed: list[int | None] = millis(table.column(self.event_time.column), self.event_time.offset_ms).to_pylist()
         return listed
 
 

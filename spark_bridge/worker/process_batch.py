@@ -30,6 +30,7 @@ from flykka.spark_bridge.worker.segment_file import (
 )
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, written
+from flykka.spark_bridge.worker.time_columns import in_utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,9 @@ class ProcessBatch:
         """Process all rows as one batch."""
         arrived = [batch for batch in batches if batch.num_rows]
         if arrived:
-            yield from self._processed(with_keys_as_in(self.schema, pa.Table.from_batches(arrived)), self._read())
+            yield from self._processed(
+                with_keys_as_in(self.schema, in_utc(pa.Table.from_batches(arrived))), self._read()
+            )
 
     def _read(self) -> list[Segment]:
         return self.folder.read(self.segments)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from flykka.spark_bridge.functions.emission import Collector, Row
 from flykka.spark_bridge.functions.shown import note, shown
 from flykka.spark_bridge.worker.rows import dicts, table_of
+from flykka.spark_bridge.worker.time_columns import in_utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class MapRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Map the rows of a partition. Raises `FunctionOutputError` for what is no row of the output."""
         collector = Collector(self.emitted.names, None)
-        for rows in map(dicts, batches):
+        for rows in map(_rows, batches):
             collector.collect([_called(self.function, row) for row in rows])
             yield from table_of(collector.take().rows, self.emitted).to_batches()
 
@@ -38,7 +39,7 @@ class FlatMapRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Map the rows of a partition. Raises `FunctionOutputError` for what is no row of the output."""
         collector = Collector(self.emitted.names, None)
-        for rows in map(dicts, batches):
+        for rows in map(_rows, batches):
             for row in rows:
                 _called(lambda row: collector.collect(self.function(row) or ()), row)
             yield from table_of(collector.take().rows, self.emitted).to_batches()
@@ -53,7 +54,11 @@ class FilterRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Filter the rows of a partition."""
         for batch in batches:
-            yield batch.filter(pa.array([bool(_called(self.function, row)) for row in dicts(batch)], pa.bool_()))
+            yield batch.filter(pa.array([bool(_called(self.function, row)) for row in _rows(batch)], pa.bool_()))
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    return dicts(in_utc(batch))
 
 
 def _called(function: Callable[[Row], Any], row: Row) -> Any:

@@ -16,9 +16,9 @@ from pyspark.sql.pandas.types import from_arrow_type
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.worker.time_columns import MICROS
 
 _UTC = ZoneInfo("UTC")
-_UTC_TIMES = pa.timestamp("us", "UTC")
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -42,7 +42,7 @@ def _maker(names: tuple[str, ...]) -> Callable[..., list[Row]]:
 
 def listed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of a column as Python's. Times of UTC are made ten times faster than by `to_pylist`."""
-    if column.type != _UTC_TIMES:
+    if column.type != MICROS:
         values: list[Any] = column.to_pylist()
         return values
     micros = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()

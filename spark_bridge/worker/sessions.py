@@ -18,13 +18,12 @@ from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.parts import PartFunction, reduced
 from flykka.spark_bridge.worker.process_batch import Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.time_columns import not_before
 
 START, END = "session_start", "session_end"
 
 OPEN = "open_"
 """Begins the names of state's columns: behind it comes that of a session's."""
-
-_MICROS_PER_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +48,7 @@ class Sessions:
 
     def ends_ms(self) -> Rows:
         """The milliseconds in which they end, rounded up: none ends before its time."""
-        ends: Rows = -(-self.table.column(END).to_numpy() // _MICROS_PER_MS)
-        return ends
+        return not_before(self.table.column(END).to_numpy())
 
     def as_state(self, changed: Rows, schema: pa.Schema) -> pa.Table:
         """The state of keys, of which all sessions are here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -15,11 +15,13 @@ from pyspark import cloudpickle
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.times import first_micros_of
 from flykka.spark_bridge.worker.frames import frame_of, table_from
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, key_numbers
 from flykka.spark_bridge.worker.process_batch import Processed
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.time_columns import millis
 
 TableFunction = Callable[..., tuple[Any, Any]]
 """Makes of rows and the state of their keys, or of the state of keys with timers that are due, output and new state."""
@@ -46,8 +48,8 @@ class TableSpec:
     emitted: pa.Schema
     timer: str | None = None
 
-    def called(self, *tables: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """Call the function; its output, and the new state that it returns. Raises `FunctionOutputError`."""
+    def called(self, *tables: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Call the function, with state last; its output and the new state. Raises `FunctionOutputError`."""
         given = [frame_of(table) for table in tables] if self.frames is Frames.PANDAS else tables
         returned = _loaded(self.pickled)(*given)
         if not isinstance(returned, tuple) or len(returned) != 2:
@@ -55,9 +57,8 @@ class TableSpec:
                 "the function has to return two tables, its output and the new state, or None in place of one: not"
                 f" {shown(returned)}"
             )
-        output, new_state = (table_from(each, what) for each, what in zip(returned, ("output", "state"), strict=True))
-        emitted = self.emitted.empty_table() if output is None else _fitting(output, self.emitted, "output")
-        return emitted, new_state
+        output, new_state = returned
+        return table_from(output, self.emitted, "output"), table_from(new_state, tables[-1].schema, "state")
 
     def given(self, keys: pa.Table, state: pa.Table) -> pa.Table:
         """State as the function sees it, with its keys."""
@@ -67,9 +68,8 @@ class TableSpec:
 
     def changed(self, given: pa.Table, new_state: pa.Table) -> tuple[Rows, pa.Table]:
         """The numbers of the keys with new state, which ascend, and the state without its keys."""
-        fitting = _fitting(new_state, given.schema, "state")
-        numbers = _numbers(given.select(list(self.keys)), fitting.select(list(self.keys)))
-        kept = fitting.drop_columns(list(self.keys))
+        numbers = _numbers(given.select(list(self.keys)), new_state.select(list(self.keys)))
+        kept = new_state.drop_columns(list(self.keys))
         if np.all(numbers[1:] > numbers[:-1]):
             return numbers, kept
         order = np.argsort(numbers, kind="stable")
@@ -81,9 +81,8 @@ class TableSpec:
         for column in kept.columns:
             deleted &= pc.is_null(column).to_numpy()
         if self.timer is not None:
-            # Rounded up: no timer fires before its time.
-            due = pc.ceil_temporal(kept.column(self.timer), unit="millisecond").cast(pa.timestamp("ms", "UTC"))
-            kept = kept.append_column(NEXT_EVENT_TIMER, due.cast(pa.int64()))
+            # No timer fires before its time.
+            kept = kept.append_column(NEXT_EVENT_TIMER, millis(kept.column(self.timer), rounded_up=True))
         return Processed(rows=emitted, state=kept.select(schema.names), changed=changed, deleted=deleted)
 
 
@@ -102,7 +101,7 @@ class ProcessTable:
                 rows = rows.append_column(name, batch.rows.column(f"{KEY_PREFIX}{place}"))
         given = spec.given(batch.keys, state)
         emitted, new_state = spec.called(rows, given)
-        changed, kept = spec.changed(given, given.slice(0, 0) if new_state is None else new_state)
+        changed, kept = spec.changed(given, new_state)
         return spec.processed(emitted, changed, kept, state.schema)
 
 
@@ -123,18 +122,16 @@ class FireTableTimers:
             return spec.processed(spec.emitted.empty_table(), due, given.drop_columns(list(spec.keys)), state.schema)
         emitted, new_state = spec.called(given)
         kept = given.drop_columns(list(spec.keys))
-        if new_state is not None:
-            changed, new = spec.changed(given, new_state)
-            places = np.arange(len(due))
-            places[changed] = len(due) + np.arange(len(changed))
-            kept = pa.concat_tables([kept, new]).take(places)
+        changed, new = spec.changed(given, new_state)
+        places = np.arange(len(due))
+        places[changed] = len(due) + np.arange(len(changed))
+        kept = pa.concat_tables([kept, new]).take(places)
         return spec.processed(emitted, due, self._without_fired(kept), state.schema)
 
     def _without_fired(self, kept: pa.Table) -> pa.Table:
         assert self.spec.timer is not None, "there are timers"
         timers = kept.column(self.spec.timer)
-        # Behind the end of the data no time in microseconds is later.
-        has_fired = pc.less_equal(timers.cast(pa.int64()), min(1000 * self.due_ms, np.iinfo(np.int64).max))
+        has_fired = pc.less_equal(timers.cast(pa.int64()), first_micros_of(self.due_ms))
         left = pc.if_else(pc.fill_null(has_fired, False), pa.scalar(None, timers.type), timers)
         return kept.set_column(kept.column_names.index(self.spec.timer), self.spec.timer, left)
 
@@ -157,31 +154,6 @@ def _numbers(given: pa.Table, keys: pa.Table) -> Rows:
 def _key(keys: pa.Table, rows: Rows) -> str:
     (key,) = keys.slice(int(rows[0]), 1).to_pylist()
     return ", ".join(f"{name}={shown(value)}" for name, value in key.items())
-
-
-def _fitting(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-    """A table with the columns of a schema. Raises `FunctionOutputError` where it has others."""
-    _check_names(table.column_names, schema.names, what)
-    columns = []
-    for each in schema:
-        column = table.column(each.name)
-        try:
-            columns.append(column if column.type.equals(each.type) else column.cast(each.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as wrong:
-            raise FunctionOutputError(
-                f"the {what} that the function has returned has the column {each.name!r} of type {column.type}, which"
-                f" is to be of type {each.type}: {wrong}"
-            ) from None
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _check_names(names: Sequence[str], wanted: Sequence[str], what: str) -> None:
-    missing = ", ".join(name for name in wanted if name not in names)
-    unknown = ", ".join(name for name in names if name not in wanted)
-    twice = ", ".join(sorted({name for name in names if names.count(name) > 1}))
-    found = {"missing": missing, "not declared": unknown, "there twice": twice}
-    if wrong := "; ".join(f"{text}: {columns}" for text, columns in found.items() if columns):
-        raise FunctionOutputError(f"the {what} that the function has returned has the wrong columns ({wrong})")
 
 
 @lru_cache(maxsize=16)

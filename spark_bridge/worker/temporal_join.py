@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_BEFORE
 from flykka.spark_bridge.worker.inputs import INPUT, tagged
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
@@ -21,12 +22,12 @@ from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import Processed
 from flykka.spark_bridge.worker.row_changes import KeyedLists, is_kind
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.time_columns import micros
 
 LEFT, RIGHT = "left", "right"
 """The columns of state with the rows of the two sides, and those of results, which are structs."""
 
 _BOUNDS = np.iinfo(np.int64)
-_MICROS = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,7 @@ class TemporalSide:
 
     def times(self, rows: pa.Table) -> Rows:
         """The event times of rows, in microseconds. All of them have one."""
-        micros = rows.column(self.event_time.column).cast(_MICROS).cast(pa.int64())
-        times: Rows = micros.to_numpy() + 1000 * self.event_time.offset_ms
+        times: Rows = micros(rows.column(self.event_time.column), self.event_time.offset_ms).to_numpy()
         return times
 
 
@@ -89,7 +89,9 @@ class TemporalSides:
         that there is none, it is as if there had been none.
         """
         times = self.right.times(versions.rows)
-        is_past = (times // 1000 <= watermark_ms) & (times <= self._first_times(waiting, keys)[versions.key_of])
+        is_past = (times // MICROS_PER_MS <= watermark_ms) & (
+            times <= self._first_times(waiting, keys)[versions.key_of]
+        )
         is_over = np.zeros(len(times), np.bool_)
         is_over[:-1] = is_past[1:] & (versions.key_of[1:] == versions.key_of[:-1])
         left = np.flatnonzero(~is_over & ~(is_past & self._is_deletion(versions.rows)))
@@ -132,7 +134,7 @@ class TemporalSides:
         ends = self._is_deletion(versions.rows)
         ends[1:] |= versions.key_of[1:] == versions.key_of[:-1]
         np.minimum.at(due, versions.key_of[ends], self.right.times(versions.rows)[ends])
-        timers = pa.array(due // 1000, mask=due == _BOUNDS.max)
+        timers = pa.array(due // MICROS_PER_MS, mask=due == _BOUNDS.max)
         columns = {
             LEFT: waiting.lists(like.column(LEFT).combine_chunks()),
             RIGHT: versions.lists(like.column(RIGHT).combine_chunks()),
@@ -170,7 +172,7 @@ class KeepForTemporalJoin:
         left_rows, right_rows = np.flatnonzero(~is_right), np.flatnonzero(is_right)
         left = sides.left.of(0, batch.rows.take(left_rows))
         right = sides.right.of(1, batch.rows.take(right_rows))
-        is_late = sides.left.times(left) // 1000 <= self.watermark_ms
+        is_late = sides.left.times(left) // MICROS_PER_MS <= self.watermark_ms
         waiting, versions = sides.kept(state)
         waiting = sides.waiting_with(waiting, left.filter(pa.array(~is_late)), key_of[left_rows][~is_late])
         versions = sides.versions_with(versions, right, key_of[right_rows])
@@ -198,7 +200,7 @@ class FireTemporalJoin:
         """Process the keys of which some may be through."""
         sides = self.sides
         waiting, versions = sides.kept(state)
-        is_through = sides.left.times(waiting.rows) // 1000 <= self.due_ms
+        is_through = sides.left.times(waiting.rows) // MICROS_PER_MS <= self.due_ms
         through, left = np.flatnonzero(is_through), np.flatnonzero(~is_through)
         rows = KeyedLists(rows=waiting.rows.take(through), key_of=waiting.key_of[through])
         waiting = KeyedLists(rows=waiting.rows.take(left), key_of=waiting.key_of[left])

@@ -74,7 +74,7 @@ WRONG = {
     "a function that gives no DataFrames": (
         GIVES_NUMBERS,
         f"{MAP}  # here",
-        rf"PySparkTypeError: {STAGE}.*should be iterator of pandas\.DataFrame, but is iterator of int\.",
+        rf"FunctionOutputError: {STAGE}the function has to return its output as .*pandas\.DataFrame or None, not 100",
         "priced",
     ),
     "a value that does not fit": (

@@ -18,7 +18,9 @@ from flykka import (
     JobClient,
     KeyedContext,
     KeyedProcessFunction,
+    ProcessWindowFunction,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
     WatermarkStrategy,
 )
 from flykka.messages.control.job import CheckpointCompleted
@@ -38,6 +40,14 @@ class JudgeRows(KeyedProcessFunction):
         yield {"at": row["at"], "is_late": timestamp_ms <= ctx.current_watermark()}
 
 
+class Elements(ProcessWindowFunction):
+    """Emits the rows of windows."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[dict[str, Any]]:
+        for row in elements:
+            yield {"at": row["at"]}
+
+
 def start(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = FileSource.json(str(folder / "arrivals"), schema="k string, at timestamp").monitor_continuously(
@@ -51,6 +61,13 @@ def start(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
     first.sink_to(FileSink.json(str(folder / "first"))).uid("sink-first")
     judged = rows.key_by("k").process(JudgeRows(), "at timestamp, is_late boolean").uid("judged")
     judged.sink_to(FileSink.json(str(folder / "judged"))).uid("sink-judged")
+    windows = rows.key_by("k").window(TumblingEventTimeWindows.of("5min"))
+    counted = windows.aggregate(F.min("at").alias("at")).uid("windows")
+    counted.sink_to(FileSink.json(str(folder / "windows"))).uid("sink-windows")
+    listed = windows.process(Elements(), "at timestamp").uid("listed")
+    listed.sink_to(FileSink.json(str(folder / "listed"))).uid("sink-listed")
+    pairs = rows.key_by("k").interval_join(rows.key_by("k")).between("0s", "1s").select("left.at").uid("pairs")
+    pairs.sink_to(FileSink.json(str(folder / "pairs"))).uid("sink-pairs")
     return env.execute_async("late rows")
 
 
@@ -68,8 +85,9 @@ def times(folder: Path) -> list[str]:
     return sorted(f"{row['at'][11:16]}{' late' if row.get('is_late') else ''}" for row in rows)
 
 
-def test_a_late_row_is_late_after_a_restart(
-    environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_late_row_is_late_with_and_without_a_restart(
+    environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path, restarts: bool
 ) -> None:
     (tmp_path / "arrivals").mkdir()
     fired = threading.Event()
@@ -83,12 +101,16 @@ def test_a_late_row_is_late_after_a_restart(
     arrive(tmp_path, "1", ("a", "10:00"), ("a", "10:10"))
     arrive(tmp_path, "2", ("b", "12:30"))
     assert fired.wait(timeout=120)
-    client.stop()
-    client = start(environment(), tmp_path)
+    if restarts:
+        client.stop()
+        client = start(environment(), tmp_path)
     arrive(tmp_path, "3", ("a", "10:20"))
     (tmp_path / "arrivals" / END).touch()
     client.wait(timeout=120)
 
     assert times(tmp_path / "sessions") == ["10:00", "10:10", "12:30"]
+    assert times(tmp_path / "windows") == ["10:00", "10:10", "12:30"]
+    assert times(tmp_path / "listed") == ["10:00", "10:10", "12:30"]
+    assert times(tmp_path / "pairs") == ["10:00", "10:10", "12:30"]
     assert times(tmp_path / "first") == ["10:00", "10:10", "12:30"]
     assert times(tmp_path / "judged") == ["10:00", "10:10", "10:20 late", "12:30"]

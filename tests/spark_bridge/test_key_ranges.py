@@ -40,8 +40,9 @@ def test_segments_of_other_keys_are_left_out_once_their_rows_were_read(spark: Sp
     assert names(readings, ranges, spark.range(50, 60)) == ["new"]
 
 
-def test_keys_that_python_orders_otherwise_tell_nothing(spark: SparkSession) -> None:
-    ranges = KeyRanges(F.col("id").cast("double"))
+@pytest.mark.parametrize("data_type", ["double", "timestamp"])
+def test_keys_that_python_orders_otherwise_tell_nothing(spark: SparkSession, data_type: str) -> None:
+    ranges = KeyRanges(F.col("id").cast(data_type))
     frame = spark.range(10)
 
     assert ranges.watched(frame) is frame

@@ -220,6 +220,35 @@ def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life:
     assert life.events[1:] == ["batch 1 it", "overlapped: False", "batch 2 it"]
 
 
+def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_of_the_batches(
+    laboratory: Laboratory, life: Life
+) -> None:
+    is_second_called = Event()
+
+    def first(rows: DataFrame) -> DataFrame:
+        (key,) = {row.key for row in rows.collect()}
+        assert key or is_second_called.wait(PATIENCE_SECONDS)
+        life.note(f"first {key}")
+        return rows
+
+    def second(rows: DataFrame) -> DataFrame:
+        (key,) = {row.key for row in rows.collect()}
+        life.note(f"second {key}")
+        is_second_called.set()
+        return rows
+
+    for key in range(2):
+        write_rows(laboratory.input / f"{key}.parquet", [(key, 1, 0.0)] * (key + 1))
+    told = laboratory.begin(laboratory.source(transform(first), transform(second))).open()
+
+    for split in laboratory.splits(told.engine.descriptor.vertex):
+        told.tell_read([split])
+    finished = [told.expect(StageFinished) for _ in range(2)]
+
+    assert life.events == ["first 1", "second 1", "first 0", "second 0"]
+    assert [output.batch.rows for stage in finished for output in stage.outputs] == [1, 2]
+
+
 def test_a_close_that_blocks_is_not_waited_for_for_ever(
     spark: SparkSession, registry: CodeRegistry, tmp_path: Path, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:

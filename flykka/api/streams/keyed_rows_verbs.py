@@ -64,8 +64,8 @@ class ProcessTableVerb(_KeyedRows):
         `rows` are those of all keys of the batch, those of a key together and in the order in which they came, beside
         the key columns where these are no columns of the rows. `state` has a row for each of these keys: the keys by
         their names, then the columns `state`, such as `"n bigint, last timestamp"`, which are null for a key without
-        state. Both are `pyarrow.Table`s, or with `frames="pandas"` frames of pandas, in which whole numbers and
-        booleans are of nullable types; what is returned may be either, or None for no rows.
+        state. Both are `pyarrow.Table`s, or with `frames="pandas"` frames of pandas, as `map_in_pandas` has them; what
+        is returned may be either, or None for no rows.
 
         The output has the columns `output`. The new state has those of the state that was given. Keys that it leaves
         out keep theirs, and a key whose state is null in all columns has none from then on.

@@ -26,6 +26,7 @@ from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.marks import without_marks
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.worker.broadcast_rows import part_of, rows_of
+from flykka.spark_bridge.worker.frames import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int, files: 
         files.distribute(session)
         opened.callback(files.withdraw)
         reader = _Preview(session, opened, files.resources)
-        return reader.united(inputs).limit(rows).toPandas()
+        return frame_of(reader.united(inputs).limit(rows).toArrow())
 
 
 class _Preview:

@@ -61,6 +61,9 @@ class StatelessVerbs(ABC):
         each other. `per_batch=True` says that this is meant, for each batch by itself. Only what stands in Spark's plan
         is seen: not an action such as `rows.count()`, and not what Python code does with the rows that it is given.
 
+        A function may be called for a batch before it is called for an earlier one; results leave in the order of the
+        batches. A `RichFunction` is called for one batch after the other, in their order.
+
         Raises:
             StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame, or looks at
                 several rows together.
@@ -137,7 +140,8 @@ class StatelessVerbs(ABC):
     def map_in_pandas(self, function: PandasFunction, schema: StructType | str) -> DataStream:
         """Let a function make pandas DataFrames of pandas DataFrames, in Python processes of the executors.
 
-        It is given an iterator over a part of a batch and yields rows of `schema`, a StructType or DDL.
+        It is given an iterator over a part of a batch and yields rows of `schema`, a StructType or DDL. Frames have
+        nullable types for whole numbers and booleans, Arrow's for lists, maps and structs, and times in UTC.
         """
         return self._then(
             f"map_in_pandas({named(function)})",

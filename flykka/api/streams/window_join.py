@@ -237,9 +237,9 @@ class CoGrouped(NamesElsewhere):
     def apply(self, function: CoGroupFunction, output: StructType | str) -> DataStream:
         """Have `function(left, right)` make rows of those of both sides of a key and window, when the window is over.
 
-        All three are pandas frames. The rows of each side have `window_start` and `window_end`, then their own other
-        columns; a side may have none. Results have the columns of `output`, and an event time where `window_end` is one
-        of them.
+        All three are pandas frames, as `map_in_pandas` has them. The rows of each side have `window_start` and
+        `window_end`, then their own other columns; a side may have none. Results have the columns of `output`, and an
+        event time where `window_end` is one of them.
 
         Raises:
             StreamTypeError: `output` cannot be read, the function cannot be called in Spark's Python workers, or the

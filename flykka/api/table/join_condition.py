@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.api.table.relation import IsEventTime, IsWindow, Rows
+from flykka.spark_bridge.functions.times import MICROS_PER_MS, in_ms
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.sql.plan_node import Expression
 
-_MICROS_PER_MS = 1000
 _COMPARISONS = {
     "EqualTo": "=",
     "LessThan": "<",
@@ -129,25 +129,25 @@ class _Parts:
         if (term.left, term.right) != (-1, 1):
             return False
         self._bound(comparison, self._offset(Side.RIGHT) - self._offset(Side.LEFT) - term.micros)
-        return term.micros % _MICROS_PER_MS == 0
+        return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
         """The right event time is later than the left one by what compares so with some microseconds.
 
         Intervals are of whole milliseconds: what is between two is bounded by the next one.
         """
-        is_inclusive = comparison not in "<>" or micros % _MICROS_PER_MS != 0
+        is_inclusive = comparison not in "<>" or micros % MICROS_PER_MS != 0
         if comparison[0] in "=>":
-            lower = micros // _MICROS_PER_MS, is_inclusive
+            lower = in_ms(micros), is_inclusive
             self._lower = max(self._lower, lower, key=lambda bound: (bound[0], not bound[1]))
         if comparison[0] in "=<":
-            upper = -(-micros // _MICROS_PER_MS), is_inclusive
+            upper = -in_ms(-micros), is_inclusive
             self._upper = min(self._upper, upper, key=lambda bound: (bound[0], bound[1]))
 
     def _offset(self, side: Side) -> int:
         """The microseconds from the column of a side's event time to the event time itself."""
         event_time = self._sides[side].stream._type.event_time
-        return 0 if event_time is None else event_time.offset_ms * _MICROS_PER_MS
+        return 0 if event_time is None else event_time.offset_ms * MICROS_PER_MS
 
     def _term(self, expression: Expression) -> _Term | None:
         """An expression as a sum of event times and a constant."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.api.table.refusals import RefusedError
+from flykka.spark_bridge.functions.times import MICROS_PER_MS, in_ms
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.functions.windowing.time_windows import (
     PeriodicEventTimeWindows,
@@ -20,7 +21,6 @@ from flykka.spark_bridge.functions.windowing.time_windows import (
 if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
-_MICROS_PER_MS = 1000
 _MICROS_PER_DAY = 86_400_000_000
 
 
@@ -100,9 +100,9 @@ def _periodic(start: Expression, end: Expression, window: Expression) -> Periodi
 
 
 def _ms(micros: int, window: Expression) -> int:
-    if micros % _MICROS_PER_MS:
+    if micros % MICROS_PER_MS:
         raise RefusedError("windows are cut by whole milliseconds", window.position)
-    return micros // _MICROS_PER_MS
+    return in_ms(micros)
 
 
 def _sessions(end: Expression, window: Expression) -> EventTimeSessionWindows:

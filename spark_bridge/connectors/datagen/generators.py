@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from flykka.runtime.durations import Duration, duration_ms
+from flykka.spark_bridge.functions.times import MICROS_PER_MS, micros_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 INDEX = "index"
 """The column that a generator looks at: the number of the row, from 0."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_MICROS_PER_MS = 1000
 _LONG_RANGE = 2**63
 
 
@@ -88,9 +86,8 @@ def timestamps(start: datetime | str, step: Duration) -> FieldGenerator:
         DurationError: the step cannot be read, or is negative.
     """
     begin = datetime.fromisoformat(start) if isinstance(start, str) else start
-    begin = begin if begin.tzinfo is not None else begin.replace(tzinfo=UTC)
-    first = (begin - _EPOCH) // _MICROSECOND
-    step_micros = duration_ms(step, "step of the timestamps") * _MICROS_PER_MS
+    first = micros_of(begin)
+    step_micros = duration_ms(step, "step of the timestamps") * MICROS_PER_MS
     return lambda field: F.timestamp_micros(
         F.col(INDEX) * F.lit(step_micros).cast("bigint") + F.lit(first).cast("bigint")
     )

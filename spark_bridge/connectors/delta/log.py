@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -13,14 +13,12 @@ import pyarrow as pa
 
 from flykka.spark_bridge.connectors.delta.staged_files import read_bytes
 from flykka.spark_bridge.connectors.delta.table import TableFacts
+from flykka.spark_bridge.functions.times import millis_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from flykka.spark_bridge.connectors.delta.table import TableLocation
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +124,4 @@ def _added(entry: Mapping[str, Any], event_time: str | None) -> AddedFile:
 
 
 def _in_ms(latest: datetime | None) -> int | None:
-    """A time in ms, not above it: a watermark must not run ahead of the rows."""
-    if latest is None:
-        return None
-    return ((latest if latest.tzinfo else latest.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+    return None if latest is None else millis_of(latest)

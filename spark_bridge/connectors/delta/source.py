@@ -24,7 +24,7 @@ from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
 from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_in
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
 from flykka.spark_bridge.connectors.delta.versions import check_readable, last_version, opened
-from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, millis_of, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, checked_millis, split_of
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class DeltaSource(Source):
         Raises `ValueError` as `version_as_of` does, and for a datetime without a zone.
         """
         self._check_one_beginning(self.starting is not None or self.starting_ms is not None)
-        return replace(self, as_of=None, as_of_ms=millis_of(timestamp))
+        return replace(self, as_of=None, as_of_ms=checked_millis(timestamp))
 
     def starting_version(self, version: int) -> Self:
         """Read what this version and those behind it add, and not what was there before.
@@ -91,7 +91,7 @@ class DeltaSource(Source):
     def starting_timestamp(self, timestamp: datetime | int) -> Self:
         """Read what versions add that were committed at this time or later. Raises as `starting_version` does."""
         self._check_one_beginning(self.as_of is not None or self.as_of_ms is not None)
-        return replace(self, starting=None, starting_ms=millis_of(timestamp))
+        return replace(self, starting=None, starting_ms=checked_millis(timestamp))
 
     def monitor_continuously(self, interval: Duration) -> Self:
         """Look for new versions at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until the job is cancelled.

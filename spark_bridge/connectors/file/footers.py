@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow
@@ -12,9 +12,8 @@ from pyarrow import parquet as pq
 
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import UnreadableFileError
+from flykka.spark_bridge.functions.times import millis_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 
@@ -62,8 +61,6 @@ def _latest(metadata: Any, column: str) -> int | None:
         statistics = None if chunk is None else chunk.statistics
         if statistics is None or not statistics.has_min_max or not isinstance(statistics.max, datetime):
             return None
-        maximum = statistics.max if statistics.max.tzinfo else statistics.max.replace(tzinfo=UTC)
-        # Upwards never: a watermark must not run ahead of the rows. Downwards costs less than a millisecond.
-        in_ms = (maximum - _EPOCH) // _MILLISECOND
+        in_ms = millis_of(statistics.max)
         latest = in_ms if latest is None else max(latest, in_ms)
     return latest

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Self
 
 from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
-from flykka.spark_bridge.connectors.source import millis_of
+from flykka.spark_bridge.connectors.source import checked_millis
 
 
 class OffsetResetStrategy(StrEnum):
@@ -61,7 +61,7 @@ class OffsetsInitializer:
     @classmethod
     def timestamp(cls, timestamp: datetime | int) -> Self:
         """The first record with this time (ms since the epoch, or a datetime with its zone) or a later one."""
-        return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=millis_of(timestamp))
+        return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=checked_millis(timestamp))
 
     @classmethod
     def offsets(

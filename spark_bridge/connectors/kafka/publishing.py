@@ -15,6 +15,7 @@ import pyarrow as pa
 from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, told
 from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.worker.time_columns import millis
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -120,8 +121,7 @@ class PublishTransaction(ProduceRecords):
 
 
 def _records(batch: pa.RecordBatch, topic: str) -> Iterator[dict[str, Any]]:
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in _ARGUMENTS}
-    columns = {name: [*map(_ARGUMENTS[name], values)] for name, values in columns.items()}
+    columns = {name: _ARGUMENTS[name](batch.column(name)) for name in batch.schema.names if name in _ARGUMENTS}
     columns["topic"] = [each or topic for each in columns.get("topic", [None] * batch.num_rows)]
     names = tuple(columns)
     for values in zip(*columns.values(), strict=True):
@@ -138,11 +138,16 @@ def _when_there_is_room(producer: Producer, record: dict[str, Any], delivered: C
             producer.poll(0.1)
 
 
-_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
-    "value": lambda value: value,
-    "key": lambda key: key,
-    "topic": lambda topic: topic,
-    "partition": lambda partition: partition,
-    "timestamp": lambda time: None if time is None else round(time.timestamp() * 1000),
-    "headers": lambda headers: None if headers is None else [(each["key"], each["value"]) for each in headers],
+def _headers(column: pa.Array) -> list[list[tuple[str, bytes]] | None]:
+    of_rows = column.to_pylist()
+    return [None if row is None else [(each["key"], each["value"]) for each in row] for row in of_rows]
+
+
+_ARGUMENTS: dict[str, Callable[[pa.Array], list[Any]]] = {
+    "value": pa.Array.to_pylist,
+    "key": pa.Array.to_pylist,
+    "topic": pa.Array.to_pylist,
+    "partition": pa.Array.to_pylist,
+    "timestamp": lambda times: millis(times).to_pylist(),
+    "headers": _headers,
 }

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Self
 
+from flykka.spark_bridge.functions.times import in_ms
+
 EPOCH_MS = 946_684_800_000
 """PostgreSQL counts time from the year 2000."""
 
@@ -86,7 +88,7 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change]:
         match message.letter():
             case "B":
                 commit_lsn, at_us, xid = message.unpack(_BEGIN)
-                transaction = Transaction(commit_lsn=commit_lsn, at_ms=at_us // 1000 + EPOCH_MS, xid=xid)
+                transaction = Transaction(commit_lsn=commit_lsn, at_ms=in_ms(at_us) + EPOCH_MS, xid=xid)
             case "R":
                 oid, relation = message.relation()
                 relations[oid] = relation

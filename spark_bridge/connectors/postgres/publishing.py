@@ -17,6 +17,7 @@ from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.statements import Statements
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.worker.time_columns import in_utc
 
 if TYPE_CHECKING:
     import psycopg
@@ -76,17 +77,11 @@ def _csv(batch: pa.RecordBatch) -> memoryview:
     """The rows as PostgreSQL reads CSV: what is null is empty, and every text between quotes."""
     from pyarrow import csv
 
-    columns = [_in_utc(column) for column in batch.columns]
     buffer = BytesIO()
     csv.write_csv(
-        pa.RecordBatch.from_arrays(columns, names=batch.schema.names),
+        # PostgreSQL need not know the time zone of Spark's session.
+        in_utc(batch),
         buffer,
         csv.WriteOptions(include_header=False, quoting_style="needed"),
     )
     return buffer.getbuffer()
-
-
-def _in_utc(column: pa.Array) -> pa.Array:
-    """Times with a zone are written with that of Spark's session, which PostgreSQL need not know."""
-    has_zone = pa.types.is_timestamp(column.type) and column.type.tz is not None
-    return column.cast(pa.timestamp("us", "UTC")) if has_zone else column

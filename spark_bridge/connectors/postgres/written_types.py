@@ -76,7 +76,7 @@ _MADE: dict[type[DataType], str] = {
     MapType: "jsonb",
     VariantType: "jsonb",
 }
-_ISO_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSXXX"
+_ISO_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSXXXXX"
 
 
 class Form(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from flykka.spark_bridge.functions.contexts import KeyedContext, Tag
@@ -15,6 +15,7 @@ from flykka.spark_bridge.functions.process_function import Rows
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state import State
 from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+from flykka.spark_bridge.functions.times import time_of_millis
 from flykka.spark_bridge.functions.windowing.trigger_context import not_declared
 from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window
 
@@ -147,7 +148,4 @@ class EmitRows(AnyWindowFunction):
 
 
 def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+    return None if ms is None else time_of_millis(ms)

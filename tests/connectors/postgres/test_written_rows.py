@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import SparkSession
@@ -48,6 +49,24 @@ def test_values_of_all_types_are_written_as_they_are(
     assert (written["a"], written["k"]) == (['a "b"', None, "c\\d", ""], [1, None])
     assert written["x"] == {"p": 1, "q": ["r"]}
     assert database.rows("SELECT count(*) FROM things WHERE num_nulls(t, n, a, x, y) = 5") == [(1,)]
+
+
+def test_times_are_the_same_instants_from_a_session_of_any_time_zone(
+    spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
+) -> None:
+    database.run("CREATE TABLE times (z timestamptz, zs timestamptz[])")
+    # Before 1883 the clocks there were not even whole minutes off; the second half past one is in winter time.
+    times = "TIMESTAMP '1800-01-01 00:00:00.000001Z', TIMESTAMP '2026-11-01 06:30:00Z'"
+
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows = spark.sql(f"SELECT zs[0] AS z, zs FROM (SELECT array({times}) AS zs)")
+        writing(PostgresSink.append(database.conninfo, "times")).publish(rows)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    expected = datetime(1800, 1, 1, microsecond=1, tzinfo=UTC), datetime(2026, 11, 1, 6, 30, tzinfo=UTC)
+    assert database.rows("SELECT z, zs FROM times") == [(expected[0], [*expected])]
 
 
 def test_an_empty_text_is_no_null(

@@ -43,6 +43,15 @@ def test_rows_keep_the_order_in_which_they_came() -> None:
     assert read.slots(np.array([5, 6, 6, 5])) == [5, 6, 6, 5]
 
 
+def test_event_times_are_rounded_down_before_1970_too() -> None:
+    micros = [-1001, -1000, -500, -1, 0, 500, None]
+    times = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "America/New_York"))
+
+    read = OneInput(columns=(), event_time=EventTime(column="at", offset_ms=-1)).timestamps(pa.table({"at": times}))
+
+    assert read == [-3, -2, -2, -2, -1, -1, None]
+
+
 def test_broadcast_rows_come_first_and_have_no_key() -> None:
     read = TwoInputs(inputs=(FIRST, SECOND), is_broadcast=True).read(batch((0, 1), (1, 2), (0, 3), (1, 4)))
 

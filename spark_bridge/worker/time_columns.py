@@ -1,0 +1,68 @@
+"""Columns of times in Python workers: in UTC, whatever the time zone of Spark's session, and as whole numbers.
+
+As of single times (`functions.times`), a millisecond begins with its first microsecond, before 1970 too.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flykka.spark_bridge.functions.times import MICROS_PER_MS
+from flykka.spark_bridge.worker.keys import Rows
+
+T = TypeVar("T", pa.Table, pa.RecordBatch)
+
+MICROS = pa.timestamp("us", "UTC")
+"""The type of times, as Spark has them."""
+
+
+def in_utc(rows: T) -> T:
+    """Return rows whose times have the zone UTC, those in lists, maps and structs too."""
+    schema = _schema_in_utc(rows.schema)
+    return rows if schema is None else rows.cast(schema)
+
+
+def micros(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0) -> pa.Array | pa.ChunkedArray:
+    """Return times, `offset_ms` later, in microseconds."""
+    return pc.add(times.cast(MICROS).cast(pa.int64()), MICROS_PER_MS * offset_ms)
+
+
+def millis(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0, *, rounded_up: bool = False) -> pa.Array:
+    """Return the milliseconds that times, `offset_ms` later, are in, or `rounded_up` the first ones not before them."""
+    in_micros = micros(times, offset_ms)
+    known: Rows = pc.fill_null(in_micros, 0).to_numpy()
+    in_millis = not_before(known) if rounded_up else known // MICROS_PER_MS
+    return pa.array(in_millis, mask=in_micros.is_null().to_numpy(zero_copy_only=False))
+
+
+def not_before(in_micros: Rows) -> Rows:
+    """Return the first millisecond that does not begin before each of these microseconds."""
+    rounded_up: Rows = -(-in_micros // MICROS_PER_MS)
+    return rounded_up
+
+
+@lru_cache(maxsize=64)
+def _schema_in_utc(schema: pa.Schema) -> pa.Schema | None:
+    """Return the schema with all times in UTC; None where they are."""
+    changed = pa.schema([_field_in_utc(field) for field in schema])
+    return None if changed.equals(schema) else changed
+
+
+def _field_in_utc(field: pa.Field) -> pa.Field:
+    return field.with_type(_in_utc(field.type))
+
+
+def _in_utc(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
+        return pa.timestamp(data_type.unit, "UTC")
+    if pa.types.is_struct(data_type):
+        return pa.struct([_field_in_utc(field) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(_field_in_utc(data_type.value_field))
+    if pa.types.is_map(data_type):
+        return pa.map_(_field_in_utc(data_type.key_field), _field_in_utc(data_type.item_field))
+    return data_type
