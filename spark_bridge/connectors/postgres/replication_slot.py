@@ -88,21 +88,11 @@ class ReplicationSlot:
         if there is None:
             connection.execute(
                 sql.SQL(
-                    "CREATE PUBLICATION {} FOR TABLE {}"
-                    " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"
+                    "CREATE PUBLICATION {} FOR TABLE {} WITH (publish = 'insert, update, delete, truncate')"
                 ).format(sql.Identifier(self.name), table.identifier)
             )
         if self.confirmed(connection) is None:
             connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN))
-
-    def publishes(self, connection: psycopg.Connection[Any], table: Table) -> bool | None:
-        """True if the publication has the table, by its name; None where there is no publication."""
-        found = connection.execute(
-            "SELECT t.tablename IS NOT NULL FROM pg_publication p LEFT JOIN pg_publication_tables t"
-            " ON t.pubname = p.pubname AND t.schemaname = %s AND t.tablename = %s WHERE p.pubname = %s",
-            (table.schema, table.name, self.name),
-        ).fetchone()
-        return None if found is None else bool(found[0])
 
     def confirm(self, connection: psycopg.Connection[Any], lsn: int) -> None:
         """Let go of the log before this place. Raises `psycopg.Error`; `ObjectInUse` where the slot is being read."""
