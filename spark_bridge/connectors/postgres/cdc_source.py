@@ -24,12 +24,13 @@ from flykka.spark_bridge.connectors.postgres.held_snapshot import HeldSnapshot
 from flykka.spark_bridge.connectors.postgres.log_ranges import log_ranges, lsn_number, page_ranges
 from flykka.spark_bridge.connectors.postgres.members import keys_of
 from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
-from flykka.spark_bridge.connectors.postgres.read_values import OnUnreadable, ReadValues
+from flykka.spark_bridge.connectors.postgres.read_values import UNREADABLE, OnUnreadable, ReadValues
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import selection
 from flykka.spark_bridge.connectors.postgres.tables import Table
 from flykka.spark_bridge.connectors.source import Boundedness, Source, split_of
 from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 
@@ -102,8 +103,9 @@ class PostgresCdcSource(Source):
         job. With `on_truncate="ignore"` such rows stay as they are.
 
         A value that Spark does not have (`NaN` of a numeric, infinite dates and dates BC, a number with too many
-        digits, an array of two dimensions) ends the job as well. With `on_unreadable="null"` it is read as null, unless it is
-        one of the key; with `"side-output"` its row goes to the side output `UNREADABLE_ROWS` of the stream.
+        digits, an array of two dimensions) ends the job as well. With `on_unreadable="null"` it is read as null,
+        unless it is one of the key; with `"side-output"` its row leaves the stream for
+        `get_side_output(OutputTag("unreadable"))`, with the texts of its values.
 
         Raises:
             MissingExtraError: psycopg is not installed.
@@ -171,6 +173,15 @@ class PostgresCdcSource(Source):
     def is_notified_of_checkpoints(self) -> bool:
         """True: the slot lets go of what lies behind one."""
         return True
+
+    @property
+    def side_output(self) -> SideOutput | None:
+        """The rows that have a value which Spark has not, as texts."""
+        if self.on_unreadable != "side-output":
+            return None
+        columns = StructType.fromDDL(f"{self._beside}, unreadable array<string>, texts map<string, string>")
+        assert isinstance(columns, StructType), "these are columns"
+        return SideOutput(tag="unreadable", column=UNREADABLE, columns=columns)
 
     @property
     def format(self) -> str:
@@ -284,8 +295,12 @@ class PostgresCdcSource(Source):
 
     def _rows(self, session: SparkSession, work: ReadPages | ReadChanges, tasks: int) -> DataFrame:
         columns = work.values.columns
-        texts = session.range(0, tasks, 1, tasks).mapInArrow(work, f"{as_texts(columns)}, {self._beside}")
-        return decoded(texts, columns, (ROW_KIND, *self.metadata))
+        declared, beside = [as_texts(columns), self._beside], [ROW_KIND, *self.metadata]
+        if (aside := self.side_output) is not None:
+            declared.append(f"{aside.column} {aside.columns.simpleString()}")
+            beside.append(aside.column)
+        texts = session.range(0, tasks, 1, tasks).mapInArrow(work, ", ".join(declared))
+        return decoded(texts, columns, beside)
 
 
 def _older_rows(table: Table, columns: Sequence[int] | None) -> dict[str, str | None]:
