@@ -105,12 +105,12 @@ def test_the_error_names_table_column_value_key_and_the_option() -> None:
 
 
 def test_a_row_without_a_key_is_named_by_all_its_columns() -> None:
-    with pytest.raises(UnreadableValueError, match="in the row id = 2, day = infinity, amount = NaN,"):
+    with pytest.raises(UnreadableValueError, match=r"in the row id = 2, day = infinity, amount = NaN,"):
         rows("fail", keys=())
 
 
 def test_a_reader_that_cannot_put_rows_aside_does_not_advise_it() -> None:
-    with pytest.raises(UnreadableValueError, match='with on_unreadable="null" it is read as null$'):
+    with pytest.raises(UnreadableValueError, match=r'with on_unreadable="null" it is read as null$'):
         rows("fail", puts_aside=False)
 
 
@@ -123,7 +123,7 @@ def test_a_value_is_read_as_null_and_the_rest_of_its_row_as_it_is() -> None:
 
 
 def test_a_key_is_never_read_as_null() -> None:
-    with pytest.raises(UnreadableValueError, match="in the row day = infinity, .*a key cannot be read as null"):
+    with pytest.raises(UnreadableValueError, match=r"in the row day = infinity, .*a key cannot be read as null"):
         rows("null", keys=("day",))
 
 
