@@ -28,6 +28,7 @@ def array(element: str, delimiter: str = ",") -> ReadColumn:
 def unfit(read: ReadColumn, *texts: str | None) -> list[str | None]:
     """The texts that have no value."""
     _, mask = read.parsed(pa.array(texts, pa.string()))
+    assert mask is not None, "the type has not all values"
     return [text for text, is_unfit in zip(texts, mask.to_pylist(), strict=True) if is_unfit]
 
 

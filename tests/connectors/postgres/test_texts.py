@@ -54,9 +54,9 @@ def test_messages_become_changes() -> None:
         b"C" + struct.pack("!bqqq", 0, 500, 510, 1_000_000),
     ]
 
-    found = list(changes((number, message) for number, message in enumerate(messages)))
-    (truncation,) = (each for each in found if isinstance(each, Truncation))
-    found = [each for each in found if isinstance(each, Change)]
+    everything = list(changes((number, message) for number, message in enumerate(messages)))
+    (truncation,) = (each for each in everything if isinstance(each, Truncation))
+    found = [each for each in everything if isinstance(each, Change)]
 
     assert (truncation.oids, truncation.lsn, truncation.transaction.xid) == ((7,), 6, 42)
     assert found[0].relation.identity == {"id"}
