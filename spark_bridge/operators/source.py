@@ -269,7 +269,7 @@ class SourceOperator(Operator[Slices]):
         return self._reader.read(splits)
 
     def output(self, rows: SourceRows, stage: int) -> Output[Slices]:
-        """What it emits of the rows that it has read: those that are put aside go to a side output."""
+        """The output of the rows that it has read: those that are put aside go to a side output."""
         aside = self._code.source.side_output
         if aside is None:
             return Output(rows=rows.slices, read_again=self.reads_columns)

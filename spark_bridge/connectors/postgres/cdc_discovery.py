@@ -75,6 +75,7 @@ class PostgresCdcDiscovery:
             changed = table_for_changes(connection, self._source)
             self._note_columns(at, changed.table)
             members = self._note_members(connection, at, changed)
+            retained = self._source.slot.retained(connection)
         end = end if at.until is None else min(end, at.until)
         while at.snapshot is None and at.lsn < end and len(splits) < SPLITS_PER_LOOK:
             splits.append(at.next_log(min(end, at.lsn + LOG_BYTES_PER_SPLIT), members))
@@ -87,6 +88,7 @@ class PostgresCdcDiscovery:
             begun_at=position,
             position=at.written(),
             more=at.snapshot is not None or at.lsn < end,
+            retained=None if retained is None else f"{retained} for {self._source}",
         )
 
     def _note_columns(self, at: Position, table: Table) -> None:

@@ -7,6 +7,7 @@ last range: rows come in the order of the commits, those of one transaction in t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 from flykka.spark_bridge.connectors.postgres.changed_table import schema_changed_text
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.log_ranges import LogRange, PageRange, lsn_text
-from flykka.spark_bridge.connectors.postgres.members import BEGIN_ANEW
+from flykka.spark_bridge.connectors.postgres.members import BEGIN_AGAIN
 from flykka.spark_bridge.connectors.postgres.pgoutput import (
     Absent,
     Change,
@@ -31,7 +32,12 @@ from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import copied
 from flykka.spark_bridge.connectors.postgres.tables import Table
-from flykka.spark_bridge.errors import MissingChangesError, SchemaChangedError, SourceError
+from flykka.spark_bridge.errors import (
+    MissingChangesError,
+    SchemaChangedError,
+    SourceError,
+    UnreadableValueError,
+)
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -53,6 +59,7 @@ class ReadPages:
     """The rows of pages of the table, as a snapshot has them; the batches have the numbers of ranges."""
 
     database: Database
+    slot: ReplicationSlot
     query: bytes
     ranges: Sequence[PageRange]
     values: ReadValues
@@ -61,8 +68,8 @@ class ReadPages:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the ranges."""
         target, names = self.values.table, [column.name for column in self.values.columns]
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
+        with naming_slot(self.database, self.slot):
+            for number in (number for batch in batches for number in batch.column(0).to_pylist()):
                 pages = self.ranges[number]
                 where = f" WHERE ctid >= '({pages.first},0)'"
                 where += "" if pages.behind is None else f" AND ctid < '({pages.behind},0)'"
@@ -101,7 +108,7 @@ class ReadChanges:
         """Read the log once."""
         what = f"the changes of {self.table} at {self.database} cannot be read from the slot {self.slot.name!r}"
         for _ in batches:
-            with self.database.connected(SourceError, what) as connection:
+            with naming_slot(self.database, self.slot), self.database.connected(SourceError, what) as connection:
                 self.slot.kept_from(connection, min(each.start for each in self.ranges))
                 yield from self._rows(self._messages(connection), lambda change: self._check(connection, change))
 
@@ -156,7 +163,7 @@ class ReadChanges:
         if older := [each for each in retyped if not may_have_been(each, relation.types[each.name])]:
             raise SourceError(
                 f"the column {older[0].name!r} of {self.table} had another type than {older[0].sql_type} when it was"
-                f" changed at {lsn_text(change.lsn)}. {BEGIN_ANEW}"
+                f" changed at {lsn_text(change.lsn)}. {BEGIN_AGAIN}"
             )
 
     def _rows(self, messages: Iterable[tuple[int, bytes]], check: Callable[[Change], None]) -> Iterator[pa.RecordBatch]:
@@ -170,7 +177,7 @@ class ReadChanges:
                 if not self.ignores_truncations and members.intersection(change.oids):
                     raise MissingChangesError(
                         f"{self.source}: TRUNCATE at {lsn_text(change.lsn)} has removed rows, and no change says which."
-                        f' {BEGIN_ANEW}; with on_truncate="ignore" such rows stay as they are'
+                        f' {BEGIN_AGAIN}; with on_truncate="ignore" such rows stay as they are'
                     )
             elif change.relation.oid in members:
                 rows.add(change)
@@ -179,6 +186,17 @@ class ReadChanges:
                     rows = _Rows(self, check)
         if rows.number:
             yield self.values.of(rows.batch())
+
+
+@contextmanager
+def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
+    """Add to errors that end the job that the slot stays, and how much of the server's log it keeps."""
+    try:
+        yield
+    except (UnreadableValueError, MissingChangesError) as fatal:
+        with database.connected(SourceError, fatal) as connection:
+            retained = slot.retained(connection)
+        raise type(fatal)(f"{fatal}. While the job is down {retained}, and more with each change") from None
 
 
 class _Wanted:
@@ -222,7 +240,7 @@ class _Rows:
         if self._untold and not change.is_insert:
             raise SourceError(
                 f"the log of {self._relation.schema}.{self._relation.name} has no {self._untold[0]!r} of the row that"
-                f" was changed at {lsn_text(change.lsn)}: its replica identity was another one. {BEGIN_ANEW}"
+                f" was changed at {lsn_text(change.lsn)}: its replica identity was another one. {BEGIN_AGAIN}"
             )
         before, after = change.before, change.after
         if after is None:

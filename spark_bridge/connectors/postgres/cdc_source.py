@@ -239,6 +239,7 @@ class PostgresCdcSource(Source):
         if pages := page_ranges(mine):
             read_pages = ReadPages(
                 database=self.database,
+                slot=self.slot,
                 query=selection(table, values.columns).as_bytes(None),
                 ranges=pages,
                 values=values,

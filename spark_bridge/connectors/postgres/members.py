@@ -161,7 +161,7 @@ def check_attached(
         ):
             raise MissingChangesError(
                 f"{source}: {member} had rows already when it was attached to {members[0]}, and no change tells of"
-                f" them. {BEGIN_ANEW}"
+                f" them. {BEGIN_AGAIN}"
             )
     gone = known.keys() - attached(members).keys()
     if gone and source.on_truncate == "fail":
@@ -169,7 +169,7 @@ def check_attached(
         which = ", ".join(names) if names else "a table that has been dropped"
         raise MissingChangesError(
             f"{source}: {which} belongs to {members[0]} no more, and no change tells that its rows are gone."
-            f' {BEGIN_ANEW}; on_truncate="ignore" leaves such rows as they are'
+            f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
         )
 
 
@@ -178,7 +178,7 @@ def attached(members: Sequence[Member]) -> dict[str, str]:
     return {str(member.oid): member.attached for member in members if member.kind != PARTITIONED}
 
 
-BEGIN_ANEW = "Begin without a checkpoint, with a new slot"
+BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
 _NAMES = "SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid = ANY(%s::oid[])"
 

@@ -46,7 +46,7 @@ _TIME = r" \d\d:\d\d:\d\d(\.\d+)?"
 # int2, int4, int8, numeric; varchar, text.
 _WIDENED = ((21, 23, 20, 1700), (1043, 25))
 _READABLE = {"date": _DATE, "timestamp_ntz": _DATE + _TIME, "timestamp": rf"{_DATE}{_TIME}\+00"}
-"""How texts look of which Spark makes the same value, for the types that have not all values of PostgreSQL's."""
+"""Patterns of the texts that Spark can read, for the types that do not have all of PostgreSQL's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,15 @@ class ReplicationSlot:
             )
         return int(lsn)
 
+    def retained(self, connection: psycopg.Connection[Any]) -> str | None:
+        """The size of the log that the server keeps for the slot, in words; None where there is no slot."""
+        found = connection.execute(
+            "SELECT pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) FROM pg_replication_slots"
+            " WHERE slot_name = %s",
+            (self.name,),
+        ).fetchone()
+        return None if found is None else f"the replication slot {self.name!r} keeps {found[0]} of the server's log"
+
     def kept_from(self, connection: psycopg.Connection[Any], lsn: int) -> None:
         """See to it that the slot keeps the log from this place on. Raises `SourceError` where it does not."""
         confirmed = self.confirmed(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,8 @@ def test_the_job_ends_at_once_and_names_the_value(
         JobExecutionError, match=r"'day' of public\.days has the value 'infinity' in the row id = 2, .*on_"
     ):
         client.wait(timeout=PATIENCE_S)
+    lag = r"While the job is down the replication slot '\w+' keeps \d+ \w+ of the server's log, and more"
+    assert re.search(lag, str(client.why()))
     assert client.details.number_of_restarts == 0
 
 
