@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,7 @@ def test_rows_go_to_a_side_output_at_first_and_as_changes(
     slot = look(source.start_from("latest-offset"))
     database.run("UPDATE days SET day = '-infinity' WHERE id = 1", "INSERT INTO days VALUES (3, '2024-01-01', 'c')")
     days = env.from_source(source.start_from("committed-offset").bounded(), uid="days")
+    preview = days.drop("lsn").preview().values.tolist()
     main = collected(env, days.select("id", "name", "row_kind"), "main")
     aside = days.get_side_output(OutputTag("unreadable"))
     side = collected(env, aside.drop("lsn"), "side")
@@ -175,6 +177,7 @@ def test_rows_go_to_a_side_output_at_first_and_as_changes(
 
     assert slot.position
     assert aside.columns == ["row_kind", "lsn", "unreadable", "texts"]
+    assert preview == [[3, date(2024, 1, 1), "c", "+I"]]
     assert all_of(main) == [(3, "c", "+I")]
     assert all_of(side) == [("+U", ["day"], {"id": "1", "day": "-infinity", "name": "a"})]
 
