@@ -314,4 +314,5 @@ def _older_rows(table: Table, columns: Sequence[int] | None) -> dict[str, str | 
 
 def _check_word(option: str, word: str, words: Sequence[str]) -> None:
     if word not in words:
-        raise ValueError(f"{option} is {' or '.join(map(repr, words))}, not {word!r}")
+        allowed = " or ".join(f'"{each}"' for each in words)
+        raise ValueError(f"{option} is {allowed}, not {word!r}")

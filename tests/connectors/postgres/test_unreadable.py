@@ -204,7 +204,7 @@ def test_a_lookup_table_names_the_value_or_has_null(
 
 
 def test_a_rule_that_there_is_not_is_refused(database: Database) -> None:
-    with pytest.raises(ValueError, match="on_unreadable is 'fail' or 'null' or 'side-output', not 'skip'"):
+    with pytest.raises(ValueError, match='on_unreadable is "fail" or "null" or "side-output", not \'skip\''):
         source_of(database, "skip")  # type: ignore[arg-type]
 
 
