@@ -21,6 +21,9 @@ SparkBridgeError
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
+│   ├── SchemaChangedError      the columns of a table have changed while a job reads its changes
+│   ├── MissingChangesError     rows of a table came or went without changes that say so
+│   ├── UnreadableValueError    a value that Spark's type does not have
 │   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
 │   └── FileSchemaError         a file does not have the columns that were declared
 ├── SavedStateError         keyed state that cannot be read, asked for or written from outside
@@ -145,6 +148,18 @@ class EmptySourceError(SourceError):
 
 class SchemaChangedError(SourceError):
     """The columns of a table have changed while a job reads its changes; the text names them."""
+
+    suppress_restarts = True
+
+
+class MissingChangesError(SourceError):
+    """Rows of a table came or went without changes that say so: by TRUNCATE, or with a partition; the text names it."""
+
+    suppress_restarts = True
+
+
+class UnreadableValueError(SourceError):
+    """A value that Spark's type does not have; the text names table, column, value and key, and what to do."""
 
     suppress_restarts = True
 

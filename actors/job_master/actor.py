@@ -253,7 +253,7 @@ class JobMaster(Actor):
 
     def explain(self, now: int) -> JobExplained:
         """Explain how far the job is, and what it waits for."""
-        return self._rescaling.explained(self._waits.explain(self._job_id, self._graph, now))
+        return self._sources.explained(self._rescaling.explained(self._waits.explain(self._job_id, self._graph, now)))
 
     def _end_with(self, child: Ref) -> None:
         """Nobody knows any more which checkpoints are pending: the next JobMaster begins with the completed ones."""

@@ -44,6 +44,7 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed, WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.monitoring.explanation import JobExplained
 from flykka.messages.tasks.source import (
     AddSplits,
     AlignWatermark,
@@ -208,6 +209,10 @@ class OperatorCoordinatorHandler:
         """An aligned source says how far it is, or it is time to tell those of its group how far they may go."""
         if isinstance(message, WatermarkAlignmentDue) or self._graph.execution(message.attempt) is not None:
             self._align(message)
+
+    def explained(self, job: JobExplained) -> JobExplained:
+        """Add what others keep for the sources."""
+        return replace(job, retained=self._coordinator.retained)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
         """The number of files of a vertex's source that wait for a reader."""

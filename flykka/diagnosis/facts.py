@@ -61,6 +61,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
     if details.kept_checkpoint is not None:
         yield "kept", details.kept_checkpoint
     yield from _backlogs(reports)
+    yield from (("retained", text) for text in (job.retained if job else ()))
     yield from _held_back(reports)
     yield from _checkpoints(reports)
     if reports.slots is not None:

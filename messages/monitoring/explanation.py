@@ -59,7 +59,7 @@ class JobExplained(Message):
 
     `waits_for_state` is since when it waits to hear what its attempts start from, `waits_for_end` since when what is
     done once behind all tasks is on its way: finalizing where the status is RUNNING, putting away where the job has
-    ended.
+    ended. `retained` says what others keep for its sources.
     """
 
     job_id: JobId
@@ -74,6 +74,7 @@ class JobExplained(Message):
     slots_requested: int = 0
     slots_requested_since_ms: int | None = None
     waits_for_resources: ResourceWaitExplained | None = None
+    retained: tuple[str, ...] = ()
 
 
 @message("explanation.explain_checkpoints")

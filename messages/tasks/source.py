@@ -180,7 +180,7 @@ class SplitsDiscovered(Message):
     It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, `files_left`
     files, and comes with the next look, which need not wait. Any other next look is taken `interval_ms` later; without
     one there is none. Where nothing is at the place that is looked at, `missing_path` is that place as the user wrote
-    it.
+    it. `retained` says what the other side keeps for the source, which it would else delete.
     """
 
     operator_id: OperatorId
@@ -192,3 +192,4 @@ class SplitsDiscovered(Message):
     interval_ms: int | None = None
     files_left: int = 0
     missing_path: str | None = None
+    retained: str | None = None

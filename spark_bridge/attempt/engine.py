@@ -170,9 +170,12 @@ class SparkEngine(OperatorChain[Slices]):
             moved = self._flow.hand_on(self._chain.head, lazy, command.stage) + read
             return self.moved(moved, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
         rows = source.read(command.splits)
-        moved = self.emit(source, Output(rows=rows.slices, read_again=source.reads_columns), command.stage) + read
+        output = source.output(rows, command.stage)
+        moved = self.emit(source, output, command.stage) + read
         numbers = rows.numbers() if self._chain.computes else rows.known
         source.count(numbers)
+        if output.on_emitted is not None:
+            output.on_emitted()
         return self.moved(
             moved,
             rows_in=numbers.rows or 0,

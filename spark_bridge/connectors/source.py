@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.rows.materialise import Slices
 
@@ -86,6 +87,11 @@ class Source(ABC):
         return False
 
     @property
+    def side_output(self) -> SideOutput | None:
+        """The side output of rows that it puts aside; None where it has none."""
+        return None
+
+    @property
     def reads_columns(self) -> bool:
         """True if columns that nobody asks for are not read, so that rows are sooner read twice than kept."""
         return False
@@ -134,7 +140,8 @@ class Source(ABC):
         """Return the rows of splits, computed by the first action on them; the same whenever they are read again.
 
         They are the rows of all frames that are returned, at least one. Where the source has partitions, there is a
-        column `PARTITION` behind those of the schema: the place of the row's own in `partitions_of`. `in_slices`: what
+        column `PARTITION` behind those of the schema: the place of the row's own in `partitions_of`. Where it has a
+        `side_output`, its column is there too, and null in rows that are not put aside. `in_slices`: what
         follows works row by row, so slices of one Spark partition each spare a shuffle.
 
         Raises:

@@ -116,6 +116,11 @@ class SourceCode(OperatorCode):
         """The format: where the rows come from may change between two runs."""
         return f"source({self.source.format})"
 
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """The rows that the source puts aside."""
+        return () if self.source.side_output is None else (self.source.side_output.tag,)
+
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
         return SourceOperator(context, self)

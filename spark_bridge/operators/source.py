@@ -19,13 +19,14 @@ from flykka.messages.tasks.bridge import StagedOutput
 from flykka.messages.tasks.source import PartitionTime
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.times import in_ms
-from flykka.spark_bridge.operators.operator import Operator
+from flykka.spark_bridge.operators.emitted_rows import computed_once
+from flykka.spark_bridge.operators.operator import Operator, Output
 from flykka.spark_bridge.program.accumulators import LongCounter
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.lazy_rows import LazyRows
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
-from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
+from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of, together
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -267,6 +268,17 @@ class SourceOperator(Operator[Slices]):
         """The rows of splits as one batch."""
         assert self._reader is not None, "a source reads splits when it is open"
         return self._reader.read(splits)
+
+    def output(self, rows: SourceRows, stage: int) -> Output[Slices]:
+        """The output of the rows that it has read: those that are put aside go to a side output."""
+        aside = self._code.source.side_output
+        if aside is None:
+            return Output(rows=rows.slices, read_again=self.reads_columns)
+        # Two read them, and the other side is asked once.
+        name = f"{self._context.descriptor.attempt}/{stage}/{self._context.link.uid}.read"
+        emitted = computed_once(self._context, together(rows.slices), name, {})
+        main, side = emitted.parted([aside])
+        return Output(rows=(main,), side=side, on_emitted=emitted.numbers)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """The rows of splits, which the stage that they go to can read as well; None where it is better done here."""

@@ -62,6 +62,7 @@ class _Source:
     enumerator: SplitEnumerator
     discovery: _Discovery = _Discovery.NONE
     files_left: int = 0
+    retained: str | None = None
     is_missing: bool = False
     is_due_again: bool = False
     """True if there may be more than the discovery under way finds."""
@@ -116,6 +117,11 @@ class SourceCoordinator:
         """The number of discovered files of a vertex's source that wait for a reader."""
         source = self._of_vertex.get(vertex_id)
         return 0 if source is None else source.enumerator.files_unassigned + source.files_left
+
+    @property
+    def retained(self) -> tuple[str, ...]:
+        """Texts on what others keep for the sources, as of the last look at each."""
+        return tuple(source.retained for source in self._sources.values() if source.retained is not None)
 
     def rescale(self, job_graph: JobGraph) -> None:
         """The job has other subtasks from now on, which start from a checkpoint: `SourcesReset` follows."""
@@ -175,6 +181,7 @@ class SourceCoordinator:
             return self._discover_unless_finished(source)
         source.discovery = _Discovery.NONE
         source.files_left = event.files_left
+        source.retained = event.retained
         effects = [*_warn_if_missing(source, event), *self._tell(source, event, now)]
         if event.finished:
             return effects

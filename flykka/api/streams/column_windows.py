@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.side_outputs import LateRows
+from flykka.api.streams.side_outputs import OwnOutputs
 from flykka.api.streams.window_aggregation import WindowAggregation
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS
@@ -74,6 +74,6 @@ class ColumnWindows:
 
     def _results(self, made: Transformation, prototype: DataFrame) -> DataStream:
         row_type, tag = self._keyed._type, self._settings.late_data_tag
-        late_data = None if tag is None else LateRows(made, {tag: (LATE_DATA, row_type)})
+        late_data = None if tag is None else OwnOutputs(made, {tag: (LATE_DATA, row_type)})
         emitted = replace(row_type, event_time=OF_WINDOWS).of_rows(prototype).emitted_by(made.code)
         return self._keyed._emitted(made, emitted, late_data)

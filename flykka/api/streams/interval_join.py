@@ -11,7 +11,7 @@ from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.joined_inputs import Joined, add_join, check_joined, joined_rows
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import tried
-from flykka.api.streams.side_outputs import LateRows
+from flykka.api.streams.side_outputs import OwnOutputs
 from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.windowed_rows import KeyedRows
@@ -165,7 +165,7 @@ class IntervalJoined(Joined):
         event_time = None if settings.time_column is None else EventTime(column=settings.time_column)
         late = {tag: (side.late_data, self._side(side)._type) for side, tag in settings.tags.items()}
         row_type = StreamType(prototype=prototype, event_time=event_time)
-        return self._left._emitted(made, row_type, LateRows(made, late) if late else None)
+        return self._left._emitted(made, row_type, OwnOutputs(made, late) if late else None)
 
     def _check(self, what: str, columns: tuple[Column | str, ...]) -> None:
         settings = self._settings

@@ -103,7 +103,10 @@ class _Preview:
     def _first_batch(self, made: Transformation, code: SourceCode) -> DataFrame:
         schema = code.source.prototype(self._session).schema
         slices = code.source.read(self._session, schema, [self._first_split(made, code)], in_slices=False)
-        return without_marks(together(slices)).limit(ROWS_READ)
+        rows = without_marks(together(slices))
+        if (aside := code.source.side_output) is not None:
+            rows = rows.where(f"{aside.column} IS NULL").drop(aside.column)
+        return rows.limit(ROWS_READ)
 
     def _first_split(self, made: Transformation, code: SourceCode) -> SourceSplit:
         discovery = code.source.split_discovery(OperatorId("preview"), FileSystem(self._session))

@@ -50,15 +50,15 @@ class SideOutputs(ABC):
         return made, row_type
 
 
-class LateRows(SideOutputs):
-    """The rows that came too late: by tag the name of the side output in the code, and the type of its rows."""
+class OwnOutputs(SideOutputs):
+    """The side outputs that an operator has by itself: by tag the name in its code, and the type of the rows."""
 
     def __init__(self, operator: Transformation, tags: Mapping[OutputTag, tuple[str, StreamType]]) -> None:
         super().__init__(operator)
         self._tags = tags
 
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """Late rows are as the rows that came in."""
+        """The side output of the tag."""
         if tag not in self._tags:
             raise ProgramError(f"{self.operator} has no side output {tag!r}, only {', '.join(map(repr, self._tags))}")
         return self._tags[tag]

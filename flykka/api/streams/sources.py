@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.side_outputs import OwnOutputs
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Transformation
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
@@ -14,6 +16,7 @@ from flykka.spark_bridge.connectors.dataframe import ComputedFrame, DataFrameSou
 from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, check_event_time
 
 if TYPE_CHECKING:
@@ -69,8 +72,13 @@ def source_stream(
         punctuation=strategy.punctuation,
     )
     program.add(made)
+    side_output = bound.side_output
+    aside = None
+    if side_output is not None:
+        rows = StreamType(prototype=declared_rows(session, side_output.columns), event_time=None)
+        aside = OwnOutputs(made, {OutputTag(side_output.tag): (side_output.tag, rows)})
     windowable = None if event_time is None or delay_ms is None else EventTime(column=event_time)
-    return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable))
+    return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable), aside)
 
 
 class ComputedFrames:

@@ -16,6 +16,7 @@ from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.api.streams.auto_parallelism import parallelism_of
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, ShipStrategy
+from flykka.spark_bridge.operators.code import SourceCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +57,7 @@ def stream_graph(
         _check_uids(transformations)
     has_variables = any(read.broadcast_variable for made in transformations for read in made.inputs)
     kind = job_type(defaults.runtime_mode, transformations)
+    _check_side_outputs(transformations)
     parallelism = parallelism_of(transformations, defaults.parallelism, slots)
     generator = _Generator(registry, defaults, kind, parallelism, has_broadcast_variables=has_variables)
     try:
@@ -72,6 +74,20 @@ def _check_uids(transformations: Sequence[Transformation]) -> None:
             raise ProgramError(
                 f"automatic uids are disabled, and the operator {made.name!r} ({made.call_site}) has no uid: give it"
                 " one with uid(...), or a hash with set_uid_hash(...)"
+            )
+
+
+def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
+    """A source that puts rows aside was asked to: they must not be lost."""
+    read = {
+        (made.inputs[0].source, tag) for made in transformations if (tag := made.code.reads_side_output) is not None
+    }
+    for made in transformations:
+        code = made.code
+        if isinstance(code, SourceCode) and code.side_outputs and (made, code.side_outputs[0]) not in read:
+            raise ProgramError(
+                f"{made} puts rows aside, and nothing reads them: they are get_side_output(OutputTag("
+                f"{code.side_outputs[0]!r})) of its stream"
             )
 
 

@@ -9,7 +9,7 @@ from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.joined_inputs import add_temporal_join, check_joined, joined_rows
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import tried
-from flykka.api.streams.side_outputs import LateRows
+from flykka.api.streams.side_outputs import OwnOutputs
 from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.windowed_rows import KeyedRows
 from flykka.errors import ProgramError, StreamTypeError
@@ -128,7 +128,7 @@ class TemporalJoined(NamesElsewhere):
         prototype, code, parts = tried(what, said.code)
         made = add_temporal_join(self._left._program, name, code, (self._left._inputs, self._right._inputs), parts)
         late = {} if settings.tag is None else {settings.tag: (Side.LEFT.late_data, self._left._type)}
-        return self._left._emitted(made, self._left._type.of_rows(prototype), LateRows(made, late) if late else None)
+        return self._left._emitted(made, self._left._type.of_rows(prototype), OwnOutputs(made, late) if late else None)
 
     def _with(self, **settings: Any) -> TemporalJoined:
         return TemporalJoined(self._left, self._right, replace(self._settings, **settings))

@@ -11,13 +11,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.tasks.source import SerializedSplit, SplitsDiscovered
-from flykka.spark_bridge.connectors.postgres.changed_table import check_published, check_schema, table_for_changes
+from flykka.spark_bridge.connectors.postgres.changed_table import (
+    ChangedTable,
+    check_published,
+    check_schema,
+    table_for_changes,
+)
 from flykka.spark_bridge.connectors.postgres.log_ranges import (
     BYTES_PER_PAGE,
     LOG_BYTES_PER_SPLIT,
     Position,
     lsn_text,
 )
+from flykka.spark_bridge.connectors.postgres.members import attached, check_attached
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import SourceError
 
@@ -50,6 +56,7 @@ class PostgresCdcDiscovery:
         Raises:
             SourceError: the database does not answer, or does not keep the changes that come next.
             SchemaChangedError: the columns of the table have changed.
+            MissingChangesError: rows have come or gone with a partition.
         """
         with self._source.database.connected(SourceError, self._source) as connection:
             if position:
@@ -65,13 +72,15 @@ class PostgresCdcDiscovery:
                 splits.append(at.next_pages())
             end = _number(connection, _FLUSHED)
             # Looked at after the end was read: the columns are those of a change before it, or newer.
-            table = table_for_changes(connection, self._source)
-            self._note_columns(at, table)
+            changed = table_for_changes(connection, self._source)
+            self._note_columns(at, changed.table)
+            members = self._note_members(connection, at, changed)
+            retained = self._source.slot.retained(connection)
         end = end if at.until is None else min(end, at.until)
         while at.snapshot is None and at.lsn < end and len(splits) < SPLITS_PER_LOOK:
-            splits.append(at.next_log(min(end, at.lsn + LOG_BYTES_PER_SPLIT)))
+            splits.append(at.next_log(min(end, at.lsn + LOG_BYTES_PER_SPLIT), members))
         if at.snapshot is None and at.lsn >= end:
-            at.columns = tuple(column.number for column in table.columns)
+            at.columns = changed.table.column_numbers
         return SplitsDiscovered(
             operator_id=self._operator_id,
             splits=tuple(splits),
@@ -79,12 +88,13 @@ class PostgresCdcDiscovery:
             begun_at=position,
             position=at.written(),
             more=at.snapshot is not None or at.lsn < end,
+            retained=None if retained is None else f"{retained} for {self._source}",
         )
 
     def _note_columns(self, at: Position, table: Table) -> None:
         """Note the columns that are ignored from here on, and report those that were and are read now."""
         source = self._source
-        added = check_schema(source, source.bound_to or table, table)
+        added = check_schema(source, source.bound_to.table if source.bound_to else table, table)
         for name in sorted(added - at.ignored.keys()):
             logger.warning(
                 "%s: the column %r was added while the job runs: its values are left out until the job is started"
@@ -106,21 +116,34 @@ class PostgresCdcDiscovery:
                     name,
                 )
 
+    def _note_members(
+        self, connection: psycopg.Connection[Any], at: Position, changed: ChangedTable
+    ) -> tuple[int, ...]:
+        """Note the tables that rows lie in, and return the numbers of those that may have changes up to now."""
+        now = attached(changed.members)
+        known = now if at.members is None else at.members
+        if known != now:
+            check_attached(connection, self._source, known, changed.members)
+        at.members = now
+        return tuple(sorted(map(int, {*known, *now, str(changed.table.oid)})))
+
     def _begun(self, connection: psycopg.Connection[Any]) -> Position:
         """The position at which a job begins that has no checkpoint."""
         source = self._source
-        table = table_for_changes(connection, source)
-        source.slot.create(connection, table)
+        changed = table_for_changes(connection, source)
+        source.slot.create(connection, changed.table)
+        check_published(connection, source)
         confirmed = source.slot.confirmed(connection)
         if confirmed is None:
             raise SourceError(f"the replication slot {source.slot.name!r} was dropped when it had just been made")
-        at = Position(lsn=confirmed)
+        # Of before the snapshot: it must have all rows of these.
+        at = Position(lsn=confirmed, members=attached(changed.members))
         match source.startup_mode:
             case "initial":
                 at.snapshot = source.held.open(source.database)
                 at.seen = at.snapshot.seen
                 at.seen_to = _number(connection, _INSERTED)
-                size = connection.execute("SELECT pg_relation_size(%s::oid)", (table.oid,)).fetchone()
+                size = connection.execute("SELECT pg_relation_size(%s::oid)", (changed.table.oid,)).fetchone()
                 assert size is not None
                 at.pages = -(-size[0] // BYTES_PER_PAGE)
             case "latest-offset":
@@ -128,7 +151,7 @@ class PostgresCdcDiscovery:
             case "committed-offset":
                 pass
         if source.startup_mode != "committed-offset":
-            at.columns = tuple(column.number for column in table.columns)
+            at.columns = changed.table.column_numbers
         return at
 
 

@@ -7,6 +7,7 @@ last range: rows come in the order of the commits, those of one transaction in t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,28 @@ import pyarrow as pa
 from flykka.spark_bridge.connectors.postgres.changed_table import schema_changed_text
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.log_ranges import LogRange, PageRange, lsn_text
+from flykka.spark_bridge.connectors.postgres.members import BEGIN_AGAIN
 from flykka.spark_bridge.connectors.postgres.pgoutput import (
     Absent,
     Change,
     Relation,
     SeenTransactions,
+    Transaction,
+    Truncation,
     Values,
     changes,
 )
-from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, array_as_json
+from flykka.spark_bridge.connectors.postgres.read_types import may_have_been
+from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import copied
-from flykka.spark_bridge.errors import SchemaChangedError, SourceError
+from flykka.spark_bridge.connectors.postgres.tables import Table
+from flykka.spark_bridge.errors import (
+    MissingChangesError,
+    SchemaChangedError,
+    SourceError,
+    UnreadableValueError,
+)
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
@@ -48,24 +59,23 @@ class ReadPages:
     """The rows of pages of the table, as a snapshot has them; the batches have the numbers of ranges."""
 
     database: Database
+    slot: ReplicationSlot
     query: bytes
-    target: str
     ranges: Sequence[PageRange]
-    columns: Sequence[ReadColumn]
+    values: ReadValues
     metadata: Sequence[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the ranges."""
-        names = [column.name for column in self.columns]
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
+        target, names = self.values.table, [column.name for column in self.values.columns]
+        with naming_slot(self.database, self.slot):
+            for number in (number for batch in batches for number in batch.column(0).to_pylist()):
                 pages = self.ranges[number]
                 where = f" WHERE ctid >= '({pages.first},0)'"
                 where += "" if pages.behind is None else f" AND ctid < '({pages.behind},0)'"
                 query = self.query + (where.encode() if pages.first or pages.behind is not None else b"")
-                rows = copied(self.database, query, names, self.target, pages.snapshot)
-                for texts in rows:
-                    yield self._with_metadata(texts, pages)
+                for texts in copied(self.database, query, names, target, pages.snapshot):
+                    yield self.values.of(self._with_metadata(texts, pages))
 
     def _with_metadata(self, texts: pa.RecordBatch, pages: PageRange) -> pa.RecordBatch:
         beside = {"ts_ms": pages.snapshot.at_ms, "lsn": _OF_SNAPSHOT_LSN}
@@ -85,24 +95,22 @@ class ReadChanges:
 
     database: Database
     slot: ReplicationSlot
-    schema: str
-    table: str
+    table: Table
     ranges: Sequence[LogRange]
-    columns: Sequence[ReadColumn]
-    keys: Sequence[str]
+    values: ReadValues
     metadata: Sequence[str]
     older_rows: Mapping[str, str | None]
     source: str
     ignores_added: bool
+    ignores_truncations: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the log once."""
-        table = f"{self.schema}.{self.table}"
-        what = f"the changes of {table} at {self.database} cannot be read from the slot {self.slot.name!r}"
+        what = f"the changes of {self.table} at {self.database} cannot be read from the slot {self.slot.name!r}"
         for _ in batches:
-            with self.database.connected(SourceError, what) as connection:
+            with naming_slot(self.database, self.slot), self.database.connected(SourceError, what) as connection:
                 self.slot.kept_from(connection, min(each.start for each in self.ranges))
-                yield from self._rows(self._messages(connection), lambda relation: self._check(connection, relation))
+                yield from self._rows(self._messages(connection), lambda change: self._check(connection, change))
 
     def _messages(self, connection: psycopg.Connection[Any]) -> Iterator[tuple[int, bytes]]:
         """The messages of the slot up to the end of the ranges."""
@@ -135,34 +143,60 @@ class ReadChanges:
                 yield from messages
                 messages = cursor.fetchmany(_MESSAGES_AT_ONCE)
 
-    def _check(self, connection: psycopg.Connection[Any], relation: Relation) -> None:
-        """Refuse columns that were added since the job began: the discovery may see them a moment too late."""
-        unknown = sorted(relation.places.keys() - {column.name for column in self.columns})
-        if self.ignores_added or not unknown:
+    def _check(self, connection: psycopg.Connection[Any], change: Change) -> None:
+        """Refuse columns that were added or retyped since the job began: the discovery may see them too late."""
+        relation, columns = change.relation, self.values.columns
+        unknown = relation.places.keys() - {column.name for column in columns}
+        retyped = [each for each in columns if relation.types.get(each.name, each.type_id) != each.type_id]
+        if not retyped and (self.ignores_added or not unknown):
             return
-        added = connection.execute(
-            "SELECT attname::text FROM pg_attribute WHERE attrelid = format('%%I.%%I', %s::text, %s::text)::regclass"
-            " AND NOT attisdropped AND attgenerated = '' AND attname = ANY(%s)",
-            (self.schema, self.table, unknown),
-        ).fetchall()
-        if added:
-            names = ", ".join(f"{name!r} was added" for (name,) in added)
-            raise SchemaChangedError(schema_changed_text(self.source, names))
+        now = {column.name: column for column in Table.columns_of(connection, self.table.oid)}
+        added = () if self.ignores_added else sorted(unknown & now.keys())
+        changed = [f"{name!r} was added" for name in added if not now[name].is_generated]
+        changed += [
+            f"{each.name!r} is {current.type}, it was {each.sql_type}"
+            for each in retyped
+            if (current := now.get(each.name)) is not None and current.type != each.sql_type
+        ]
+        if changed:
+            raise SchemaChangedError(schema_changed_text(self.source, ", ".join(changed)))
+        if older := [each for each in retyped if not may_have_been(each, relation.types[each.name])]:
+            raise SourceError(
+                f"the column {older[0].name!r} of {self.table} had another type than {older[0].sql_type} when it was"
+                f" changed at {lsn_text(change.lsn)}. {BEGIN_AGAIN}"
+            )
 
-    def _rows(
-        self, messages: Iterable[tuple[int, bytes]], check: Callable[[Relation], None]
-    ) -> Iterator[pa.RecordBatch]:
+    def _rows(self, messages: Iterable[tuple[int, bytes]], check: Callable[[Change], None]) -> Iterator[pa.RecordBatch]:
         wanted = _Wanted(self.ranges)
+        members = {self.table.oid}.union(*(each.members for each in self.ranges))
         rows = _Rows(self, check)
         for change in changes(messages):
-            is_ours = change.relation.name == self.table and change.relation.schema == self.schema
-            if is_ours and wanted.has(change):
+            if not wanted.has(change.transaction):
+                continue
+            if isinstance(change, Truncation):
+                if not self.ignores_truncations and members.intersection(change.oids):
+                    raise MissingChangesError(
+                        f"{self.source}: TRUNCATE at {lsn_text(change.lsn)} has removed rows, and no change says which."
+                        f' {BEGIN_AGAIN}; with on_truncate="ignore" such rows stay as they are'
+                    )
+            elif change.relation.oid in members:
                 rows.add(change)
                 if rows.number >= _ROWS_AT_ONCE:
-                    yield rows.batch()
+                    yield self.values.of(rows.batch())
                     rows = _Rows(self, check)
         if rows.number:
-            yield rows.batch()
+            yield self.values.of(rows.batch())
+
+
+@contextmanager
+def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
+    """Add to errors that end the job that the slot stays, and how much of the server's log it keeps."""
+    try:
+        yield
+    except (UnreadableValueError, MissingChangesError) as fatal:
+        with database.connected(SourceError, fatal) as connection:
+            retained = slot.retained(connection)
+        raise type(fatal)(f"{fatal}. While the job is down {retained}, and more with each change") from None
 
 
 class _Wanted:
@@ -173,8 +207,7 @@ class _Wanted:
             (each.start, each.end, None if each.seen is None else SeenTransactions.of(each.seen)) for each in ranges
         ]
 
-    def has(self, change: Change) -> bool:
-        at = change.transaction
+    def has(self, at: Transaction) -> bool:
         return any(
             start <= at.commit_lsn < end and (seen is None or at.xid not in seen) for start, end, seen in self._ranges
         )
@@ -183,25 +216,32 @@ class _Wanted:
 class _Rows:
     """The rows of changes, column by column."""
 
-    def __init__(self, work: ReadChanges, check: Callable[[Relation], None]) -> None:
+    def __init__(self, work: ReadChanges, check: Callable[[Change], None]) -> None:
         self.number = 0
         self._work = work
         self._check = check
-        self._texts: list[list[str | None]] = [[] for _ in work.columns]
+        self._texts: list[list[str | None]] = [[] for _ in work.values.columns]
         self._kinds: list[str] = []
         self._metadata: dict[str, list[int]] = {name: [] for name in METADATA}
         self._relation: Relation | None = None
         self._places: list[int | None] = []
         self._keys: list[int] = []
+        self._untold: list[str] = []
 
     def add(self, change: Change) -> None:
         """Add the rows that a change is: two where it changes the key."""
         if change.relation is not self._relation:
-            self._check(change.relation)
+            self._check(change)
             self._relation = change.relation
-            self._places = [self._place(change, column.name) for column in self._work.columns]
-            keys = (self._place(change, name) for name in self._work.keys)
-            self._keys = [place for place in keys if place is not None]
+            self._places = [self._place(change, column.name) for column in self._work.values.columns]
+            keys = self._work.values.keys or [column.name for column in self._work.values.columns]
+            self._keys = [place for name in keys if (place := self._place(change, name)) is not None]
+            self._untold = [name for name in keys if name in self._relation.places.keys() - self._relation.identity]
+        if self._untold and not change.is_insert:
+            raise SourceError(
+                f"the log of {self._relation.schema}.{self._relation.name} has no {self._untold[0]!r} of the row that"
+                f" was changed at {lsn_text(change.lsn)}: its replica identity was another one. {BEGIN_AGAIN}"
+            )
         before, after = change.before, change.after
         if after is None:
             assert before is not None, "a deletion tells the key"
@@ -214,15 +254,15 @@ class _Rows:
 
     def batch(self) -> pa.RecordBatch:
         """The rows."""
-        work = self._work
+        work, columns = self._work, self._work.values.columns
         arrays = [pa.array(texts, pa.string()) for texts in self._texts]
         arrays.append(pa.array(self._kinds, pa.string()))
         arrays += [pa.array(self._metadata[name], pa.int64()) for name in work.metadata]
-        names = [*(column.name for column in work.columns), ROW_KIND, *work.metadata]
+        names = [*(column.name for column in columns), ROW_KIND, *work.metadata]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _add(self, change: Change, kind: str, values: Values) -> None:
-        for texts, column, place in zip(self._texts, self._work.columns, self._places, strict=True):
+        for texts, column, place in zip(self._texts, self._work.values.columns, self._places, strict=True):
             if place is not None:
                 value = values[place]
             elif kind == DELETE:
@@ -230,13 +270,13 @@ class _Rows:
             else:
                 value = self._work.older_rows[column.name]
             if isinstance(value, Absent):
-                table = f"{self._work.schema}.{self._work.table}"
+                table = self._work.table
                 raise SourceError(
                     f"an update of {table} at {lsn_text(change.lsn)} does not tell the value of {column.name!r}, which"
                     f" is large and was left as it was: ALTER TABLE {table} REPLICA IDENTITY FULL, and begin without a"
                     " checkpoint"
                 )
-            texts.append(array_as_json(value) if column.is_array and value is not None else value)
+            texts.append(value)
         self._kinds.append(kind)
         self._metadata["ts_ms"].append(change.transaction.at_ms)
         self._metadata["lsn"].append(change.lsn)
@@ -247,7 +287,7 @@ class _Rows:
         place = change.relation.places.get(name)
         if place is None and name not in self._work.older_rows:
             raise SourceError(
-                f"{self._work.schema}.{self._work.table} had no column {name!r} when it was changed at"
+                f"{self._work.table} had no column {name!r} when it was changed at"
                 f" {lsn_text(change.lsn)}: its columns have changed since; begin without a checkpoint, with a new slot"
             )
         return place

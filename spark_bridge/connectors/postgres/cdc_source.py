@@ -18,16 +18,19 @@ from flykka.messages.tasks.source import SerializedSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.connectors.postgres.cdc_discovery import PostgresCdcDiscovery
 from flykka.spark_bridge.connectors.postgres.cdc_reading import METADATA, ReadChanges, ReadPages
-from flykka.spark_bridge.connectors.postgres.changed_table import check_decoding, table_for_changes
+from flykka.spark_bridge.connectors.postgres.changed_table import ChangedTable, check_decoding, table_for_changes
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.held_snapshot import HeldSnapshot
 from flykka.spark_bridge.connectors.postgres.log_ranges import log_ranges, lsn_number, page_ranges
-from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, decoded
+from flykka.spark_bridge.connectors.postgres.members import keys_of
+from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
+from flykka.spark_bridge.connectors.postgres.read_values import UNREADABLE, OnUnreadable, ReadValues
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import selection
 from flykka.spark_bridge.connectors.postgres.tables import Table
 from flykka.spark_bridge.connectors.source import Boundedness, Source, split_of
 from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 StartupMode = Literal["initial", "latest-offset", "committed-offset"]
 OnSchemaChange = Literal["fail", "ignore"]
+OnTruncate = Literal["fail", "ignore"]
 
 _WHAT = "a PostgresCdcSource"
 _POLL_INTERVAL_MS = 500
@@ -54,7 +58,7 @@ class PostgresCdcSource(Source):
     Each row has the columns of the table, as they are behind the change or were before a deletion, and `row_kind`:
     `+I` for a new row and for the rows that are there at the beginning, `+U` for a changed one, `-D` for a deleted
     one (Flink's RowKind). Of a deleted row only the columns of the replica identity are told, the primary key
-    where nothing else is said; the others are null. A change of the key is `-D` and `+I`. Truncations are passed over.
+    where nothing else is said; the others are null. A change of the key is `-D` and `+I`.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -64,16 +68,27 @@ class PostgresCdcSource(Source):
     slot: ReplicationSlot
     startup_mode: StartupMode = "initial"
     on_schema_change: OnSchemaChange = "fail"
+    on_truncate: OnTruncate = "fail"
+    on_unreadable: OnUnreadable = "fail"
     metadata: tuple[str, ...] = ()
     is_bounded: bool = False
     until: int | None = None
     poll_interval_ms: int = _POLL_INTERVAL_MS
     event_time: str | None = None
-    bound_to: Table | None = field(default=None, compare=False, repr=False)
+    bound_to: ChangedTable | None = field(default=None, compare=False, repr=False)
     held: HeldSnapshot = field(default_factory=HeldSnapshot, compare=False, repr=False)
 
     @classmethod
-    def of_table(cls, conninfo: str, table: str, *, slot: str, on_schema_change: OnSchemaChange = "fail") -> Self:
+    def of_table(
+        cls,
+        conninfo: str,
+        table: str,
+        *,
+        slot: str,
+        on_schema_change: OnSchemaChange = "fail",
+        on_truncate: OnTruncate = "fail",
+        on_unreadable: OnUnreadable = "fail",
+    ) -> Self:
         """A table of the database of a connection string.
 
         `slot` names the replication slot, and the publication, which the first job makes where they are not there. It
@@ -84,18 +99,28 @@ class PostgresCdcSource(Source):
         again from its last checkpoint. With `on_schema_change="ignore"` the job warns and continues without the column.
         A column that is dropped, renamed or given another type ends the job in both cases.
 
+        TRUNCATE, and a partition that is dropped or detached, remove rows without changes that say which: that ends the
+        job. With `on_truncate="ignore"` such rows stay as they are.
+
+        A value that Spark does not have (`NaN` of a numeric, infinite dates and dates BC, a number with too many
+        digits, an array of two dimensions) ends the job as well. With `on_unreadable="null"` it is read as null,
+        unless it is one of the key; with `"side-output"` its row leaves the stream for
+        `get_side_output(OutputTag("unreadable"))`, with the texts of its values.
+
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: the connection string cannot be read, a slot cannot have this name, or `on_schema_change` is
-                neither `"fail"` nor `"ignore"`.
+            ValueError: the connection string cannot be read, a slot cannot have this name, or there is no such rule.
         """
-        if on_schema_change not in get_args(OnSchemaChange):
-            raise ValueError(f'on_schema_change is "fail" or "ignore", not {on_schema_change!r}')
+        _check_word("on_schema_change", on_schema_change, get_args(OnSchemaChange))
+        _check_word("on_truncate", on_truncate, get_args(OnTruncate))
+        _check_word("on_unreadable", on_unreadable, get_args(OnUnreadable))
         return cls(
             database=Database.of(conninfo, _WHAT),
             table=table,
             slot=ReplicationSlot(name=slot),
             on_schema_change=on_schema_change,
+            on_truncate=on_truncate,
+            on_unreadable=on_unreadable,
         )
 
     def start_from(self, mode: StartupMode) -> Self:
@@ -150,6 +175,15 @@ class PostgresCdcSource(Source):
         return True
 
     @property
+    def side_output(self) -> SideOutput | None:
+        """The rows that have a value which Spark has not, as texts."""
+        if self.on_unreadable != "side-output":
+            return None
+        columns = StructType.fromDDL(f"{self._beside}, unreadable array<string>, texts map<string, string>")
+        assert isinstance(columns, StructType), "these are columns"
+        return SideOutput(tag="unreadable", column=UNREADABLE, columns=columns)
+
+    @property
     def format(self) -> str:
         """The word of Flink CDC's connector."""
         return "postgres-cdc"
@@ -172,11 +206,11 @@ class PostgresCdcSource(Source):
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns. Raises as `bound` does."""
         taken = (ROW_KIND, *self.metadata)
-        columns = self._columns(self._bound_table())
+        columns = self._columns(self._bound_table().table)
         if twice := [column.name for column in columns if column.name in taken]:
             raise PrototypeError(f"{self} has two columns {twice[0]!r}: the table's own, and the one of its changes")
-        more = [f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)]
-        schema = session.createDataFrame([], ", ".join([*(column.declared for column in columns), *more])).schema
+        check_distinct(session, str(self), [*(column.name for column in columns), *taken])
+        schema = session.createDataFrame([], ", ".join([*(each.declared for each in columns), self._beside])).schema
         return session.createDataFrame([], StructType([StructField(each.name, each.dataType) for each in schema]))
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
@@ -193,34 +227,39 @@ class PostgresCdcSource(Source):
     ) -> Slices:
         """The rows of the table, and of its changes."""
         mine = [split_of(SerializedSplit, split, self) for split in splits]
-        table = self._bound_table()
-        columns = self._columns(table)
+        changed = self._bound_table()
+        table = changed.table
+        values = ReadValues(
+            table=str(table),
+            columns=self._columns(table),
+            keys=keys_of(changed.members),
+            on_unreadable=self.on_unreadable,
+        )
         frames: list[DataFrame] = []
         if pages := page_ranges(mine):
             read_pages = ReadPages(
                 database=self.database,
-                query=selection(table, columns).as_bytes(None),
-                target=str(table),
+                slot=self.slot,
+                query=selection(table, values.columns).as_bytes(None),
                 ranges=pages,
-                columns=columns,
+                values=values,
                 metadata=self.metadata,
             )
-            frames.append(self._rows(session, read_pages, columns, len(pages)))
+            frames.append(self._rows(session, read_pages, len(pages)))
         if log := log_ranges(mine):
             read_changes = ReadChanges(
                 database=self.database,
                 slot=self.slot,
-                schema=table.schema,
-                table=table.name,
+                table=table,
                 ranges=log,
-                columns=columns,
-                keys=table.primary_key,
+                values=values,
                 metadata=self.metadata,
                 older_rows=_older_rows(table, log[0].columns),
                 source=str(self),
                 ignores_added=self.on_schema_change == "ignore",
+                ignores_truncations=self.on_truncate == "ignore",
             )
-            frames.append(self._rows(session, read_changes, columns, 1))
+            frames.append(self._rows(session, read_changes, 1))
         return tuple(frames)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
@@ -237,10 +276,15 @@ class PostgresCdcSource(Source):
         with self._connected() as connection:
             when_free(lambda: self.slot.confirm(connection, end), _CONFIRM_SECONDS)
 
+    @property
+    def _beside(self) -> str:
+        """The columns after those of the table, as DDL."""
+        return ", ".join([f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)])
+
     def _connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
         return self.database.connected(SourceError, self)
 
-    def _bound_table(self) -> Table:
+    def _bound_table(self) -> ChangedTable:
         if self.bound_to is not None:
             return self.bound_to
         with self._connected() as connection:
@@ -250,11 +294,12 @@ class PostgresCdcSource(Source):
         # The log has no values that are made of others.
         return tuple(ReadColumn.of(column) for column in table.columns if not column.is_generated)
 
-    def _rows(
-        self, session: SparkSession, work: ReadPages | ReadChanges, columns: Sequence[ReadColumn], tasks: int
-    ) -> DataFrame:
-        beside = (ROW_KIND, *self.metadata)
-        declared = [as_texts(columns), f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)]
+    def _rows(self, session: SparkSession, work: ReadPages | ReadChanges, tasks: int) -> DataFrame:
+        columns = work.values.columns
+        declared, beside = [as_texts(columns), self._beside], [ROW_KIND, *self.metadata]
+        if (aside := self.side_output) is not None:
+            declared.append(f"{aside.column} {aside.columns.simpleString()}")
+            beside.append(aside.column)
         texts = session.range(0, tasks, 1, tasks).mapInArrow(work, ", ".join(declared))
         return decoded(texts, columns, beside)
 
@@ -265,3 +310,9 @@ def _older_rows(table: Table, columns: Sequence[int] | None) -> dict[str, str | 
         return {}
     added = (column for column in table.columns if column.number not in columns)
     return {column.name: value[0] for column in added if (value := column.value_of_older_rows) is not None}
+
+
+def _check_word(option: str, word: str, words: Sequence[str]) -> None:
+    if word not in words:
+        allowed = " or ".join(f'"{each}"' for each in words)
+        raise ValueError(f"{option} is {allowed}, not {word!r}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flykka.spark_bridge.connectors.postgres.members import PARTITIONED, Member, check_members, members_of
 from flykka.spark_bridge.connectors.postgres.tables import Table
 from flykka.spark_bridge.errors import SchemaChangedError, SourceError, SourceNotFoundError
 
@@ -16,12 +19,33 @@ _TABLES = frozenset("rp")
 
 _SERVER = """
 SELECT current_setting('wal_level'), current_user::text, rolreplication OR rolsuper,
-       current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots)
+       current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots),
+       row_security_active(%s::oid)
 FROM pg_roles WHERE rolname = current_user
 """
 
+# Before version 15 a publication has neither row filters nor lists of columns.
+_PUBLICATION = """
+SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate, pubviaroot,
+       ARRAY(SELECT c.oid::bigint FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+             JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+             WHERE t.pubname = p.pubname AND c.oid = ANY(%(oids)s::oid[])),
+       ARRAY(SELECT r.prrelid::regclass::text FROM pg_publication_rel r
+             WHERE r.prpubid = p.oid AND r.prrelid = ANY(%(oids)s::oid[])
+               AND (to_jsonb(r) ->> 'prqual' IS NOT NULL OR to_jsonb(r) ->> 'prattrs' IS NOT NULL))
+FROM pg_publication p WHERE pubname = %(name)s
+"""
 
-def table_for_changes(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> Table:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedTable:
+    """A table whose changes are read, and the tables that its rows lie in, which begin with it."""
+
+    table: Table
+    members: tuple[Member, ...]
+
+
+def table_for_changes(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> ChangedTable:
     """The table of a source.
 
     Raises:
@@ -33,22 +57,55 @@ def table_for_changes(connection: psycopg.Connection[Any], source: PostgresCdcSo
         raise SourceNotFoundError(f"there is no table {source.table} at {source.database}")
     if table.kind not in _TABLES:
         raise SourceError(f"{table} at {source.database} is no table of its own, and has no changes to read")
-    if table.replica_identity == "n" or (table.replica_identity == "d" and not table.primary_key):
-        raise SourceError(
-            f"{table} at {source.database} has no primary key: once its changes are published, PostgreSQL would refuse"
-            f" to update it. Give it one, or ALTER TABLE {table} REPLICA IDENTITY FULL"
-        )
-    return table
+    members = members_of(connection, table)
+    check_members(source, members)
+    return ChangedTable(table=table, members=members)
 
 
 def check_published(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> None:
     """See to it that changes of the table still come. Raises `SourceError` where they do not."""
-    table = source.bound_to or table_for_changes(connection, source)
-    if not source.slot.publishes(connection, table):
+    bound = source.bound_to and source.bound_to.table
+    table = Table.find(connection, source.table)
+    members = () if table is None or (bound and bound.oid != table.oid) else members_of(connection, table)
+    missing = _unpublished(connection, source, members) if members else None
+    if missing is None or missing[:1] == members[:1]:
         raise SourceError(
-            f"the publication {source.slot.name!r} at {source.database} has no {table} any more, and what is changed in"
-            " it does not come: was it dropped, or renamed? Begin without a checkpoint"
+            f"the publication {source.slot.name!r} at {source.database} has no {bound or source.table} any more, and"
+            " what is changed in it does not come: was it dropped, or renamed? Begin without a checkpoint"
         )
+    if missing:
+        raise SourceError(
+            f"the publication {source.slot.name!r} at {source.database} does not have {missing[0]}, which belongs to"
+            f" {table} now: ALTER PUBLICATION {source.slot.name} ADD TABLE {missing[0]}, and begin without a checkpoint"
+        )
+
+
+def _unpublished(
+    connection: psycopg.Connection[Any], source: PostgresCdcSource, members: Sequence[Member]
+) -> tuple[Member, ...] | None:
+    """The tables of a source that its publication does not have; None if there is no publication.
+
+    Raises:
+        SourceError: it leaves some of their changes out.
+    """
+    oids = [member.oid for member in members]
+    found = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
+    if found is None:
+        return None
+    has_changes, has_truncations, is_of_roots, published, filtered = found
+    what = f"the publication {source.slot.name!r} at {source.database}"
+    if filtered:
+        raise SourceError(
+            f"{what} has a row filter or a column list for {filtered[0]}, and what it leaves out does not come: ALTER"
+            f" PUBLICATION {source.slot.name} SET TABLE {members[0]}, or take another name for the slot"
+        )
+    is_partitioned = any(member.kind == PARTITIONED for member in members)
+    if not has_changes or (source.on_truncate == "fail" and not has_truncations) or (is_of_roots and is_partitioned):
+        raise SourceError(
+            f"{what} does not publish all changes of {members[0]}: ALTER PUBLICATION {source.slot.name} SET"
+            " (publish = 'insert, update, delete, truncate', publish_via_partition_root = false)"
+        )
+    return tuple(member for member in members if member.kind != PARTITIONED and member.oid not in published)
 
 
 def check_schema(source: PostgresCdcSource, bound: Table, now: Table) -> frozenset[str]:
@@ -87,10 +144,11 @@ def schema_changed_text(source: str, change: str) -> str:
 
 def check_decoding(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> None:
     """Look before a job whether the changes of a source can be read. Raises `SourceError`, with what is to be done."""
-    table = table_for_changes(connection, source)
-    found = connection.execute(_SERVER).fetchone()
+    changed = table_for_changes(connection, source)
+    table = changed.table
+    found = connection.execute(_SERVER, (table.oid,)).fetchone()
     assert found is not None, "a user has a role"
-    level, user, may_replicate, slots_max, slots = found
+    level, user, may_replicate, slots_max, slots, has_row_security = found
     at = source.database
     if level != "logical":
         raise SourceError(
@@ -103,8 +161,13 @@ def check_decoding(connection: psycopg.Connection[Any], source: PostgresCdcSourc
             f"all {slots_max} replication slots of the server of {at} are taken: drop one, or set max_replication_slots"
             " higher"
         )
-    if source.slot.publishes(connection, table) is False:
+    if has_row_security:
         raise SourceError(
-            f"there is a publication {source.slot.name!r} at {at}, without {table}: ALTER PUBLICATION"
-            f" {source.slot.name} ADD TABLE {table}, or take another name"
+            f"row-level security hides rows of {table} at {at} from {user}, but not their changes: ALTER ROLE {user}"
+            " BYPASSRLS"
+        )
+    if missing := _unpublished(connection, source, changed.members):
+        raise SourceError(
+            f"there is a publication {source.slot.name!r} at {at}, without {missing[0]}: ALTER PUBLICATION"
+            f" {source.slot.name} ADD TABLE {missing[0]}, or take another name"
         )

@@ -8,7 +8,7 @@ snapshot that was. A transaction belongs to the range in which its commit record
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,13 +43,15 @@ class PageRange:
 class LogRange:
     """The transactions whose commits begin at `start` or later, before `end`, except for the `seen` ones.
 
-    `columns` are the numbers of the columns that the table had at `start`; None if that is not known.
+    `columns` are the numbers of the columns that the table had at `start`; None if that is not known. `members` are the
+    numbers of the tables that rows lie in.
     """
 
     start: int
     end: int
     seen: str | None = None
     columns: tuple[int, ...] | None = None
+    members: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +61,8 @@ class Position:
     `lsn` is where the next range of the log begins, `until` where a bounded source ends. There is a `snapshot` while
     pages of it are left, from `page` on, of `pages`. `seen` are the transactions that are left out up to `seen_to`.
     `columns` are the numbers of the table's columns at `lsn`, None if that is not known. `ignored` are the columns
-    without which changes were read, each with the place in the log from which on.
+    without which changes were read, each with the place in the log from which on. `members` are the numbers of the
+    tables that rows lie in, each with when it was attached; None if they are not known.
     """
 
     lsn: int
@@ -72,6 +75,7 @@ class Position:
     splits: int = 0
     columns: tuple[int, ...] | None = None
     ignored: dict[str, int] = field(default_factory=dict)
+    members: dict[str, str] | None = None
 
     @classmethod
     def read(cls, position: bytes) -> Position:
@@ -105,10 +109,10 @@ class Position:
             self.snapshot = None
         return self._split(content, size)
 
-    def next_log(self, end: int) -> SerializedSplit:
-        """Give out the log up to `end`."""
+    def next_log(self, end: int, members: Sequence[int]) -> SerializedSplit:
+        """Give out the log up to `end`, with the changes of some tables."""
         seen = self.seen if self.lsn < self.seen_to else None
-        content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns}
+        content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns, "members": members}
         size = end - self.lsn
         self.lsn = end
         return self._split(content, size)
@@ -140,6 +144,7 @@ def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
             end=each["log"][1],
             seen=each["seen"],
             columns=None if each.get("columns") is None else tuple(each["columns"]),
+            members=tuple(each.get("members", ())),
         )
         for each in contents
         if "log" in each

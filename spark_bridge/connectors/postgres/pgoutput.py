@@ -32,11 +32,17 @@ Values = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A table as it was when it was written to; `places` are those of its columns in a row."""
+    """A table as it was when it was written to; `places` are those of its columns in a row, `types` their types.
 
+    Of a changed or deleted row the log has what was in the `identity` columns.
+    """
+
+    oid: int
     schema: str
     name: str
     places: Mapping[str, int]
+    types: Mapping[str, tuple[int, int]]
+    identity: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """All rows of some tables, by their numbers, are gone."""
+
+    transaction: Transaction
+    lsn: int
+    oids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeenTransactions:
     """The transactions that a snapshot has seen: all below `behind`, except for the `running` ones."""
 
@@ -79,8 +94,8 @@ class SeenTransactions:
         return whole < self.behind and whole not in self.running
 
 
-def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change]:
-    """The changes of rows in messages, each with its place in the log."""
+def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change | Truncation]:
+    """The changes in messages, each with its place in the log."""
     relations: dict[int, Relation] = {}
     transaction: Transaction | None = None
     for lsn, data in messages:
@@ -90,8 +105,8 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change]:
                 commit_lsn, at_us, xid = message.unpack(_BEGIN)
                 transaction = Transaction(commit_lsn=commit_lsn, at_ms=in_ms(at_us) + EPOCH_MS, xid=xid)
             case "R":
-                oid, relation = message.relation()
-                relations[oid] = relation
+                relation = message.relation()
+                relations[relation.oid] = relation
             case "I" | "U" | "D" as kind:
                 assert transaction is not None, "changes come in transactions"
                 (oid,) = message.unpack(_OID)
@@ -104,8 +119,11 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change]:
                     before=before,
                     after=after,
                 )
+            case "T":
+                assert transaction is not None, "truncations come in transactions"
+                yield Truncation(transaction=transaction, lsn=lsn, oids=message.truncated())
             case _:
-                # Commits, origins, types, truncations: none is a change of a row.
+                # Commits, origins, types: none is a change of rows.
                 pass
 
 
@@ -113,7 +131,9 @@ _BEGIN: Final = struct.Struct("!qqI")
 _OID: Final = struct.Struct("!I")
 _SHORT: Final = struct.Struct("!h")
 _LENGTH: Final = struct.Struct("!i")
-_COLUMN_REST: Final = 8
+_TYPE: Final = struct.Struct("!Ii")
+_TRUNCATE: Final = struct.Struct("!IB")
+_OF_IDENTITY: Final = 1
 
 
 class _Message:
@@ -134,17 +154,27 @@ class _Message:
         self._at += layout.size
         return values
 
-    def relation(self) -> tuple[int, Relation]:
+    def relation(self) -> Relation:
         (oid,) = self.unpack(_OID)
         schema, name = self._text(), self._text()
         self._at += 1
         (number,) = self.unpack(_SHORT)
-        places: dict[str, int] = {}
-        for place in range(number):
+        types: dict[str, tuple[int, int]] = {}
+        identity: set[str] = set()
+        for _ in range(number):
+            flags = self._data[self._at]
             self._at += 1
-            places[self._text()] = place
-            self._at += _COLUMN_REST
-        return oid, Relation(schema=schema, name=name, places=places)
+            column = self._text()
+            kind, modifier = self.unpack(_TYPE)
+            types[column] = kind, modifier
+            if flags & _OF_IDENTITY:
+                identity.add(column)
+        places = {column: place for place, column in enumerate(types)}
+        return Relation(oid=oid, schema=schema, name=name, places=places, types=types, identity=frozenset(identity))
+
+    def truncated(self) -> tuple[int, ...]:
+        number, _ = self.unpack(_TRUNCATE)
+        return tuple(self.unpack(_OID)[0] for _ in range(number))
 
     def tuples(self, kind: str) -> tuple[Values | None, Values | None]:
         """The row before a change and behind it."""

@@ -30,7 +30,6 @@ class PublishTransaction:
     """Rows are written in one transaction of a writer, with the id of a checkpoint, unless that was done."""
 
     database: Database
-    writer: str
     checkpoint_id: int
     target: str
     statements: Statements
@@ -46,8 +45,8 @@ class PublishTransaction:
         """Wait for any other of the writer's transactions, and say whether the checkpoint is done."""
         # What is staged is deleted behind the commit: the database must have it on its disk.
         connection.execute(_DURABLE)
-        connection.execute(self.statements.lock, (self.writer,))
-        noted = connection.execute(self.statements.noted, (self.writer,)).fetchone()
+        connection.execute(self.statements.lock)
+        noted = connection.execute(self.statements.noted).fetchone()
         assert noted is not None, "the statement before has seen to it"
         return bool(noted[0] >= self.checkpoint_id)
 
@@ -69,7 +68,7 @@ class PublishTransaction:
                 )
         for statement in self.statements.after:
             connection.execute(statement)
-        connection.execute(self.statements.note, (self.checkpoint_id, self.writer))
+        connection.execute(self.statements.note)
         return rows
 
 

@@ -1,24 +1,27 @@
 """Columns of a table as columns of rows: which type a value has in Spark, and how it is made of PostgreSQL's text.
 
 Values come as the texts that PostgreSQL writes, from COPY and from logical decoding alike, and are cast by Spark, in
-the JVM. Arrays come as JSON. What Spark has no type for stays a text.
+the JVM. Arrays come as lists of the texts of their elements. What Spark has no type for stays a text.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyarrow import compute
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.postgres.written_types import named
+from flykka.spark_bridge.program.prototype import PrototypeError
 
 if TYPE_CHECKING:
-    from psycopg import sql
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from flykka.spark_bridge.connectors.postgres.tables import TableColumn
 
@@ -35,50 +38,88 @@ _TYPES = {
     "timestamptz": "timestamp",
     "bytea": "binary",
 }
-_ANY_NUMERIC = "decimal(38,18)"
+_ANY_NUMERIC = (38, 18)
 _PRECISION_MAX = 38
+# Spark's years are 1 to 9999.
+_DATE = r"\d{4}-\d\d-\d\d"
+_TIME = r" \d\d:\d\d:\d\d(\.\d+)?"
+# int2, int4, int8, numeric; varchar, text.
+_WIDENED = ((21, 23, 20, 1700), (1043, 25))
+_READABLE = {"date": _DATE, "timestamp_ntz": _DATE + _TIME, "timestamp": rf"{_DATE}{_TIME}\+00"}
+"""Patterns of the texts that Spark can read, for the types that do not have all of PostgreSQL's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumn:
-    """A column that is read. `type` is Spark's, `is_array` says that its text is made JSON."""
+    """A column that is read. `type` is Spark's; `readable` is the pattern of texts, or of elements, that fit it.
+
+    Of an array `delimiter` is what stands between its elements. `type_id` and `sql_type` are the type that the column
+    has in the database, as the log and as SQL write it.
+    """
 
     name: str
     type: str
-    is_array: bool = False
+    readable: str | None = None
+    delimiter: str | None = None
+    type_id: tuple[int, int] = (0, -1)
+    sql_type: str = ""
 
     @classmethod
     def of(cls, column: TableColumn) -> ReadColumn:
         """The column for one of a table's."""
         if column.element is None:
-            return cls(name=column.name, type=_type(column))
-        # Elements of binary are texts: JSON has none.
-        element = _TYPES.get(column.element, "string").replace("binary", "string")
-        element = _ANY_NUMERIC if column.element == "numeric" else element
-        return cls(name=column.name, type=f"array<{element}>", is_array=True)
+            kind, readable = _type(column.base, column.precision)
+        else:
+            kind, readable = _type(column.element, None)
+            # Elements of binary are texts.
+            kind = f"array<{kind.replace('binary', 'string')}>"
+        return cls(
+            name=column.name,
+            type=kind,
+            readable=readable,
+            delimiter=column.delimiter,
+            type_id=(column.type_oid, column.type_modifier),
+            sql_type=column.type,
+        )
 
     @property
     def declared(self) -> str:
         """The column as DDL has it."""
         return f"{quoted(self.name)} {self.type}"
 
+    def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+        """The values as Spark casts them, and which of them it has no value for; None where it has all."""
+        if self.delimiter is not None:
+            lists = [None if text is None else array_elements(text, self.delimiter) for text in texts.to_pylist()]
+            fits = [self._fits(elements) for elements in lists]
+            values = pa.array(
+                [elements if fit else None for elements, fit in zip(lists, fits, strict=True)], pa.list_(pa.string())
+            )
+            return values, pa.array([not fit for fit in fits])
+        if self.readable is None:
+            return texts, None
+        unfit = compute.invert(compute.match_substring_regex(texts, f"^({self.readable})$"))
+        unfit = compute.fill_null(unfit, False)
+        return compute.if_else(unfit, pa.scalar(None, pa.string()), texts), unfit
+
+    def _fits(self, elements: Sequence[object] | None) -> bool:
+        """True of null, and of elements that fit, none of which is a list: an array of Spark's has one dimension."""
+        return elements is None or all(
+            element is None
+            or (
+                isinstance(element, str) and (self.readable is None or re.fullmatch(self.readable, element) is not None)
+            )
+            for element in elements
+        )
+
     def value(self) -> Column:
         """The value, made of its text."""
         text = named(self.name)
-        if self.is_array:
-            made = F.from_json(text, "array<string>").cast(self.type)
-        elif self.type == "binary":
+        if self.type == "binary":
             made = F.unhex(F.substr(text, F.lit(3)))
         else:
-            made = text if self.type == "string" else text.cast(self.type)
+            made = text if self.type in ("string", "array<string>") else text.cast(self.type)
         return made.alias(self.name)
-
-    def selected(self) -> sql.Composable:
-        """The column in a query whose result is copied."""
-        from psycopg import sql
-
-        name = sql.Identifier(self.name)
-        return sql.SQL("to_json({})").format(name) if self.is_array else name
 
 
 def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[str] = ()) -> DataFrame:
@@ -88,53 +129,66 @@ def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[st
 
 def as_texts(columns: Sequence[ReadColumn]) -> str:
     """The columns as they are before they are decoded, as DDL."""
-    return ", ".join(f"{quoted(column.name)} string" for column in columns)
+    return ", ".join(
+        f"{quoted(column.name)} {'string' if column.delimiter is None else 'array<string>'}" for column in columns
+    )
 
 
-def array_as_json(text: str) -> str:
-    """The JSON of an array as PostgreSQL writes it: `{a,"b c",NULL}` is `["a", "b c", null]`."""
+def may_have_been(column: ReadColumn, type_id: tuple[int, int]) -> bool:
+    """True if texts of another type that a column had are texts of its type: it was widened, or has other limits."""
+    before, now = type_id[0], column.type_id[0]
+    return before == now or any(before in kinds and now in kinds[kinds.index(before) :] for kinds in _WIDENED)
+
+
+def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> None:
+    """Raise `PrototypeError` where names differ in upper and lower case alone, and Spark takes them for one."""
+    if session.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise PrototypeError(
+                f"{what} has the columns {other!r} and {name!r}, which Spark takes for one: rename one of them, or set"
+                " spark.sql.caseSensitive to true"
+            )
+
+
+def array_elements(text: str, delimiter: str) -> list[object]:
+    """The elements of an array as PostgreSQL writes it, lists for those of several dimensions."""
+    lists: list[list[Any]] = [[]]
     # Bounds that do not begin at 1 stand before it, as in [0:1]={a,b}.
-    body = text[text.index("{") :]
-    return json.dumps(_elements(iter(body[1:])))
+    for token in _tokens(delimiter).finditer(text, text.index("{")):
+        match token.lastgroup:
+            case "open":
+                lists.append([])
+            case "close":
+                elements = lists.pop()
+                lists[-1].append(elements)
+            case "quoted":
+                lists[-1].append(_ESCAPED.sub(r"\1", token["quoted"]))
+            case _:
+                lists[-1].append(None if token["plain"] == "NULL" else token["plain"])
+    return list(lists[0][0])
 
 
-def _elements(rest: Iterator[str]) -> list[object]:
-    """The elements up to the closing brace."""
-    found: list[object] = []
-    word, is_quoted = "", False
-    for letter in rest:
-        if letter == "{":
-            found.append(_elements(rest))
-            word, is_quoted = "", True
-        elif letter == '"':
-            found.append(_quoted(rest))
-            is_quoted = True
-        elif letter in ",}":
-            if not is_quoted and word:
-                found.append(None if word.upper() == "NULL" else word)
-            if letter == "}":
-                return found
-            word, is_quoted = "", False
-        else:
-            word += letter
-    raise ValueError("the array does not end")
+@cache
+def _tokens(delimiter: str) -> re.Pattern[str]:
+    return re.compile(
+        r'(?P<open>\{)|(?P<close>\})|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"{}' + re.escape(delimiter) + "]+)",
+        re.DOTALL,
+    )
 
 
-def _quoted(rest: Iterator[str]) -> str:
-    """The text up to the closing quote."""
-    text = ""
-    for letter in rest:
-        if letter == '"':
-            return text
-        text += next(rest) if letter == "\\" else letter
-    raise ValueError("the text does not end")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def _type(column: TableColumn) -> str:
-    if column.base != "numeric":
-        return _TYPES.get(column.base, "string")
-    if column.precision is None:
-        return _ANY_NUMERIC
-    precision, scale = column.precision
-    fits = 1 <= precision <= _PRECISION_MAX and 0 <= scale <= precision
-    return f"decimal({precision},{scale})" if fits else _ANY_NUMERIC
+def _type(base: str, precision: tuple[int, int] | None) -> tuple[str, str | None]:
+    """Spark's type for one of PostgreSQL's, and the pattern of the texts that fit it; None where all do."""
+    if base != "numeric":
+        kind = _TYPES.get(base, "string")
+        return kind, _READABLE.get(kind)
+    digits, scale = precision or _ANY_NUMERIC
+    if not (1 <= digits <= _PRECISION_MAX and 0 <= scale <= digits):
+        digits, scale = _ANY_NUMERIC
+    return f"decimal({digits},{scale})", rf"-?0*\d{{0,{digits - scale}}}(\.\d{{0,{scale}}}0*)?"

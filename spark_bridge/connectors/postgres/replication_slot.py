@@ -65,6 +65,15 @@ class ReplicationSlot:
             )
         return int(lsn)
 
+    def retained(self, connection: psycopg.Connection[Any]) -> str | None:
+        """The size of the log that the server keeps for the slot, in words; None where there is no slot."""
+        found = connection.execute(
+            "SELECT pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) FROM pg_replication_slots"
+            " WHERE slot_name = %s",
+            (self.name,),
+        ).fetchone()
+        return None if found is None else f"the replication slot {self.name!r} keeps {found[0]} of the server's log"
+
     def kept_from(self, connection: psycopg.Connection[Any], lsn: int) -> None:
         """See to it that the slot keeps the log from this place on. Raises `SourceError` where it does not."""
         confirmed = self.confirmed(connection)
@@ -88,21 +97,11 @@ class ReplicationSlot:
         if there is None:
             connection.execute(
                 sql.SQL(
-                    "CREATE PUBLICATION {} FOR TABLE {}"
-                    " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"
+                    "CREATE PUBLICATION {} FOR TABLE {} WITH (publish = 'insert, update, delete, truncate')"
                 ).format(sql.Identifier(self.name), table.identifier)
             )
         if self.confirmed(connection) is None:
             connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN))
-
-    def publishes(self, connection: psycopg.Connection[Any], table: Table) -> bool | None:
-        """True if the publication has the table, by its name; None where there is no publication."""
-        found = connection.execute(
-            "SELECT t.tablename IS NOT NULL FROM pg_publication p LEFT JOIN pg_publication_tables t"
-            " ON t.pubname = p.pubname AND t.schemaname = %s AND t.tablename = %s WHERE p.pubname = %s",
-            (table.schema, table.name, self.name),
-        ).fetchone()
-        return None if found is None else bool(found[0])
 
     def confirm(self, connection: psycopg.Connection[Any], lsn: int) -> None:
         """Let go of the log before this place. Raises `psycopg.Error`; `ObjectInUse` where the slot is being read."""

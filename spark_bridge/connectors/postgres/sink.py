@@ -191,20 +191,21 @@ class PostgresSink(TransactionalSink):
                 raise SinkError(f"{columns} (the table was changed since the job began)")
             beside = [field for field in rows.schema.fields if field.name not in {each.name for each in columns}]
             kind = self._kind_in(rows.columns)
-            made = statements(connection, self, table, columns, beside, kind)
+            made = statements(connection, self, table, columns, beside, kind, transaction)
         if kind is not None:
             rows = rows.where(~named(kind).eqNullSafe(UPDATE_BEFORE))
         types = {field.name: field.dataType for field in fields}
         work = PublishTransaction(
             database=self.database,
-            writer=transaction.writer,
             checkpoint_id=transaction.checkpoint_id,
             target=str(table),
             statements=made,
         )
         texts = [each.text(types[each.name]) for each in columns]
         texts += [named(field.name) for field in beside]
-        rows.select(*texts).coalesce(1).mapInArrow(work, ROWS).collect()
+        # Spark's `mapInArrow` looks columns up by names without quoting them.
+        numbered = rows.select(*texts).toDF(*map(str, range(len(texts))))
+        numbered.coalesce(1).mapInArrow(work, ROWS).collect()
 
     def _is_published(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
         """The checkpoint, or a later one, is noted. It may be under way, where another is at it."""
@@ -215,8 +216,10 @@ class PostgresSink(TransactionalSink):
             return False
         if not table.has_checkpoints(connection):
             return False
-        query = sql.SQL("SELECT 1 FROM {} WHERE writer = %s AND checkpoint_id >= %s").format(table.checkpoints)
-        return connection.execute(query, (transaction.writer, transaction.checkpoint_id)).fetchone() is not None
+        query = sql.SQL("SELECT 1 FROM {} WHERE writer = {} AND checkpoint_id >= {}").format(
+            table.checkpoints, sql.Literal(transaction.writer), sql.Literal(transaction.checkpoint_id)
+        )
+        return connection.execute(query).fetchone() is not None
 
     def _tables_made(self, connection: psycopg.Connection[Any], rows: DataFrame) -> Table:
         """The table, made together with that of checkpoints where they are not there."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
     from flykka.spark_bridge.connectors.postgres.tables import Table
+    from flykka.spark_bridge.connectors.transactional import Transaction
 
 _STAGED = "flykka_staged"
 KINDS = (INSERT, UPDATE_AFTER, DELETE)
@@ -36,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """The statements of one transaction, in their order. `lock`, `noted` and `note` take the writer as parameter."""
+    """The statements of one transaction, in their order. None takes parameters: names may have percent signs."""
 
     lock: bytes
     noted: bytes
@@ -54,6 +55,7 @@ def statements(
     columns: Sequence[WrittenColumn],
     beside: Sequence[StructField],
     kind: str | None,
+    transaction: Transaction,
 ) -> Statements:
     """The statements by which `columns` are written to the table; columns `beside` decide how, `kind` among them."""
     from psycopg import sql
@@ -61,10 +63,14 @@ def statements(
     def encoded(text: sql.Composable) -> bytes:
         return text.as_bytes(connection)
 
-    marks = {"checkpoints": table.checkpoints}
-    lock = "INSERT INTO {checkpoints} (writer, checkpoint_id) VALUES (%s, -1) ON CONFLICT DO NOTHING"
-    noted = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = %s FOR UPDATE"
-    note = "UPDATE {checkpoints} SET checkpoint_id = %s WHERE writer = %s"
+    marks = {
+        "checkpoints": table.checkpoints,
+        "writer": sql.Literal(transaction.writer),
+        "checkpoint_id": sql.Literal(transaction.checkpoint_id),
+    }
+    lock = "INSERT INTO {checkpoints} (writer, checkpoint_id) VALUES ({writer}, -1) ON CONFLICT DO NOTHING"
+    noted = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
+    note = "UPDATE {checkpoints} SET checkpoint_id = {checkpoint_id} WHERE writer = {writer}"
     names = [*(each.name for each in columns), *(field.name for field in beside)]
     target = table.identifier if not sink.keys else sql.Identifier("pg_temp", _STAGED)
     copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _listed(names))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -19,7 +19,8 @@ from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.held_snapshot import import_snapshot
 from flykka.spark_bridge.connectors.postgres.log_ranges import Snapshot
-from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, decoded
+from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
+from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
 from flykka.spark_bridge.connectors.postgres.tables import Table
 from flykka.spark_bridge.connectors.source import positive
 from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
@@ -35,8 +36,8 @@ _INTEGERS = frozenset({"int2", "int4", "int8"})
 BROADCAST_BYTES_MAX = 64 * 1024 * 1024
 """A table that is larger is not sent to all executors as a whole: Spark cannot see how large it is."""
 
-_kept: dict[tuple[str, bytes], tuple[float, list[pa.RecordBatch]]] = {}
-"""Rows by connection string and query, and when they were read, of this process."""
+_kept: dict[tuple[str, bytes, str], tuple[float, list[pa.RecordBatch]]] = {}
+"""Rows by connection string, query and rule for unreadable values, and when they were read, of this process."""
 
 
 def postgres_table(
@@ -47,6 +48,7 @@ def postgres_table(
     refresh: Duration | None = None,
     partition_by: str | None = None,
     partitions: int = 1,
+    on_unreadable: Literal["fail", "null"] = "fail",
 ) -> DataFrame:
     """A table, view or foreign table as a DataFrame that is read whenever it is computed.
 
@@ -56,16 +58,22 @@ def postgres_table(
     With `refresh` a Python worker that has read rows uses them again for so long: rows are as old as that at most, and
     two workers may have them of different age. One task reads the table, as it is at one moment. With `partition_by`,
     an integer column, it is read in `partitions` ranges of that column by as many tasks, each at its own moment.
+    A value that Spark does not have, such as a date BC, raises `UnreadableValueError`, or is null with
+    `on_unreadable="null"`.
 
     Raises:
         MissingExtraError: psycopg is not installed.
         SourceNotFoundError: there is no such table.
         SourceError: the database does not answer, or `partition_by` is no integer column.
-        ValueError: the connection string cannot be read, or `partitions` is not positive.
+        PrototypeError: names of columns differ in upper and lower case alone.
+        ValueError: the connection string cannot be read, `partitions` is not positive, or `on_unreadable` is another
+            word.
         DurationError: `refresh` is no length of time.
     """
     database = Database.of(conninfo, _WHAT)
     refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
+    if on_unreadable not in ("fail", "null"):
+        raise ValueError(f'on_unreadable of a postgres_table is "fail" or "null", not {on_unreadable!r}')
     if positive(partitions, "partitions") > 1 and partition_by is None:
         raise ValueError("with partitions, partition_by names the integer column whose ranges they are")
     with database.connected(SourceError, f"{table} at {database} cannot be read") as connection:
@@ -73,9 +81,11 @@ def postgres_table(
         if found is None:
             raise SourceNotFoundError(f"there is no table {table} at {database}")
         columns = tuple(ReadColumn.of(column) for column in found.columns)
+        check_distinct(session, f"{found} at {database}", (column.name for column in columns))
         queries = _queries(connection, found, columns, partition_by, partitions)
         size = connection.execute("SELECT pg_table_size(%s::oid)", (found.oid,)).fetchone()
-    work = ReadTable(database=database, queries=queries, columns=columns, target=str(found), refresh_ms=refresh_ms)
+    values = ReadValues(table=str(found), columns=columns, puts_aside=False, on_unreadable=on_unreadable)
+    work = ReadTable(database=database, queries=queries, values=values, refresh_ms=refresh_ms)
     tasks = session.range(0, len(queries), 1, len(queries))
     rows = decoded(tasks.mapInArrow(work, as_texts(columns)), columns)
     return rows.hint("merge") if size is not None and size[0] > BROADCAST_BYTES_MAX else rows
@@ -87,8 +97,7 @@ class ReadTable:
 
     database: Database
     queries: Sequence[bytes]
-    columns: Sequence[ReadColumn]
-    target: str
+    values: ReadValues
     refresh_ms: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,14 +107,17 @@ class ReadTable:
                 yield from self._rows(self.queries[number])
 
     def _rows(self, query: bytes) -> Iterable[pa.RecordBatch]:
-        names = [column.name for column in self.columns]
         if self.refresh_ms is None:
-            return copied(self.database, query, names, self.target)
-        key, now = (self.database.conninfo, query), time.monotonic()
+            return self._read(query)
+        key, now = (self.database.conninfo, query, self.values.on_unreadable), time.monotonic()
         kept = _kept.get(key)
         if kept is None or now - kept[0] >= self.refresh_ms / 1000:
-            kept = _kept[key] = now, list(copied(self.database, query, names, self.target))
+            kept = _kept[key] = now, list(self._read(query))
         return kept[1]
+
+    def _read(self, query: bytes) -> Iterator[pa.RecordBatch]:
+        names = [column.name for column in self.values.columns]
+        return map(self.values.of, copied(self.database, query, names, self.values.table))
 
 
 def copied(
@@ -189,5 +201,5 @@ def selection(table: Table, columns: Sequence[ReadColumn]) -> sql.Composed:
     from psycopg import sql
 
     return sql.SQL("SELECT {} FROM {}").format(
-        sql.SQL(", ").join(column.selected() for column in columns), table.identifier
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in columns), table.identifier
     )

@@ -13,7 +13,8 @@ CHECKPOINTS = "flykka_checkpoints"
 """The table of what sinks have published: it lies in the schema of the tables that they write to."""
 
 _COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), base.typname, base.typcategory::text, element.typname,
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::bigint, a.atttypmod,
+       base.typname, base.typcategory::text, element.typname, element.typdelim::text,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        a.attnotnull OR t.typnotnull,
        a.atthasdef OR a.attidentity <> '',
@@ -22,7 +23,7 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), base.typname, base.typca
 FROM pg_attribute a
 JOIN pg_type t ON t.oid = a.atttypid
 JOIN pg_type base ON base.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
-LEFT JOIN pg_type element ON element.oid = base.typelem AND base.typcategory = 'A'
+LEFT JOIN pg_type element ON element.oid = base.typelem AND element.typarray = base.oid
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
@@ -30,9 +31,12 @@ ORDER BY a.attnum
 _FIELDS = (
     "name",
     "type",
+    "type_oid",
+    "type_modifier",
     "base",
     "category",
     "element",
+    "delimiter",
     "modifier",
     "is_not_null",
     "has_default",
@@ -43,7 +47,7 @@ _FIELDS = (
 )
 
 _UNIQUE = """
-SELECT i.indisprimary, array_agg(a.attname::text ORDER BY k.place)
+SELECT array_agg(a.attname::text ORDER BY k.place)
 FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k(number, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
@@ -54,7 +58,7 @@ ORDER BY i.indisprimary DESC, i.indexrelid
 """
 
 _TABLE = """
-SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relreplident::text
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass(%s)
 """
@@ -64,17 +68,21 @@ WHERE c.oid = to_regclass(%s)
 class TableColumn:
     """A column. `type` is as it was declared, `base` the name of the type below domains, `category` PostgreSQL's.
 
-    Of an array `element` is the type of what is in it. `modifier` holds the precision of a numeric. `is_identity`: its
-    values are always made by the database, as those of a generated column are. `number` is the catalog's: it stays when
-    the column is renamed. `missing_value` is the text of the value in rows that are older than the column
-    (`attmissingval`).
+    Of an array `element` is the type of what is in it, and `delimiter` stands between elements. `modifier` holds the
+    precision of a numeric; `type_oid` and `type_modifier` are as the log has them, those of a domain included.
+    `is_identity`: its values are always made by the database, as those of a generated column are. `number` is the
+    catalog's: it stays when the column is renamed. `missing_value` is the text of the value in rows that are older than
+    the column (`attmissingval`).
     """
 
     name: str
     type: str
     base: str
     category: str
+    type_oid: int = 0
+    type_modifier: int = -1
     element: str | None = None
+    delimiter: str | None = None
     modifier: int = -1
     is_not_null: bool = False
     has_default: bool = False
@@ -104,17 +112,15 @@ class TableColumn:
 class Table:
     """A table, view or foreign table; `unique` are the columns of its unique indexes, those of the primary key first.
 
-    `kind` and `replica_identity` are the catalog's letters.
+    `kind` is the catalog's letter.
     """
 
     oid: int
     schema: str
     name: str
     kind: str
-    replica_identity: str
     columns: tuple[TableColumn, ...]
     unique: tuple[tuple[str, ...], ...]
-    primary_key: tuple[str, ...]
 
     @classmethod
     def find(cls, connection: psycopg.Connection[Any], written: str) -> Self | None:
@@ -122,18 +128,21 @@ class Table:
         found = connection.execute(_TABLE, (written,)).fetchone()
         if found is None:
             return None
-        oid, schema, name, kind, replica_identity = found
-        indexes = connection.execute(_UNIQUE, (oid,)).fetchall()
+        oid, schema, name, kind = found
         return cls(
             oid=oid,
             schema=schema,
             name=name,
             kind=kind,
-            replica_identity=replica_identity,
-            columns=tuple(_column(row) for row in connection.execute(_COLUMNS, (oid,)).fetchall()),
-            unique=tuple(tuple(columns) for _, columns in indexes),
-            primary_key=next((tuple(columns) for is_primary, columns in indexes if is_primary), ()),
+            columns=cls.columns_of(connection, oid),
+            unique=tuple(tuple(columns) for (columns,) in connection.execute(_UNIQUE, (oid,)).fetchall()),
         )
+
+    @staticmethod
+    def columns_of(connection: psycopg.Connection[Any], oid: int) -> tuple[TableColumn, ...]:
+        """The columns that a table has now. Raises `psycopg.Error`."""
+        rows = connection.execute(_COLUMNS, (oid,)).fetchall()
+        return tuple(TableColumn(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -154,6 +163,11 @@ class Table:
         there = connection.execute("SELECT to_regclass(%s)", (self.checkpoints.as_string(connection),)).fetchone()
         return there is not None and there[0] is not None
 
+    @property
+    def column_numbers(self) -> tuple[int, ...]:
+        """The catalog's numbers of its columns."""
+        return tuple(column.number for column in self.columns)
+
     def column(self, name: str) -> TableColumn | None:
         """The column of this name; None where there is none."""
         return next((each for each in self.columns if each.name == name), None)
@@ -169,7 +183,3 @@ def names_of(connection: psycopg.Connection[Any], written: str) -> tuple[str, st
     parts, current = found
     *schema, name = parts
     return (schema[-1] if schema else current or "public"), name
-
-
-def _column(row: tuple[Any, ...]) -> TableColumn:
-    return TableColumn(**dict(zip(_FIELDS, row, strict=True)))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
-from flykka.spark_bridge.connectors.postgres.cdc_source import OnSchemaChange, PostgresCdcSource, StartupMode
+from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource, StartupMode
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, Options, TableConnector, TableSink
 
 _STARTS: tuple[StartupMode, ...] = ("initial", "latest-offset", "committed-offset")
-_SCHEMA_CHANGES: tuple[OnSchemaChange, ...] = ("fail", "ignore")
+_IGNORED: tuple[Literal["fail"], Literal["ignore"]] = ("fail", "ignore")
+# A table of SQL has no side output.
+_UNREADABLE: tuple[Literal["fail"], Literal["null"]] = ("fail", "null")
 
 Word = TypeVar("Word", bound=str)
 
@@ -61,7 +63,12 @@ def _postgres_source(declared: Declared) -> PostgresCdcSource | None:
         return None
     conninfo, table = _postgres_table(declared)
     made = PostgresCdcSource.of_table(
-        conninfo, table, slot=slot, on_schema_change=_one_of(options, "on_schema_change", _SCHEMA_CHANGES) or "fail"
+        conninfo,
+        table,
+        slot=slot,
+        on_schema_change=_one_of(options, "on_schema_change", _IGNORED) or "fail",
+        on_truncate=_one_of(options, "on_truncate", _IGNORED) or "fail",
+        on_unreadable=_one_of(options, "on_unreadable", _UNREADABLE) or "fail",
     ).with_metadata(*options.names("metadata"))
     if (mode := _one_of(options, "start_from", _STARTS)) is not None:
         made = made.start_from(mode)
@@ -137,6 +144,8 @@ POSTGRES = TableConnector(
         "bounded",
         "poll_every",
         "on_schema_change",
+        "on_truncate",
+        "on_unreadable",
         "create_table",
         "sequence_by",
     ),

@@ -45,3 +45,29 @@ def test_changes_of_one_table_become_counts_in_another(spark: SparkSession, data
         client.wait(timeout=60)
 
     assert database.rows("SELECT item, n FROM counts ORDER BY item") == [("item 0", 33), ("item 1", 34), ("item 2", 33)]
+
+
+def test_a_table_has_the_rules_for_values_and_rows_but_no_side_output(spark: SparkSession, database: Database) -> None:
+    database.run(
+        "CREATE TABLE days (id bigint PRIMARY KEY, day date)",
+        "INSERT INTO days VALUES (1, 'infinity')",
+        "CREATE TABLE copies (id bigint PRIMARY KEY, day date)",
+    )
+    options = f"conninfo '{database.conninfo}'"
+    read = f"{options}, table 'days', slot 'slot_{database.name}', bounded true, on_truncate 'ignore'"
+    columns = "(id BIGINT, day DATE, PRIMARY KEY (id) NOT ENFORCED)"
+
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.execute_sql(
+            f"CREATE TABLE copies {columns} USING postgres OPTIONS ({options}, table 'copies', sequence_by 'day')"
+        )
+        with pytest.raises(SqlError, match="the option 'on_unreadable' is one of fail, null, not 'side-output'"):
+            env.execute_sql(
+                f"CREATE TABLE aside {columns} USING postgres OPTIONS ({read}, on_unreadable 'side-output')"
+            )
+        env.execute_sql(f"CREATE TABLE days {columns} USING postgres OPTIONS ({read}, on_unreadable 'null')")
+        client = env.execute_sql("INSERT INTO copies SELECT id, day FROM days")
+        assert isinstance(client, JobClient)
+        client.wait(timeout=60)
+
+    assert database.rows("SELECT * FROM copies") == [(1, None)]

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.connectors.postgres import table_reading
+from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
 from flykka.spark_bridge.connectors.postgres.table_reading import ReadTable, postgres_table
 from flykka.spark_bridge.errors import SourceError
 from tests.connectors.postgres.server import Database
@@ -59,9 +60,8 @@ def test_a_worker_uses_rows_again_until_they_are_old(
     database = table_reading.Database.of(prices.conninfo, "a test")
     table = postgres_table(spark, prices.conninfo, "prices")
     columns = [table_reading.ReadColumn(name=name, type="string") for name in table.columns]
-    work = ReadTable(
-        database=database, queries=[b"SELECT * FROM prices"], columns=columns, target="prices", refresh_ms=60_000
-    )
+    values = ReadValues(table="prices", columns=columns)
+    work = ReadTable(database=database, queries=[b"SELECT * FROM prices"], values=values, refresh_ms=60_000)
     task = pa.record_batch({"id": pa.array([0], pa.int64())})
 
     def rows() -> int:

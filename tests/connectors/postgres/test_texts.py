@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import struct
 
 import pytest
 
 from flykka.spark_bridge.connectors.postgres.log_ranges import Position, lsn_number, lsn_text
-from flykka.spark_bridge.connectors.postgres.pgoutput import Absent, SeenTransactions, changes
-from flykka.spark_bridge.connectors.postgres.read_types import array_as_json
+from flykka.spark_bridge.connectors.postgres.pgoutput import Absent, Change, SeenTransactions, Truncation, changes
 from flykka.spark_bridge.errors import SourceError
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{}", []),
-        ("{1,2}", ["1", "2"]),
-        ('{a,"b, \\"c\\"",NULL,"NULL",""}', ["a", 'b, "c"', None, "NULL", ""]),
-        ("{{1,2},{3,4}}", [["1", "2"], ["3", "4"]]),
-        ("[0:1]={a,b}", ["a", "b"]),
-        ('{"back\\\\slash"}', ["back\\slash"]),
-    ],
-)
-def test_an_array_is_made_json(text: str, expected: object) -> None:
-    assert json.loads(array_as_json(text)) == expected
 
 
 @pytest.mark.parametrize("text", ["0/0", "0/16B3748", "1A/FFFFFFFF"])
@@ -55,7 +38,7 @@ def test_numbers_of_transactions_that_have_wrapped_around_are_compared_as_they_w
 
 def test_messages_become_changes() -> None:
     relation = b"R" + struct.pack("!I", 7) + b"s\0t\0d" + struct.pack("!h", 2)
-    relation += b"\1id\0" + struct.pack("!Ii", 20, -1) + b"\0body\0" + struct.pack("!Ii", 25, -1)
+    relation += b"\1id\0" + struct.pack("!Ii", 20, -1) + b"\0body\0" + struct.pack("!Ii", 25, 9)
     begin = b"B" + struct.pack("!qqI", 500, 1_000_000, 42)
     whole = struct.pack("!h", 2) + b"t" + struct.pack("!i", 1) + b"1" + b"t" + struct.pack("!i", 1) + b"x"
     left = struct.pack("!h", 2) + b"t" + struct.pack("!i", 1) + b"1" + b"u"
@@ -71,8 +54,13 @@ def test_messages_become_changes() -> None:
         b"C" + struct.pack("!bqqq", 0, 500, 510, 1_000_000),
     ]
 
-    found = list(changes((number, message) for number, message in enumerate(messages)))
+    everything = list(changes((number, message) for number, message in enumerate(messages)))
+    (truncation,) = (each for each in everything if isinstance(each, Truncation))
+    found = [each for each in everything if isinstance(each, Change)]
 
+    assert (truncation.oids, truncation.lsn, truncation.transaction.xid) == ((7,), 6, 42)
+    assert found[0].relation.identity == {"id"}
+    assert found[0].relation.types == {"id": (20, -1), "body": (25, 9)}
     assert [(each.before, each.after) for each in found] == [
         (None, ("1", "x")),
         (None, ("1", Absent.UNCHANGED)),

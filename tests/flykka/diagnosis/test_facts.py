@@ -6,7 +6,7 @@ from flykka.diagnosis.job_diagnosis import diagnose
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.flykka.diagnosis.reports import SOURCE, answers, details, task
+from tests.flykka.diagnosis.reports import SOURCE, answers, details, job, task
 
 
 def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
@@ -26,3 +26,9 @@ def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
     assert "3, failed: IO_EXCEPTION: MasterHookError: the master hook 'h' failed: OSError: no route" in str(
         diagnose(reports)
     )
+
+
+def test_what_others_keep_for_a_source_is_shown() -> None:
+    retained = ("the replication slot 'orders' keeps 12 MB of the server's log",)
+
+    assert dict(diagnose(answers(job=job(retained=retained))).facts)["retained"] == retained[0]

@@ -98,6 +98,15 @@ def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
     assert coordinated.tell(found("b", begun_at="a", finished=True)) == []
 
 
+def test_what_others_keep_for_a_source_is_that_of_the_last_look() -> None:
+    coordinated = Coordinated("left", "right")
+    coordinated.tell(SourcesReset())
+    before = coordinated.coordinator.retained
+    coordinated.tell(replace(found("a"), retained="12 MB of a log"))
+
+    assert (before, coordinated.coordinator.retained) == ((), ("12 MB of a log",))
+
+
 def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())

@@ -1,0 +1,194 @@
+"""The tables that the rows of a table lie in: itself, its partitions, and tables that inherit from it.
+
+Each has changes of its own in the log, and tells of a changed or deleted row what its own replica identity says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flykka.spark_bridge.errors import MissingChangesError, SourceError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+    from flykka.spark_bridge.connectors.postgres.tables import Table
+
+_MEMBERS = """
+WITH RECURSIVE member AS (
+    SELECT %(oid)s::oid AS oid, ARRAY[%(oid)s::oid] AS path, '' AS attached
+    UNION ALL
+    SELECT i.inhrelid, path || i.inhrelid, attached || i.xmin::text || ' '
+    FROM member JOIN pg_inherits i ON i.inhparent = member.oid
+)
+SELECT DISTINCT ON (c.oid) c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
+       c.relreplident::text, path::bigint[], attached, keys.primary_key, keys.identity
+FROM member JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    SELECT coalesce(max(columns) FILTER (WHERE indisprimary), '{}') AS primary_key,
+           coalesce(max(columns) FILTER (WHERE CASE c.relreplident WHEN 'i' THEN indisreplident
+                                               WHEN 'd' THEN indisprimary AND indimmediate END), '{}') AS identity
+    FROM pg_index i CROSS JOIN LATERAL (
+        SELECT array_agg(a.attname::text ORDER BY k.place) AS columns
+        FROM unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k(number, place)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+    ) AS names
+    WHERE i.indrelid = c.oid
+) AS keys
+ORDER BY c.oid, path
+"""
+
+# What a transaction has written before it attached a table has a lower command number. All that others have written
+# into a table that was made and attached by one transaction came later.
+_ROWS_BEFORE_ATTACHED = """
+SELECT EXISTS (
+    SELECT FROM ONLY {} AS r, pg_inherits i, pg_attribute a
+    WHERE i.inhrelid = ANY({path}) AND i.inhparent = ANY({path}) AND a.attrelid = {oid} AND a.attname = 'ctid'
+      AND CASE WHEN a.xmin = i.xmin THEN r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint
+               ELSE age(a.xmin) > age(i.xmin) AND age(r.xmin) > age(i.xmin) END
+)
+"""
+
+PARTITIONED = "p"
+"""The kind of a table that has no rows of its own."""
+
+_KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary table"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A table that rows lie in. `kind`, `persistence` and `replica_identity` are the catalog's letters.
+
+    `path` are the tables from the one that is read down to it, and `attached` the transactions that have connected
+    them. `identity` are the columns that the log has of a deleted row, unless it `tells_all`.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    persistence: str
+    replica_identity: str
+    path: tuple[int, ...]
+    attached: str
+    primary_key: tuple[str, ...]
+    identity: tuple[str, ...]
+
+    @property
+    def tells_all(self) -> bool:
+        """True if changes tell the whole row as it was."""
+        return self.replica_identity == "f"
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Member, ...]:
+    """The tables that have changes of `table`, itself first where it has rows of its own. Raises `psycopg.Error`."""
+    found = connection.execute(_MEMBERS, {"oid": table.oid}).fetchall()
+    members = [
+        Member(
+            oid=oid,
+            schema=schema,
+            name=name,
+            kind=kind,
+            persistence=persistence,
+            replica_identity=identity,
+            path=tuple(path),
+            attached=attached,
+            primary_key=tuple(primary_key),
+            identity=tuple(told),
+        )
+        for oid, schema, name, kind, persistence, identity, path, attached, primary_key, told in found
+    ]
+    return tuple(sorted(members, key=lambda each: (len(each.path), each.oid)))
+
+
+def keys_of(members: Sequence[Member]) -> tuple[str, ...]:
+    """The columns by which rows of a table are told apart; none where only whole rows can be."""
+    table = members[0]
+    return table.primary_key or table.identity
+
+
+def check_members(source: PostgresCdcSource, members: Sequence[Member]) -> None:
+    """Raise `SourceError` where changes of one of the tables do not come, or do not tell which row was changed."""
+    keys = keys_of(members)
+    for member in members:
+        what = _KINDS.get(member.kind) or _KINDS.get(member.persistence)
+        if what is not None:
+            raise SourceError(f"{member} at {source.database} is {what}, and has no changes to read")
+        if member.kind == PARTITIONED or member.tells_all:
+            continue
+        if not member.identity:
+            raise SourceError(
+                f"{member} at {source.database} has no primary key: once its changes are published, PostgreSQL would"
+                f" refuse to update it. Give it one that is not DEFERRABLE, or ALTER TABLE {member} REPLICA IDENTITY"
+                " FULL"
+            )
+        missing = [key for key in keys if key not in member.identity]
+        if missing or not keys:
+            key = (
+                f"the key column {missing[0]!r}"
+                if missing
+                else f"the other columns, which tell rows of {members[0]} apart"
+            )
+            raise SourceError(
+                f"of a changed or deleted row of {member} at {source.database} the log has only"
+                f" {', '.join(member.identity)}, by its replica identity, and not {key}: ALTER TABLE {member} REPLICA"
+                " IDENTITY FULL"
+            )
+
+
+def check_attached(
+    connection: psycopg.Connection[Any],
+    source: PostgresCdcSource,
+    known: Mapping[str, str],
+    members: Sequence[Member],
+) -> None:
+    """Compare the tables that were `known`, and when they were attached, with those that there are now.
+
+    Raises:
+        MissingChangesError: one was attached that had rows already, or one is gone with its rows.
+    """
+    for member in members:
+        if (
+            member.kind != PARTITIONED
+            and known.get(str(member.oid)) != member.attached
+            and _had_rows(connection, member)
+        ):
+            raise MissingChangesError(
+                f"{source}: {member} had rows already when it was attached to {members[0]}, and no change tells of"
+                f" them. {BEGIN_AGAIN}"
+            )
+    gone = known.keys() - attached(members).keys()
+    if gone and source.on_truncate == "fail":
+        names = [str(name) for (name,) in connection.execute(_NAMES, ([int(oid) for oid in sorted(gone)],)).fetchall()]
+        which = ", ".join(names) if names else "a table that has been dropped"
+        raise MissingChangesError(
+            f"{source}: {which} belongs to {members[0]} no more, and no change tells that its rows are gone."
+            f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
+        )
+
+
+def attached(members: Sequence[Member]) -> dict[str, str]:
+    """The tables with rows, by their numbers, and when they were attached."""
+    return {str(member.oid): member.attached for member in members if member.kind != PARTITIONED}
+
+
+BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
+
+_NAMES = "SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid = ANY(%s::oid[])"
+
+
+def _had_rows(connection: psycopg.Connection[Any], member: Member) -> bool:
+    from psycopg import sql
+
+    path = sql.Literal(list(member.path)) + sql.SQL("::oid[]")
+    query = sql.SQL(_ROWS_BEFORE_ATTACHED).format(
+        sql.Identifier(member.schema, member.name), path=path, oid=sql.Literal(member.oid)
+    )
+    found = connection.execute(query).fetchone()
+    return found is not None and bool(found[0])
