@@ -28,7 +28,7 @@ _ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
 _OF_PLANS = "42"
 """The class of SQLSTATEs of a query that is wrong in itself."""
 _OF_CATALOGS = frozenset({"42K03", "42P01", "42704", "42501"})
-"""Those of the class that say of files, tables and schemas that they are not there, or not permitted: yet."""
+"""SQLSTATEs of missing tables, files, schemas and permissions, which the next attempt may find."""
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
