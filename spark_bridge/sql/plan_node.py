@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,15 @@ _STORING = ("AssertNotNull", "KnownNotNull", "CheckOverflowInTableInsert")
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
+_GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
+"""The name that Spark gives subqueries which have none."""
+
+
+def without_generated_names(text: str) -> str:
+    """A text of Spark's in which columns of subqueries without a name have no name before them."""
+    return _GENERATED.sub("", text)
+
+
 class _Node:
     """Node of Catalyst's trees."""
 
@@ -65,7 +75,13 @@ class Expression(_Node):
     @property
     def sql(self) -> str:
         """Its text in SQL, as Spark writes it."""
-        return str(self.java.sql())
+        return without_generated_names(str(self.java.sql()))
+
+    @property
+    def qualified(self) -> str:
+        """The name of a column, with that of its table where it has one."""
+        table = [str(part) for part in elements(self.java.qualifier())][-1:]
+        return without_generated_names(".".join([*table, self.attribute.name]))
 
     @property
     def shown(self) -> str:

@@ -144,9 +144,10 @@ class Relation:
             fields=() if window is None else ((WINDOW_END, window, "end"),),
             carried=carried,
         )
-        renamed = {**self._times(ids, has_end=window is not None), **self._keys(ids, carried)}
+        keys = self._keys(ids, carried)
+        renamed = {**self._times(ids, has_end=window is not None), **keys}
         stream = self.stream._then(self._label(called), lambda _: segment, renamed=renamed)
-        return replace(rows, stream=stream)
+        return replace(rows, stream=stream, roles={column: _renamed(role, keys) for column, role in self.roles.items()})
 
     def _window_of_time(self, names: Mapping[int, str]) -> str | None:
         """The column of a window whose end is the event time; None where there is none, or the end is there itself."""
@@ -173,23 +174,37 @@ class Relation:
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
         """The new names of the keys of upserts."""
-        changelog = self.stream.changelog
-        found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey | IsNumber)}
-        for key in self._lost_keys:
-            if key in carried:
-                found[key] = key
-            else:
-                raise RefusedError(
-                    f"the rows are {changelog}, and the SELECT leaves out {key}: nothing would tell which of them"
-                    f" still holds; add {key} to the SELECT",
-                    self.position,
-                )
-        return found
+        keys = self.stream.changelog.keys or ()
+        # Of several columns that are the key, it is the first.
+        roles = reversed(list(self.roles.items()))
+        found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
+        lost = [self._written(key) for key in self._lost_keys if key not in carried]
+        if lost:
+            raise RefusedError(
+                f"the rows are upserts by {', '.join(map(self._written, keys))}, and the SELECT leaves"
+                f" out {', '.join(lost)}: nothing would tell which of them still holds; add {' and '.join(lost)} to the"
+                " SELECT",
+                self.position,
+            )
+        return {**found, **{key: key for key in self._lost_keys}}
+
+    def _written(self, key: str) -> str:
+        """A key as the query calls it: with its table, where several have such a column."""
+        place = self.stream.columns.index(key)
+        if place >= len(self.attributes):
+            return key
+        column = self.attributes[place]
+        names = [each.attribute.name.lower() for each in self.attributes]
+        return column.qualified if names.count(names[place]) > 1 else column.attribute.name
 
     def _label(self, names: tuple[str, ...]) -> str:
         kinds = {"Filter": "where", "Generate": "generate", "Join": "join", "Expand": "expand"}
         steps = [kinds[node.kind] for node, _ in self.above if node.kind in kinds]
         return ", ".join([*steps, label("select", names)])
+
+
+def _renamed(role: Role, keys: Mapping[str, str]) -> Role:
+    return replace(role, name=keys[role.name]) if isinstance(role, IsKey | IsNumber) and role.name in keys else role
 
 
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:

@@ -38,12 +38,20 @@ class AsOfClauses:
 
     def of(self, join: PlanNode) -> AsOfClause | None:
         """The clause behind the table that is the right side of a join; None where there is none."""
+        place = self._place(join)
+        return None if place is None else self._left.pop(place)
+
+    def is_temporal(self, join: PlanNode) -> bool:
+        """True if there is a clause behind the right side of a join."""
+        return self._place(join) is not None
+
+    def _place(self, join: PlanNode) -> Position | None:
         node = join.children[1]
         while node.position not in self._left:
             if node.kind not in ("SubqueryAlias", "View") or node.view_name is not None:
                 return None
             (node,) = node.children
-        return self._left.pop(node.position)
+        return node.position
 
     def check(self) -> None:
         """Raise `RefusedError` where a clause was of no join."""
