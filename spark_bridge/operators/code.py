@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.schema_evolution import columns_of, described
+from flykka.actors.machines.state.schema_evolution import columns_of, described, quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorStateSchema, StateSchema
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
@@ -91,7 +91,8 @@ class OperatorCode(ABC):
         """The aggregates `first_micros` and `last_micros` over rows that it has made; `event_time` is the source's."""
         if event_time is None or not has_event_time(rows, event_time):
             return {}  # It was left out, or another column has its name.
-        first, last = F.min(event_time).cast("timestamp"), F.max(event_time).cast("timestamp")
+        time = F.col(quoted(event_time))
+        first, last = F.min(time).cast("timestamp"), F.max(time).cast("timestamp")
         return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
 
 

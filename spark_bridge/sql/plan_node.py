@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from py4j.java_gateway import get_field
+from py4j.java_gateway import get_field, is_instance_of
+from pyspark import SparkContext
 
 from flykka.spark_bridge.program.expressions import elements
 
@@ -29,6 +30,7 @@ class Attribute:
     name: str
 
 
+_OTHER_NAME = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 COMPUTED = -1
 """The id of what is no column: Spark counts from 0."""
 
@@ -94,6 +96,12 @@ class Expression(_Node):
         return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
 
     @property
+    def name_parts(self) -> tuple[str, ...]:
+        """The parts of the name of a column that is not analyzed, in small letters; none of another expression."""
+        is_column = self.kind == "UnresolvedAttribute"
+        return tuple(str(part).lower() for part in elements(self.java.nameParts())) if is_column else ()
+
+    @property
     def column_id(self) -> int:
         """The id of the column that it is, be it under another name; `COMPUTED` where it is none."""
         expression = self
@@ -138,6 +146,14 @@ class Expression(_Node):
     def called(self) -> Expression:
         """The function that an AggregateExpression calls."""
         return Expression(self.java.aggregateFunction())
+
+    @property
+    def replacement(self) -> Expression | None:
+        """The function that Spark computes for an aggregate function which is another name for it; None for others."""
+        context = SparkContext._active_spark_context
+        assert context is not None, "the plan is of a session"
+        is_name = is_instance_of(context._gateway, self.java, _OTHER_NAME)
+        return Expression(self.java.replacement()) if is_name else None
 
     @cached_property
     def columns(self) -> frozenset[int]:

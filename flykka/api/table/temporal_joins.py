@@ -12,7 +12,7 @@ from flykka.api.streams.joined_inputs import add_temporal_join
 from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import Key, taken_apart
-from flykka.api.table.refusals import RefusedError, check_append_only
+from flykka.api.table.refusals import RefusedError, check_append_only, without_event_time
 from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.join import Side
@@ -159,8 +159,7 @@ class _TemporalJoin:
         event_time = left.stream._type.event_time
         if event_time is None:
             raise RefusedError(
-                f"{what}: the left stream has no event time: give its source a WATERMARK FOR, or a WatermarkStrategy"
-                " with_timestamp_column(...), and keep that column in subqueries",
+                f"{what}: the left stream has no event time: {without_event_time(left.stream)}",
                 self._time.position,
             )
         if not isinstance(left.roles.get(self._time.column), IsEventTime):
@@ -171,8 +170,8 @@ class _TemporalJoin:
             )
         if right.stream._type.event_time is None:
             raise RefusedError(
-                f"{what}: the right stream has no event time to say from when on a version holds: give its source a"
-                " WATERMARK FOR, or a WatermarkStrategy with_timestamp_column(...), and keep that column in subqueries",
+                f"{what}: the right stream has no event time to say from when on a version holds:"
+                f" {without_event_time(right.stream)}",
                 self._time.position,
             )
         check_one_program(f"{self._node.join_type} JOIN", left.stream._program, right.stream._program)
