@@ -40,8 +40,15 @@ _ARITHMETIC = frozenset({"Literal", "Cast", "UnaryMinus", "Add", "Subtract", "Mu
 _FILTERED_BELOW = frozenset({"SubqueryAlias", "View", "Distinct", "Generate", "CTERelationDef"})
 """Nodes whose rows have the columns of those that they are made of: a filter of these columns may stand below."""
 
-_SIDES_FILTERED = {"INNER": (0, 1), "CROSS": (0, 1), "LEFT OUTER": (0,), "RIGHT OUTER": (1,)}
-"""The sides of joins below which a WHERE of their columns may stand. The ON may below the others, or below both."""
+_SIDES_FILTERED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "INNER": ((0, 1), (0, 1)),
+    "CROSS": ((0, 1), (0, 1)),
+    "LEFT OUTER": ((0,), (1,)),
+    "RIGHT OUTER": ((1,), (0,)),
+    "LEFT SEMI": ((0,), ()),
+    "LEFT ANTI": ((0,), ()),
+}
+"""The sides of joins below which a WHERE of their columns may stand, and those below which the ON may."""
 
 
 def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits:
@@ -65,10 +72,11 @@ def is_implied(condition: Expression, roles: Mapping[int, Role]) -> bool:
 
 
 def first_alone(condition: Expression, roles: Mapping[int, Role]) -> int | None:
-    """The column of numbers of rows of which a condition lets only 1 pass; None if there is none."""
+    """The column of several numbers of rows, of which a condition lets only 1 pass; None if there is none."""
     for each in condition.conjuncts():
         column, numbers = _numbers(each)
-        if isinstance(roles.get(column), IsNumber) and numbers.start <= 1 and numbers.stop == 2:
+        role = roles.get(column)
+        if isinstance(role, IsNumber) and role.limit > 1 and numbers.start <= 1 and numbers.stop == 2:
             return column
     return None
 
@@ -121,15 +129,14 @@ class _Walk:
             self.go(table, {column: max(bounds) for column, bounds in known.items()})
 
     def _join(self, node: PlanNode, limits: Limits) -> None:
-        filtered = _SIDES_FILTERED.get(node.join_type, ())
-        on = {} if node.condition is None or not filtered else _limits(node.condition.conjuncts())
+        by_where, by_on = _SIDES_FILTERED.get(node.join_type, ((), ()))
+        on = {} if node.condition is None else _limits(node.condition.conjuncts())
         for place, side in enumerate(node.children):
+            # A version that does not pass is still the newest of its key.
             if place and self._is_temporal(node):
                 self.go(side, {})
-                continue
-            above = limits if place in filtered else {}
-            of_on = on if len(filtered) == 2 or place not in filtered else {}
-            self.go(side, _both(above, of_on))
+            else:
+                self.go(side, _both(limits if place in by_where else {}, on if place in by_on else {}))
 
 
 def _renamed(project: PlanNode, limits: Limits) -> Limits:

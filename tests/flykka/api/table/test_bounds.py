@@ -97,6 +97,8 @@ def test_a_condition_that_lets_any_number_pass_is_no_bound(queries: Queries, con
             [2],
         ),
         (f"SELECT w, n, title FROM ({OF_WINDOWS}) LEFT JOIN item ON auction = id WHERE n <= 2", [2]),
+        (f"SELECT w, n FROM ({OF_WINDOWS}) LEFT SEMI JOIN item ON auction = id WHERE n <= 2", [2]),
+        (f"SELECT w, n FROM ({OF_WINDOWS}) LEFT ANTI JOIN item ON auction = id WHERE n <= 2", [2]),
         (f"SELECT w, n, title FROM ({OF_WINDOWS}) JOIN item ON auction = id AND n <= 2", [2]),
         (f"WITH r AS ({NUMBERED}) SELECT auction, n FROM r WHERE n <= 2", [2]),
         (f"WITH r AS ({NUMBERED}), s AS (SELECT auction, n FROM r) SELECT auction, n FROM s WHERE n <= 2", [2]),
