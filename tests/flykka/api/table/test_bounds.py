@@ -31,7 +31,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
 
 
 def limits(queries: Queries, query: str) -> list[int]:
-    """How many first rows the operators of a query keep."""
+    """The numbers of first rows that the operators of a query keep."""
     return [int(name.split()[1]) for name in queries.operators(query) if name.startswith("first ")]
 
 
