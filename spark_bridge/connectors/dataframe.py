@@ -15,7 +15,7 @@ from flykka.messages.tasks.source import PartitionsSplit, SourceSplit, SplitsDis
 from flykka.messages.wire.ids import OperatorId, SplitId
 from flykka.spark_bridge.connectors.source import Boundedness, Source, number_of_position, split_of
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.program.prototype import check_event_time
+from flykka.spark_bridge.program.prototype import event_time_column
 from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.rows.materialise import partitions_of
 
@@ -80,7 +80,7 @@ class DataFrameSource(Source):
         """With this event-time column, and with the rows computed. Raises what computing them raises."""
         if event_time is not None:
             # Before what may take long.
-            check_event_time(self.computed.frame, event_time)
+            event_time = event_time_column(self.computed.frame, event_time)
         self.computed.compute()
         return replace(self, event_time=event_time)
 

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from flykka.actors.machines.restart.repeated_failures import is_of_environment
@@ -25,6 +25,10 @@ from flykka.spark_bridge.functions.shown import NOTE
 
 _LIMIT = 1000
 _ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
+_OF_PLANS = "42"
+"""The class of SQLSTATEs of a query that is wrong in itself."""
+_OF_CATALOGS = frozenset({"42K03", "42P01", "42704", "42501"})
+"""SQLSTATEs of missing tables, files, schemas and permissions, which the next attempt may find."""
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
@@ -41,7 +45,7 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
         where, raised = str(raised), raised.__cause__
     try:
         name, text, line = _described(raised)
-        suppresses = suppresses or _class_suppresses(name)
+        suppresses = suppresses or _class_suppresses(name) or _is_of_plan(raised)
         name = name.rpartition(".")[2]
     except Exception:  # noqa: BLE001 - the JVM that knows more is gone; the failure must be reported
         name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
@@ -60,6 +64,12 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
     return SerializedThrowable(
         type_name=name, message=message, stack_trace=stack, suppress_restarts=suppresses or name in FATAL
     )
+
+
+def _is_of_plan(raised: BaseException) -> bool:
+    """Report whether Spark's analyzer has refused a plan, which the next attempt would make again."""
+    state = raised.getSqlState() if isinstance(raised, AnalysisException) else None
+    return state is not None and state.startswith(_OF_PLANS) and state not in _OF_CATALOGS
 
 
 def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:

@@ -91,7 +91,8 @@ class OperatorCode(ABC):
         """The aggregates `first_micros` and `last_micros` over rows that it has made; `event_time` is the source's."""
         if event_time is None or not has_event_time(rows, event_time):
             return {}  # It was left out, or another column has its name.
-        first, last = (function(quoted(event_time)).cast("timestamp") for function in (F.min, F.max))
+        time = F.col(quoted(event_time))
+        first, last = F.min(time).cast("timestamp"), F.max(time).cast("timestamp")
         return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
 
 

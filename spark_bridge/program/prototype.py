@@ -45,8 +45,8 @@ __all__ = [
     "StructType",
     "applied_to_windows",
     "check_condition",
-    "check_event_time",
     "declared_columns",
+    "event_time_column",
     "fitted",
     "has_event_time",
     "row_type",
@@ -251,12 +251,16 @@ def running(
     return result, plan
 
 
-def check_event_time(prototype: DataFrame, column: str) -> None:
-    """Raise `PrototypeError` unless `column` is there and is a timestamp with a time zone, Spark's TIMESTAMP."""
-    if column not in prototype.columns:
-        raise PrototypeError(
-            f"there is no event-time column {column!r}; the columns are {', '.join(prototype.columns)}"
-        )
+def event_time_column(prototype: DataFrame, name: str) -> str:
+    """The event-time column of this name. As in Spark case does not matter, unless two columns differ in nothing else.
+
+    Raises:
+        PrototypeError: it is not there, or no timestamp with a time zone, Spark's TIMESTAMP.
+    """
+    alike = [each for each in prototype.columns if each.lower() == name.lower()]
+    if name not in alike and len(alike) != 1:
+        raise PrototypeError(f"there is no event-time column {name!r}; the columns are {', '.join(prototype.columns)}")
+    column = name if name in alike else alike[0]
     found = prototype.schema[column].dataType
     if not isinstance(found, TimestampType):
         hint = ": a file that was written without a time zone can be read as timestamp where its schema is declared"
@@ -264,6 +268,7 @@ def check_event_time(prototype: DataFrame, column: str) -> None:
             f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
             + (hint if isinstance(found, TimestampNTZType) else "")
         )
+    return column
 
 
 def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:

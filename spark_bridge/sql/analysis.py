@@ -10,7 +10,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
-from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position, position_of
+from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position, position_of, without_generated_names
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
 from flykka.spark_bridge.sql.tokens import position_at
 
@@ -126,7 +126,7 @@ class Statement:
     def _error(self, refused: PySparkException) -> SqlTextError:
         # Before the parser has an own name for it, it says what it expected instead.
         text = _AFTER.split(_CLASS.sub("", refused.getMessage() or str(refused)), maxsplit=1)[0].strip()
-        return SqlTextError(text, self._position(refused), refused.getCondition() or "")
+        return SqlTextError(without_generated_names(text), self._position(refused), refused.getCondition() or "")
 
     def _position(self, refused: PySparkException) -> Position | None:
         origin = getattr(refused, "_origin", None)  # The Java exception, where it was captured from the JVM.

@@ -120,6 +120,12 @@ def window_struct() -> Column:
     return F.struct(F.col(WINDOW_START).alias("start"), F.col(WINDOW_END).alias("end"))
 
 
+def window_end(name: str, size_ms: int | None) -> Column:
+    """The end of the window in a column; of windows of a size the column is the start."""
+    column = named(name)
+    return column.getField("end") if size_ms is None else F.timestamp_add("MILLISECOND", F.lit(size_ms), column)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOfWindows:
     """The first rows of each window by an order, and of each of the `parts` in it; `number` counts them from 1."""

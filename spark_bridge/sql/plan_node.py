@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from py4j.java_gateway import get_field
+from py4j.java_gateway import get_field, is_instance_of
+from pyspark import SparkContext
 
 from flykka.spark_bridge.program.expressions import elements
 
@@ -28,11 +30,21 @@ class Attribute:
     name: str
 
 
+_OTHER_NAME = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 COMPUTED = -1
 """The id of what is no column: Spark counts from 0."""
 
 _STORING = ("AssertNotNull", "KnownNotNull", "CheckOverflowInTableInsert")
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+_GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
+"""The name that Spark gives subqueries which have none."""
+
+
+def without_generated_names(text: str) -> str:
+    """A text of Spark's in which columns of subqueries without a name have no name before them."""
+    return _GENERATED.sub("", text)
 
 
 class _Node:
@@ -65,7 +77,13 @@ class Expression(_Node):
     @property
     def sql(self) -> str:
         """Its text in SQL, as Spark writes it."""
-        return str(self.java.sql())
+        return without_generated_names(str(self.java.sql()))
+
+    @property
+    def qualified(self) -> str:
+        """The name of a column, with that of its table where it has one."""
+        table = [str(part) for part in elements(self.java.qualifier())][-1:]
+        return without_generated_names(".".join([*table, self.attribute.name]))
 
     @property
     def shown(self) -> str:
@@ -76,6 +94,12 @@ class Expression(_Node):
     def attribute(self) -> Attribute:
         """The column that an expression with a name makes."""
         return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
+
+    @property
+    def name_parts(self) -> tuple[str, ...]:
+        """The parts of the name of a column that is not analyzed, in small letters; none of another expression."""
+        is_column = self.kind == "UnresolvedAttribute"
+        return tuple(str(part).lower() for part in elements(self.java.nameParts())) if is_column else ()
 
     @property
     def column_id(self) -> int:
@@ -122,6 +146,14 @@ class Expression(_Node):
     def called(self) -> Expression:
         """The function that an AggregateExpression calls."""
         return Expression(self.java.aggregateFunction())
+
+    @property
+    def replacement(self) -> Expression | None:
+        """The function that Spark computes for an aggregate function which is another name for it; None for others."""
+        context = SparkContext._active_spark_context
+        assert context is not None, "the plan is of a session"
+        is_name = is_instance_of(context._gateway, self.java, _OTHER_NAME)
+        return Expression(self.java.replacement()) if is_name else None
 
     @cached_property
     def columns(self) -> frozenset[int]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from flykka.spark_bridge.sql.plan_node import PlanNode
 
@@ -28,7 +26,7 @@ class PlanSegment:
     The first columns of the rows take the places of the `attributes` that the lowest node reads, which are told by name
     and id. So the nodes are used as Spark has analyzed them once: nothing is looked up again, be it a table, a function
     or a type. Common tables that they read beside the rows are the `tables`. The columns of the result are called
-    `names`, where these are others than in the plan; those of `fields` are added, each a field of a struct. Columns of
+    `names`, where these are others than in the plan; `added` are columns that are computed of them. Columns of
     the rows that no node knows are `carried` through projections and filters, and stand behind the others.
     """
 
@@ -36,7 +34,7 @@ class PlanSegment:
     nodes: tuple[tuple[PlanNode, int], ...]
     names: tuple[str, ...] | None
     tables: tuple[PlanNode, ...] = ()
-    fields: tuple[tuple[str, str, str], ...] = ()
+    added: Mapping[str, Column] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
@@ -60,8 +58,7 @@ class PlanSegment:
             plan = jvm_class(session.sparkContext, f"{_LOGICAL}.WithCTE")(plan, tables)
         made = frame_of_plan(session, plan)
         made = made if self.names is None else made.toDF(*self.names, *self.carried)
-        added = {name: F.col(quoted(struct)).getField(field) for name, struct, field in self.fields}
-        return made.withColumns(added) if added else made
+        return made.withColumns(dict(self.added)) if self.added else made
 
     def _renamed(self, columns: list[Any], carried: list[Any], session: SparkSession) -> Any:
         """The columns of the rows, with the ids that the lowest node reads."""

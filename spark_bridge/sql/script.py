@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.tokens import Token, blanked, position_at, say, tokens
 
+_BYTE_ORDER_MARK = "\ufeff"
+"""Editors on Windows begin a file with it."""
 _SET_OF_STATEMENTS = ("EXECUTE", "STATEMENT", "SET")
 
 
@@ -28,11 +30,13 @@ class ScriptStatement:
     @classmethod
     def whole(cls, text: str) -> ScriptStatement:
         """A text as one statement."""
+        text = text.removeprefix(_BYTE_ORDER_MARK)
         return cls(text=text, script=text, position=Position(line=1, column=1))
 
 
 def statements(script: str) -> tuple[ScriptStatement, ...]:
     """The statements of a script, in their order. Empty ones are left out."""
+    script = script.removeprefix(_BYTE_ORDER_MARK)
     found, waiting = [], list(tokens(script))
     while waiting:
         if waiting[0].says(";"):

@@ -46,7 +46,7 @@ class WatermarkClause:
         delay = None
         if parsed.kind == "Subtract":
             parsed, delay = parsed.children
-        if parsed.kind != "UnresolvedAttribute" or str(parsed.java.name()).lower() != self.column.lower():
+        if parsed.name_parts != (self.column.lower(),):
             raise wrong
         if delay is None:
             return 0

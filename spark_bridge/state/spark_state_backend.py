@@ -170,7 +170,8 @@ class SparkStateBackend:
         self._schemas[written_as] = rows.schema
         if written_as is not None:
             rows = evolved(rows, written_as, self._layout.plan.state_schema)
-        return rows if key_groups is None else self._groups.within(rows, key_groups)
+        # Without keys there is one subtask, which owns all rows.
+        return self._groups.within(rows, key_groups) if key_groups is not None and self._groups.keys else rows
 
     def write(
         self, parts: Sequence[tuple[str, Unwritten[DataFrame]]], savepoint: str | None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -256,6 +256,26 @@ def test_a_value_that_does_not_fit_is_told_with_the_line_that_wrote_the_column(s
     assert told.message.endswith(
         'rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))'
     )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("query", "suppresses"),
+    [
+        ("SELECT hash()", True),
+        ("SELECT nothing FROM range(1)", True),
+        ("SELECT 1 +", True),
+        ("SELECT * FROM nothing", False),
+        ("SELECT * FROM parquet.`/nothing/here`", False),
+    ],
+)
+def test_a_query_that_is_wrong_in_itself_suppresses_restarts_and_one_that_finds_no_table_does_not(
+    spark: SparkSession, query: str, suppresses: bool
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(query).collect()
+
+    assert serialized("stage 3", caught.value).suppress_restarts is suppresses
 
 
 @pytest.mark.spark

@@ -17,7 +17,7 @@ from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
-from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, check_event_time
+from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, event_time_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +61,7 @@ def source_stream(
     if event_time is None and delay_ms is not None:
         raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
     try:
-        bound, prototype = _bound(session, source, event_time)
+        bound, prototype, event_time = _bound(session, source, event_time)
         check_condition(prototype, strategy.punctuation)
     except PrototypeError as misfit:
         raise StreamTypeError(f"{made}: {misfit}") from None
@@ -131,9 +131,10 @@ class ComputedFrames:
         self._kept = []
 
 
-def _bound(session: SparkSession, source: Source, event_time: str | None) -> tuple[Source, DataFrame]:
+def _bound(session: SparkSession, source: Source, event_time: str | None) -> tuple[Source, DataFrame, str | None]:
     bound = source.bound(session, event_time)
     prototype = bound.prototype(session)
-    if event_time is not None:
-        check_event_time(prototype, event_time)
-    return bound, prototype
+    if event_time is None:
+        return bound, prototype, None
+    column = event_time_column(prototype, event_time)
+    return bound if column == event_time else source.bound(session, column), prototype, column

@@ -14,7 +14,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
-from flykka.spark_bridge.program.prototype import check_condition, check_event_time
+from flykka.spark_bridge.program.prototype import check_condition, event_time_column
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -67,8 +67,6 @@ class WatermarkAssignment(ABC):
             chaining=ChainingStrategy.HEAD,
         )
         set_watermarks(made, strategy)
-        if event_time is not None:
-            tried(made, lambda: check_event_time(self._type.prototype, event_time.column))
         tried(made, lambda: check_condition(self._type.prototype, strategy.punctuation))
         self._program.add(made)
         return self._emitted(made, replace(self._type, event_time=event_time))
@@ -77,7 +75,9 @@ class WatermarkAssignment(ABC):
         if strategy.delay_ms is None:
             return None
         if strategy.timestamp_column is not None:
-            return EventTime(column=strategy.timestamp_column)
+            name = strategy.timestamp_column
+            where = f"assign_timestamps_and_watermarks({name})"
+            return EventTime(column=tried(where, lambda: event_time_column(self._type.prototype, name)))
         if self._type.event_time is None:
             raise StreamTypeError(
                 f"assign_timestamps_and_watermarks after {origins(self._inputs)}: watermarks need an event time:"

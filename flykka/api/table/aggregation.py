@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
 from flykka.api.table.distinct_calls import DistinctCalls
-from flykka.api.table.refusals import RefusedError, check_append_only
+from flykka.api.table.refusals import RefusedError, check_append_only, without_event_time
 from flykka.api.table.relation import IsEventTime, IsKey, IsWindow, Relation, Role, Rows, distinct, label, leaf
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.windows import CutRows, cut_rows
@@ -108,8 +108,7 @@ class _Aggregate:
         if self._cut is not None:
             if event_time is None:
                 raise RefusedError(
-                    "windows need an event time, and the stream has none: give its source a WatermarkStrategy with"
-                    " with_timestamp_column(...), and keep that column in subqueries",
+                    f"windows need an event time, and the stream has none: {without_event_time(self._rows.stream)}",
                     self._cut.expression.position,
                 )
             if event_time.offset_ms:
@@ -161,13 +160,17 @@ class _Aggregate:
         return stream.key_by(only_key()).aggregate(*aggregates)._typed(changelog=Changelog(keys=()))
 
     def _check_parts(self, where: str) -> None:
-        """All calls must be put together from parts; of distinct values no session can be."""
+        """Check that all calls can be put together from parts; in sessions those of distinct values cannot."""
         for call, _ in self._calls:
             is_apart = call.called.kind in _OF_PARTS and (where == "without windows" or not call.java.isDistinct())
             if not is_apart:
+                instead = call.called.replacement
+                known = (
+                    "" if instead is None or instead.kind not in _OF_PARTS else f"; write {instead.sql} in its place"
+                )
                 raise RefusedError(
-                    f"{call.sql} {where} cannot be put together from parts, as count, sum, min, max and avg can: GROUP"
-                    " BY window(...) has all aggregates",
+                    f"{call.sql} {where} cannot run: count, sum, min, max and avg can, and windows of GROUP BY"
+                    f" window(...) have all aggregates{known}",
                     call.position,
                 )
 
@@ -205,15 +208,12 @@ class _Aggregate:
 
     def _role(self, output: Expression) -> Role | None:
         if self._cut is not None:
+            window = IsWindow(panes=self._cut.panes, size_ms=self._cut.size_ms)
             if _is(output, self._cut.expression):
-                return IsWindow(panes=self._cut.panes)
+                return window
             value = output.children[0] if output.kind == "Alias" else output
-            if (
-                value.kind == "GetStructField"
-                and value.field == "end"
-                and value.children[0].equals(self._cut.expression)
-            ):
-                return IsEventTime()
+            if value.kind == "GetStructField" and value.children[0].equals(self._cut.expression):
+                return window.part(value.field)
         for key, name in zip(self._keys, self._key_names, strict=True):
             if _is(output, key):
                 role = self._rows.roles.get(key.column_id)

@@ -10,7 +10,7 @@ from flykka.api.streams.changelog import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, kind_column, normalized, with_keys_in
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import IsKey, IsNumber, Relation, Role, Rows, distinct, keyed_by, label, leaf
-from flykka.api.table.top_n import WRITE, Bounds, ordered_rows, partition_name
+from flykka.api.table.top_n import WRITE, ordered_rows, partition_name, unbounded
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.table_types import frames_type, lists_type, numbered_type, with_kind
 from flykka.spark_bridge.worker.changing_results import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flykka.api.streams.data_stream import DataStream
+    from flykka.api.table.bounds import Limits
     from flykka.spark_bridge.program.prototype import StructType
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
     from flykka.spark_bridge.worker.row_order import RowOrder
@@ -35,7 +36,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"}
 _LONGEST_FRAME = 10_000
 
 
-def changing_window(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
+def changing_window(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
     """The rows of changing ones with a window function.
 
     Raises:
@@ -46,7 +47,7 @@ def changing_window(node: PlanNode, relation: Relation, bounds: Bounds) -> Relat
 
 
 class _ChangingWindow:
-    def __init__(self, node: PlanNode, rows: Rows, bounds: Bounds) -> None:
+    def __init__(self, node: PlanNode, rows: Rows, bounds: Limits) -> None:
         self._node = node
         self._bounds = bounds
         self._partitions = tuple(partition_name(each, rows) for each in node.part("partitionSpec"))
@@ -56,9 +57,11 @@ class _ChangingWindow:
         self._made = node.part("windowExpressions")
 
     def relation(self) -> Relation:
-        limit = self._bounds.limit(self._made[0].attribute.id)
-        functions = {made.children[0].children[0].kind for made in self._made}
-        if functions == {"RowNumber"} and len(self._made) == 1 and limit is not None:
+        functions = [made.children[0].children[0].kind for made in self._made]
+        if functions == ["RowNumber"]:
+            limit = self._bounds.get(self._made[0].attribute.id)
+            if limit is None:
+                raise unbounded(self._node)
             return self._first(limit)
         return self._over([self._call(made) for made in self._made])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
-from flykka.api.table.relation import IsEventTime, IsWindow, Rows
+from flykka.api.table.relation import IsEventTime, IsWindow, IsWindowStart, Role, Rows
 from flykka.spark_bridge.functions.times import MICROS_PER_MS, in_ms
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.sql.plan_node import Expression
@@ -99,24 +99,33 @@ class _Parts:
         return next((side for side, rows in self._sides.items() if read and read <= rows.names.keys()), None)
 
     def _have_one_window(self, key: Key) -> bool:
-        """Note that the windows of the rows are equal: so are their ends, which are the event times."""
-        ends = [self._window_end(key.left), self._window_end(key.right)]
-        if None in ends:
+        """Note that the windows of the rows are equal: so are their ends, which are the event times.
+
+        If their starts are equal, windows of one size are.
+        """
+        before_end = {self._ms_before_end(key.of(side), self._sides[side]) for side in Side}
+        if len(before_end) > 1 or None in before_end or not all(map(self._offset, Side)):
             return False
-        micros = self._offset(Side.RIGHT) - self._offset(Side.LEFT)
-        self._bound("=", micros)
+        self._bound("=", self._offset(Side.RIGHT) - self._offset(Side.LEFT))
         return True
 
-    def _window_end(self, expression: Expression) -> Side | None:
-        """The side, of which an expression is the window, or the end of it that is the event time."""
-        for side, rows in self._sides.items():
-            role = rows.roles.get(expression.column_id)
-            is_end = isinstance(role, IsEventTime) and bool(self._offset(side))
-            if _has_times(rows) and (isinstance(role, IsWindow) or is_end):
-                return side
-            if self._is_end_of_window(expression, rows):
-                return side
+    def _ms_before_end(self, expression: Expression, rows: Rows) -> int | None:
+        """The time from a start of windows to their end, 0 for windows and their ends; None for other expressions."""
+        match self._role(expression, rows):
+            case IsWindow() | IsEventTime():
+                return 0
+            case IsWindowStart(size_ms=size_ms):
+                return size_ms
         return None
+
+    def _role(self, expression: Expression, rows: Rows) -> Role | None:
+        """The meaning of an expression about times; None where they do not bound what rows meet."""
+        if not _has_times(rows):
+            return None
+        if expression.kind != "GetStructField":
+            return rows.roles.get(expression.column_id)
+        window = rows.roles.get(expression.children[0].column_id)
+        return window.part(expression.field) if isinstance(window, IsWindow) else None
 
     def _is_bound(self, first: Expression, comparison: str, second: Expression) -> bool:
         """True if a comparison says no more than bounds of the event times, which are noted."""
@@ -151,9 +160,11 @@ class _Parts:
 
     def _term(self, expression: Expression) -> _Term | None:
         """An expression as a sum of event times and a constant."""
-        side = self._event_time(expression)
-        if side is not None:
-            return _Term(left=int(side is Side.LEFT), right=int(side is Side.RIGHT))
+        for side, rows in self._sides.items():
+            role = self._role(expression, rows)
+            if isinstance(role, IsEventTime | IsWindowStart):
+                before_end = 0 if isinstance(role, IsEventTime) else role.size_ms * MICROS_PER_MS
+                return _Term(left=int(side is Side.LEFT), right=int(side is Side.RIGHT), micros=-before_end)
         if expression.is_constant:
             micros = _micros(expression)
             return None if micros is None else _Term(micros=micros)
@@ -168,21 +179,6 @@ class _Parts:
             case "SubtractTimestamps", _Term() as term, _Term() as taken:
                 return term.plus(taken, -1)
         return None
-
-    def _event_time(self, expression: Expression) -> Side | None:
-        for side, rows in self._sides.items():
-            if not _has_times(rows):
-                continue
-            if isinstance(rows.roles.get(expression.column_id), IsEventTime):
-                return side
-            if self._is_end_of_window(expression, rows):
-                return side
-        return None
-
-    def _is_end_of_window(self, expression: Expression, rows: Rows) -> bool:
-        if expression.kind != "GetStructField" or expression.field != "end" or not _has_times(rows):
-            return False
-        return isinstance(rows.roles.get(expression.children[0].column_id), IsWindow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

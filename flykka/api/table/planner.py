@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.api.table.aggregation import aggregated
+from flykka.api.table.bounds import Limits, bounds_of, first_alone, is_implied
 from flykka.api.table.changing_rows import columns_of_rows, where_true
 from flykka.api.table.changing_windows import changing_window
 from flykka.api.table.joins import joined_with_table
@@ -20,7 +21,7 @@ from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Ro
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_of, refused_clause, temporally_joined
-from flykka.api.table.top_n import Bounds, first_rows, is_kept
+from flykka.api.table.top_n import first_rows, without_number
 from flykka.errors import ProgramError
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
@@ -51,7 +52,7 @@ class Planner:
         self._read: list[frozenset[int]] = []
         self._common: dict[int, PlanNode] = {}
         self._common_rows: dict[int, Rows] = {}
-        self._bounds = Bounds()
+        self._bounds: Limits = {}
         self._as_of = AsOfClauses(as_of)
 
     def result(self, plan: PlanNode) -> DataStream:
@@ -61,6 +62,7 @@ class Planner:
             RefusedError: a part of it cannot run on a stream.
         """
         self._read = [frozenset(each.id for each in plan.output)]
+        self._bounds = bounds_of(plan, self._as_of.is_temporal)
         relation = self._relation(plan)
         if relation is None:
             raise RefusedError(
@@ -112,7 +114,6 @@ class Planner:
             case "SubqueryAlias" | "View" | "CTERelationDef":
                 return self._below(node.children[0])  # It has the columns of its child, under another name.
             case "Project":
-                self._bounds.follow(node)
                 return self._below(node.children[0]).then(node, tables=self._tables(node))
             case "Filter":
                 return self._filtered(node)
@@ -156,7 +157,6 @@ class Planner:
 
     def _filtered(self, node: PlanNode) -> Relation:
         (condition,) = node.expressions
-        self._bounds.add(condition)
         child = node.children[0]
         while child.kind == "SubqueryAlias":
             child = child.children[0]
@@ -164,7 +164,7 @@ class Planner:
             check_expressions(child)
             return self._joined(child, condition)
         below = self._below(node.children[0])
-        if is_kept(condition, below.roles):
+        if is_implied(condition, below.roles):
             return below  # The operator of first rows gives no others.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
         if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
@@ -176,7 +176,9 @@ class Planner:
                 )
             rows = below.settled()
             return leaf(where_true(rows, rows.columns.column(condition)), node)
-        return below.then(node, tables=self._tables(node))
+        filtered = below.then(node, tables=self._tables(node))
+        number = first_alone(condition, below.roles)
+        return leaf(without_number(filtered, number), node) if below.is_upserts and number is not None else filtered
 
     def _joins_streams(self, node: PlanNode) -> bool:
         return node.kind == "Join" and all(map(self._reads_stream, node.children))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flykka.api.streams.summary import leading_to
 from flykka.errors import ProgramError
 
 if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
     from flykka.api.table.relation import Relation
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
 
@@ -73,6 +75,19 @@ def check_compared(value: Expression, clause: str, position: Position | None) ->
             f" lower(collate({value.sql}, 'UTF8_BINARY')) or the like",
             value.position or position,
         )
+
+
+def without_event_time(stream: DataStream) -> str:
+    """The reason why a stream has no event time, and what gives it one."""
+    marked = [made.name for made in leading_to(stream._inputs) if made.watermark_delay_ms is not None]
+    if stream.changelog.keys is not None:
+        return f"its rows are {stream.changelog}, and rows that change have no event time"
+    if marked:
+        return (
+            f"the one of {', '.join(marked)} is lost on the way: keep its column as it is in every subquery and view."
+            " Running aggregates, outer joins and joins without bounds have none"
+        )
+    return "give its source a WATERMARK FOR, or a WatermarkStrategy with_timestamp_column(...)"
 
 
 def check_expressions(node: PlanNode) -> None:

@@ -15,13 +15,14 @@ from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
-from flykka.spark_bridge.sql.plan_columns import PlanColumns
+from flykka.spark_bridge.sql.plan_columns import PlanColumns, window_end
 from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import PlanSegment
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream, KeyedStream
     from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
+    from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode, Position
 
 
@@ -37,10 +38,25 @@ class IsEventTime:
 class IsWindow:
     """The attribute is the window that a row is the result of.
 
-    Results that agree in it are together in one window of `panes` over their event time; None where sessions are.
+    Results that agree in it are together in one window of `panes` over their event time. All windows are of one size.
+    Both are None where sessions are.
     """
 
     panes: TumblingEventTimeWindows | None
+    size_ms: int | None
+
+    def part(self, field: str) -> Role | None:
+        """The meaning of its start or its end."""
+        if field == "end":
+            return IsEventTime()
+        return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsWindowStart:
+    """The attribute is the start of the window that a row is the result of: so much before its end."""
+
+    size_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +77,7 @@ class IsNumber:
     name: str
 
 
-Role = IsEventTime | IsWindow | IsKey | IsNumber
+Role = IsEventTime | IsWindow | IsWindowStart | IsKey | IsNumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,26 +152,30 @@ class Relation:
         found = tuple(self.stream.columns)
         if not self.above and found[: len(called)] == called and (found == (*called, *carried) or not is_result):
             return rows
-        window = None if is_result or WINDOW_END in called else self._window_of_time(ids)
+        end = None if is_result or WINDOW_END in called else self._end_of_window(ids)
         segment = PlanSegment(
             attributes=tuple((each.attribute.name, each.java.exprId()) for each in self.attributes),
             nodes=self.above,
             tables=self.tables,
             names=None if called == tuple(each.name for each in self.output) else called,
-            fields=() if window is None else ((WINDOW_END, window, "end"),),
+            added={} if end is None else {WINDOW_END: end},
             carried=carried,
         )
-        renamed = {**self._times(ids, has_end=window is not None), **self._keys(ids, carried)}
+        keys = self._keys(ids, carried)
+        renamed = {**self._times(ids, has_end=end is not None), **keys}
         stream = self.stream._then(self._label(called), lambda _: segment, renamed=renamed)
-        return replace(rows, stream=stream)
+        return replace(rows, stream=stream, roles={column: _renamed(role, keys) for column, role in self.roles.items()})
 
-    def _window_of_time(self, names: Mapping[int, str]) -> str | None:
-        """The column of a window whose end is the event time; None where there is none, or the end is there itself."""
+    def _end_of_window(self, names: Mapping[int, str]) -> Column | None:
+        """The end of windows, computed of a column; None where it is not the event time, or a column itself."""
         if self.stream._type.event_time != OF_WINDOWS:
             return None
         if any(isinstance(role, IsEventTime) for role in self.roles.values()):
             return None
-        return next((names[column] for column, role in self.roles.items() if isinstance(role, IsWindow)), None)
+        for column, role in self.roles.items():
+            if isinstance(role, IsWindow | IsWindowStart):
+                return window_end(names[column], None if isinstance(role, IsWindow) else role.size_ms)
+        return None
 
     def _times(self, names: Mapping[int, str], *, has_end: bool) -> dict[str, str]:
         """The new name of the column of the event time; an empty one where it is gone."""
@@ -174,23 +194,37 @@ class Relation:
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
         """The new names of the keys of upserts."""
-        changelog = self.stream.changelog
-        found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey | IsNumber)}
-        for key in self._lost_keys:
-            if key in carried:
-                found[key] = key
-            else:
-                raise RefusedError(
-                    f"the rows are {changelog}, and the SELECT leaves out {key}: nothing would tell which of them"
-                    f" still holds; add {key} to the SELECT",
-                    self.position,
-                )
-        return found
+        keys = self.stream.changelog.keys or ()
+        # Of several columns that are the key, it is the first.
+        roles = reversed(list(self.roles.items()))
+        found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
+        lost = [self._written(key) for key in self._lost_keys if key not in carried]
+        if lost:
+            raise RefusedError(
+                f"the rows are upserts by {', '.join(map(self._written, keys))}, and the SELECT leaves"
+                f" out {', '.join(lost)}: nothing would tell which of them still holds; add {' and '.join(lost)} to the"
+                " SELECT",
+                self.position,
+            )
+        return {**found, **{key: key for key in self._lost_keys}}
+
+    def _written(self, key: str) -> str:
+        """A key as the query calls it: with its table, where several have such a column."""
+        place = self.stream.columns.index(key)
+        if place >= len(self.attributes):
+            return key
+        column = self.attributes[place]
+        names = [each.attribute.name.lower() for each in self.attributes]
+        return column.qualified if names.count(names[place]) > 1 else column.attribute.name
 
     def _label(self, names: tuple[str, ...]) -> str:
         kinds = {"Filter": "where", "Generate": "generate", "Join": "join", "Expand": "expand"}
         steps = [kinds[node.kind] for node, _ in self.above if node.kind in kinds]
         return ", ".join([*steps, label("select", names)])
+
+
+def _renamed(role: Role, keys: Mapping[str, str]) -> Role:
+    return replace(role, name=keys[role.name]) if isinstance(role, IsKey | IsNumber) and role.name in keys else role
 
 
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
@@ -236,9 +270,8 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
     if (stored := value.stored_column_id) != COMPUTED:
         role = roles.get(stored)
         return role if isinstance(role, IsKey | IsNumber) else None
-    if value.kind == "GetStructField" and value.field == "end":
-        return IsEventTime() if isinstance(roles.get(value.children[0].column_id), IsWindow) else None
-    return None
+    window = roles.get(value.children[0].column_id) if value.kind == "GetStructField" else None
+    return window.part(value.field) if isinstance(window, IsWindow) else None
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:

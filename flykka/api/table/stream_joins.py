@@ -13,7 +13,7 @@ from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import taken_apart
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.relation import IsEventTime, IsWindow, Relation, Role, Rows, distinct, label
+from flykka.api.table.relation import IsEventTime, IsWindow, IsWindowStart, Relation, Role, Rows, distinct, label
 from flykka.api.table.upsert_joins import changing_join
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END, EventTime
 from flykka.spark_bridge.operators.join import Side
@@ -123,7 +123,9 @@ class _Join:
         roles: dict[int, Role] = {}
         for side, rows in self._sides.items():
             if _OUTER[self._kind] <= {side}:
-                roles.update({c: r for c, r in rows.roles.items() if isinstance(r, IsWindow | IsEventTime)})
+                roles.update(
+                    {c: r for c, r in rows.roles.items() if isinstance(r, IsWindow | IsWindowStart | IsEventTime)}
+                )
         kept = {each.id: roles[each.id] for each in output if each.id in roles}
         ends = (name for each, name in zip(output, names, strict=True) if isinstance(kept.get(each.id), IsEventTime))
         end = next(ends, None)

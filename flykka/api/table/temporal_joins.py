@@ -12,7 +12,7 @@ from flykka.api.streams.joined_inputs import add_temporal_join
 from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import Key, taken_apart
-from flykka.api.table.refusals import RefusedError, check_append_only
+from flykka.api.table.refusals import RefusedError, check_append_only, without_event_time
 from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.join import Side
@@ -38,12 +38,20 @@ class AsOfClauses:
 
     def of(self, join: PlanNode) -> AsOfClause | None:
         """The clause behind the table that is the right side of a join; None where there is none."""
+        place = self._place(join)
+        return None if place is None else self._left.pop(place)
+
+    def is_temporal(self, join: PlanNode) -> bool:
+        """True if there is a clause behind the right side of a join."""
+        return self._place(join) is not None
+
+    def _place(self, join: PlanNode) -> Position | None:
         node = join.children[1]
         while node.position not in self._left:
             if node.kind not in ("SubqueryAlias", "View") or node.view_name is not None:
                 return None
             (node,) = node.children
-        return self._left.pop(node.position)
+        return node.position
 
     def check(self) -> None:
         """Raise `RefusedError` where a clause was of no join."""
@@ -151,8 +159,7 @@ class _TemporalJoin:
         event_time = left.stream._type.event_time
         if event_time is None:
             raise RefusedError(
-                f"{what}: the left stream has no event time: give its source a WATERMARK FOR, or a WatermarkStrategy"
-                " with_timestamp_column(...), and keep that column in subqueries",
+                f"{what}: the left stream has no event time: {without_event_time(left.stream)}",
                 self._time.position,
             )
         if not isinstance(left.roles.get(self._time.column), IsEventTime):
@@ -163,8 +170,8 @@ class _TemporalJoin:
             )
         if right.stream._type.event_time is None:
             raise RefusedError(
-                f"{what}: the right stream has no event time to say from when on a version holds: give its source a"
-                " WATERMARK FOR, or a WatermarkStrategy with_timestamp_column(...), and keep that column in subqueries",
+                f"{what}: the right stream has no event time to say from when on a version holds:"
+                f" {without_event_time(right.stream)}",
                 self._time.position,
             )
         check_one_program(f"{self._node.join_type} JOIN", left.stream._program, right.stream._program)

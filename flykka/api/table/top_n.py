@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
@@ -23,58 +24,20 @@ from flykka.api.table.relation import (
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
-from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.table_types import first_rows_types
 from flykka.spark_bridge.worker.first_rows import FirstRows
 from flykka.spark_bridge.worker.row_order import RowOrder
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.api.table.bounds import Limits
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
 
-_AT_MOST = {"LessThanOrEqual": 0, "LessThan": -1, "EqualTo": 0}
-_MIRRORED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan", "EqualTo": "EqualTo"}
 WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n FROM ...) WHERE n <= 3"
 
 
-class Bounds:
-    """The greatest numbers that the conditions above a node let pass, by the ids of columns."""
-
-    def __init__(self) -> None:
-        self._limits: dict[int, int] = {}
-
-    def add(self, condition: Expression) -> None:
-        """Note the bounds of a condition."""
-        for each in condition.conjuncts():
-            if (bound := _bound(each)) is not None:
-                column, limit = bound
-                self._limits[column] = min(limit, self._limits.get(column, limit))
-
-    def follow(self, project: PlanNode) -> None:
-        """Go down through a node that gives columns other names."""
-        for each in project.expressions:
-            if each.column_id != COMPUTED and each.attribute.id in self._limits:
-                self._limits[each.column_id] = self._limits[each.attribute.id]
-
-    def limit(self, column: int) -> int | None:
-        """The greatest number of a column that is asked for; None where there is no bound."""
-        return self._limits.get(column)
-
-
-def is_kept(condition: Expression, roles: Mapping[int, Role]) -> bool:
-    """True if a condition only bounds numbers of rows, and the operator that numbers them gives no others."""
-    for each in condition.conjuncts():
-        bound = _bound(each)
-        role = None if bound is None else roles.get(bound[0])
-        if bound is None or not isinstance(role, IsNumber) or role.limit > bound[1]:
-            return False
-        if each.kind == "EqualTo" and bound[1] > 1:
-            return False
-    return True
-
-
-def first_rows(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
+def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
     """The first rows by an order, with their number.
 
     Raises:
@@ -82,7 +45,9 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
             many rows.
     """
     number, function = _numbered(node)
-    limit = bounds.limit(number.id)
+    limit = bounds.get(number.id)
+    if function == "RowNumber" and limit is None:
+        raise unbounded(node)
     if function != "RowNumber" or limit is None:
         raise RefusedError(
             "window functions, OVER (...), cannot run on a stream, of whose rows more may always come. What can is"
@@ -94,6 +59,26 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
     if window is not None:
         return _of_windows(node, rows, window, limit)
     return _of_all(node, rows, limit)
+
+
+def without_number(relation: Relation, column: int) -> Rows:
+    """Upserts of which only those of number 1 are left: the number, in a column, no longer tells them apart."""
+    rows = relation.settled(carries_keys=True)
+    log, number = rows.stream.changelog, rows.roles[column]
+    assert isinstance(number, IsNumber), "the condition is about a number of rows"
+    keys = tuple(key for key in log.keys or () if key != number.name)
+    roles = {**rows.roles, column: replace(number, limit=1)}
+    return replace(rows, stream=rows.stream._typed(changelog=replace(log, keys=keys)), roles=roles)
+
+
+def unbounded(node: PlanNode) -> RefusedError:
+    """The refusal of ROW_NUMBER() without a bound."""
+    return RefusedError(
+        "ROW_NUMBER() needs a bound, as a stream may always have more rows: a WHERE that compares its number with a"
+        f" constant. {WRITE}. Above another window function, an aggregate or an outer join a WHERE does not bound it,"
+        " as these would see fewer rows; and all who read a common table have to bound it",
+        node.position,
+    )
 
 
 def _numbered(node: PlanNode) -> tuple[Attribute, str]:
@@ -193,16 +178,3 @@ def _leaf(
     has_time = stream._type.event_time is not None
     kept = {column: role for column, role in rows.roles.items() if has_time or not isinstance(role, IsEventTime)}
     return leaf(Rows(stream=stream, output=node.output, called=names, roles={**kept, **roles}), node)
-
-
-def _bound(condition: Expression) -> tuple[int, int] | None:
-    """The column that a condition bounds from above by a whole number, and the greatest that it lets pass."""
-    if condition.kind not in _AT_MOST and condition.kind not in _MIRRORED:
-        return None
-    first, second = condition.children
-    kind = condition.kind
-    if first.kind == "Literal":
-        first, second, kind = second, first, _MIRRORED.get(kind, "")
-    if first.column_id == COMPUTED or second.kind != "Literal" or kind not in _AT_MOST:
-        return None
-    return (first.column_id, int(second.value) + _AT_MOST[kind]) if second.type_name == "int" else None

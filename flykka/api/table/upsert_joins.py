@@ -110,9 +110,8 @@ class _ChangingJoin:
         joined.name(label("join", (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys)))
         stream = joined._typed(changelog=Changelog(keys=keys, row_kind=ROW_KIND))
         ids = [attribute.id for side in Side for attribute in self._rows[side].output]
-        roles: dict[int, Role] = {
-            column: IsKey(name=name) for column, name in zip(ids, emitted, strict=False) if name in keys
-        }
+        named_keys = ((column, self._alike.get(name, name)) for column, name in zip(ids, emitted, strict=False))
+        roles: dict[int, Role] = {column: IsKey(name=name) for column, name in named_keys if name in keys}
         rows = Rows(stream=stream, output=self._node.output, called=tuple(emitted), roles=roles)
         rest = [rows.columns.column(each) for each in self._condition.rest]
         return leaf(where_true(rows, reduce(and_, rest)) if rest else rows, self._node)
@@ -150,7 +149,15 @@ class _ChangingJoin:
         keys = [*self._row_keys(Side.LEFT), *self._joined_by(Side.LEFT)]
         if self._kind not in _HALF and not (self._kind != "right" and self._is_unique(Side.RIGHT)):
             keys += [*self._row_keys(Side.RIGHT), *self._joined_by(Side.RIGHT)]
-        return tuple(dict.fromkeys(keys))
+        return tuple(dict.fromkeys(key for key in keys if key not in self._alike))
+
+    @property
+    def _alike(self) -> Mapping[str, str]:
+        """The columns of the right side that are equal to columns of the left one in every result, and these."""
+        if self._kind != "inner":
+            return {}
+        left, right = (self._joined_by(side) for side in Side)
+        return dict(zip(right, left, strict=True))
 
     def _is_unique(self, side: Side) -> bool:
         """True if there is at most one row of a side for each key of the join."""

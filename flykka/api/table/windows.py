@@ -41,6 +41,11 @@ class CutRows:
         size, slide, offset = self.windows.size_ms, self.windows.slide_ms, self.windows.offset_ms
         return TumblingEventTimeWindows.of(slide, (offset + size) % slide)
 
+    @property
+    def size_ms(self) -> int | None:
+        """The size of the windows; None for sessions."""
+        return None if isinstance(self.windows, EventTimeSessionWindows) else self.windows.size_ms
+
 
 def cut_rows(aggregate: PlanNode) -> CutRows | None:
     """The windows by which an aggregate groups; None where it groups by none, or by one that was computed before.

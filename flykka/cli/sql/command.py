@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
 from flykka.cli.arguments import describe
@@ -66,6 +67,7 @@ def _run(options: argparse.Namespace) -> int:
 def _read(options: argparse.Namespace) -> str:
     parser: argparse.ArgumentParser = options.parser
     try:
-        return Path(options.file).read_text(encoding="utf-8")
+        written = Path(options.file).read_bytes()
+        return written.decode("utf-16" if written.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
     except (OSError, UnicodeDecodeError) as refused:
         parser.error(f"{options.file} cannot be read: {getattr(refused, 'strerror', None) or refused}")

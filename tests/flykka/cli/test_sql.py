@@ -77,6 +77,24 @@ def test_what_is_no_terminal_is_read_as_a_script(
     assert "auction      bigint" in capsys.readouterr().out
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_script_of_an_editor_on_windows_runs_with_its_places(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    path = tmp_path / "windows.sql"
+    path.write_bytes(f"{BID.lstrip()}DESCRIBE bid;\nDESCRIBE größe;\n".replace("\n", "\r\n").encode(encoding))
+
+    code = main(["sql", str(path), "--no-rest"])
+
+    told = capsys.readouterr()
+    assert code == 1
+    assert "auction      bigint" in told.out
+    assert told.err.startswith(f"{path}: line 4, column ")
+    assert told.err.splitlines()[1] == "  DESCRIBE größe;"
+
+
 def test_a_file_that_is_not_there_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["sql", "/nowhere/bids.sql"])

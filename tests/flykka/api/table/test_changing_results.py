@@ -39,6 +39,11 @@ QUERIES = {
     "values": f"SELECT DISTINCT m % 10 AS digit FROM ({DEAREST})",
     "best": f"SELECT a, b, m, r FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY m DESC, b) AS r"
     f" FROM ({DEAREST})) WHERE r <= 2",
+    "readers": "WITH r AS (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC, id) AS n FROM bid)"
+    " SELECT y.auction, x.id AS first, y.n, y.id FROM r x JOIN r y ON x.auction = y.auction WHERE x.n = 1 AND y.n <= 3",
+    "changing readers": "WITH c AS (SELECT *, row_number() OVER (PARTITION BY a ORDER BY m DESC, b) AS r"
+    f" FROM ({DEAREST})) SELECT x.a, x.b AS best, y.r, y.b FROM c x JOIN c y ON x.a = y.a WHERE x.r = 1 AND y.r"
+    " BETWEEN 2 AND 3",
     "cities": "SELECT city, count(*) AS n FROM person GROUP BY city",
     "lived": "SELECT p.bidder, city, n FROM person p JOIN (SELECT bidder, count(*) AS n FROM bid GROUP BY bidder) c"
     " ON p.bidder = c.bidder",
@@ -54,7 +59,7 @@ QUERIES = {
 }
 
 
-SOME = ("counted", "greatest", "best", "placed", "means")
+SOME = ("counted", "greatest", "best", "placed", "means", "readers", "changing readers")
 """Of which each needs functions that the others do not."""
 
 

@@ -97,6 +97,63 @@ def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str
     assert code.interval == between(0, 0)
 
 
+def windows(size: str, slide: str = "") -> str:
+    """Counts of windows with start and end."""
+    cut = f"window(at, '{size}'{slide})"
+    return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
+
+
+@pytest.mark.parametrize("kind", ["", "LEFT", "FULL"])
+@pytest.mark.parametrize("column", ["s", "e"])
+def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
+    of_keys = f"SELECT s, auction, n FROM ({windows('10 seconds')})" if column == "s" else windows("10 seconds")
+    (code,) = joins(
+        queries,
+        f"SELECT a.n AS one, b.n AS other FROM ({of_keys}) a {kind} JOIN ({of_keys}) b"
+        f" ON a.{column} = b.{column} AND a.auction = b.auction",
+    )
+
+    assert isinstance(code, IntervalJoinCode)
+    assert code.interval == between(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("other", "condition", "interval"),
+    [
+        (windows("30 seconds"), "a.s = b.s", between(20_000, 20_000)),
+        (windows("30 seconds", ", '10 seconds'"), "a.s = b.s", between(20_000, 20_000)),
+        (windows("30 seconds"), "a.e = b.e", between(0, 0)),
+        (windows("10 seconds"), "a.s = b.e", between(-10_000, -10_000)),
+        (windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
+    ],
+)
+def test_starts_and_ends_of_windows_bound_their_event_times(
+    queries: Queries, other: str, condition: str, interval: Interval
+) -> None:
+    (code,) = joins(
+        queries,
+        f"SELECT a.n AS one, b.n AS other FROM ({windows('10 seconds')}) a FULL JOIN ({other}) b"
+        f" ON {condition} AND a.auction = b.auction",
+    )
+
+    assert isinstance(code, IntervalJoinCode)
+    assert code.interval == interval
+    assert code.condition is None
+
+
+def test_starts_of_sessions_do_not_say_when_they_end(queries: Queries) -> None:
+    sessions = (
+        "SELECT session_window.start AS s, auction, count(*) AS n FROM bid"
+        " GROUP BY session_window(at, '1 minute'), auction"
+    )
+
+    (code,) = joins(
+        queries, f"SELECT a.n, b.n AS m FROM ({sessions}) a JOIN ({sessions}) b ON a.s = b.s AND a.auction = b.auction"
+    )
+
+    assert isinstance(code, RegularJoinCode)
+
+
 def test_a_join_without_bounds_is_a_regular_one_that_keeps_what_is_read(queries: Queries) -> None:
     where = "b.price > 3 AND a.bidder = 1"
 

@@ -72,7 +72,9 @@ BAD = {
     "SELECT auction, n FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)\n"
     "  WHERE n IN (SELECT id FROM range(3))": (2, 11, "ask it before the aggregation, or about its keys"),
     "SELECT count(*) AS n FROM bid GROUP BY auction": (1, 31, "the SELECT leaves out"),
-    "SELECT auction, collect_list(price) AS p FROM bid GROUP BY auction": (1, 17, "cannot be put together from parts"),
+    "SELECT auction, collect_list(price) AS p FROM bid GROUP BY auction": (1, 17, "without windows cannot run"),
+    "SELECT auction, bool_and(price > 1) AS p FROM bid GROUP BY auction": (1, 17, "; write min((bid.price > "),
+    "SELECT auction FROM (SELECT auction, nope FROM (SELECT auction FROM bid))": (1, 38, "`nope` cannot be resolved"),
     "SELECT auction, count(*) AS n FROM bid GROUP BY ROLLUP (auction)": (1, 40, "ROLLUP, CUBE and GROUPING SETS"),
     "SELECT count(*) AS m FROM (SELECT window.end AS e, count(*) AS n FROM bid GROUP BY window(at, '1 hour'))"
     " GROUP BY window(e, '1 day')": (1, 106, "GROUP BY the window itself"),

@@ -41,6 +41,13 @@ APPENDED = {
     "best": "SELECT e, auction, n, place FROM (SELECT window.end AS e, auction, n, row_number() OVER"
     " (PARTITION BY window ORDER BY n DESC, auction) AS place FROM (SELECT window, auction, count(*) AS n FROM bid"
     " GROUP BY window(at, '20 seconds'), auction)) WHERE place <= 2",
+    "starts": "SELECT a.s, b.s AS other, a.n, b.n AS m FROM (SELECT s, auction, n FROM (SELECT window.start AS s,"
+    " auction, count(*) AS n FROM bid WHERE price > 50 GROUP BY window(at, '10 seconds'), auction)) a FULL JOIN (SELECT"
+    " window.start AS s, bidder, count(*) AS n FROM bid WHERE price < 50 GROUP BY window(at, '10 seconds'), bidder) b"
+    " ON a.s = b.s AND a.auction = b.bidder",
+    "sizes": "SELECT a.s, a.n, b.n AS m FROM (SELECT window.start AS s, auction, count(*) AS n FROM bid GROUP BY"
+    " window(at, '10 seconds'), auction) a LEFT JOIN (SELECT window.start AS s, auction, count(*) AS n FROM bid GROUP"
+    " BY window(at, '30 seconds'), auction) b ON a.s = b.s AND a.auction = b.auction",
     "common": "WITH dear AS (SELECT * FROM bid WHERE price > 50), ids AS (SELECT id AS i FROM item)"
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }

@@ -56,6 +56,31 @@ def test_a_table_is_read_with_its_event_time_and_as_one_source(queries: Queries)
     assert [(made.uid, made.watermark_delay_ms) for made in sources] == [("made", 5000)]
 
 
+@pytest.mark.parametrize(
+    ("column", "clause"),
+    [
+        ("`at`", "WATERMARK FOR AT AS At - INTERVAL 5 SECONDS"),
+        ("`At`", "WATERMARK FOR at AS at - INTERVAL 5 SECONDS"),
+        ("`event.time`", "WATERMARK FOR `event.time` AS `Event.Time` - INTERVAL 5 SECONDS"),
+        ("`ti``ck`", "WATERMARK FOR `ti``ck` AS `ti``ck` - INTERVAL 5 SECONDS"),
+    ],
+)
+def test_the_watermark_is_of_a_column_whatever_it_is_called(queries: Queries, column: str, clause: str) -> None:
+    queries.execute_sql(f"CREATE TABLE timed ({column} TIMESTAMP, {clause}) USING datagen OPTIONS (number_of_rows 9)")
+
+    stream = queries.sql(f"SELECT {column}, count(*) AS n FROM timed GROUP BY window({column}, '1 hour'), {column}")
+
+    assert stream.columns == [column.strip("`").replace("``", "`"), "n"]
+
+
+@pytest.mark.parametrize("other", ["`event`.`time`", "`time`", "`event.time` + INTERVAL 1 SECOND"])
+def test_the_watermark_of_a_column_with_a_dot_is_of_no_other_expression(queries: Queries, other: str) -> None:
+    clause = f"WATERMARK FOR `event.time` AS {other}"
+
+    with pytest.raises(SqlError, match="is the column less a constant interval"):
+        queries.execute_sql(f"CREATE TABLE timed (`event.time` TIMESTAMP, {clause}) USING datagen")
+
+
 def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queries, tmp_path: Path) -> None:
     queries.execute_sql("CREATE TEMPORARY VIEW top (a, n) AS SELECT auction, count(*) FROM made GROUP BY auction")
 

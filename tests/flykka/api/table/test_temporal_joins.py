@@ -20,6 +20,8 @@ AS_OF = "FOR SYSTEM_TIME AS OF"
 def queries(spark: SparkSession) -> Queries:
     """Bids, and versions of bidders: those of `versions` of any key, of `changing` by their primary key."""
     made = Queries(spark)
+    columns = "bidder BIGINT, at TIMESTAMP, WATERMARK FOR at AS at"
+    made.execute_sql(f"CREATE TABLE made ({columns}) USING datagen OPTIONS (number_of_rows 1)")
     made.create_temporary_view("versions", bids(spark, made.program))
     kinds = bids(spark, made.program).select_expr("bidder", "price", "at", "channel AS row_kind")
     made.create_temporary_view("changing", kinds, primary_key="bidder")
@@ -129,6 +131,12 @@ ON = "ON b.bidder = v.bidder"
             f"SELECT 1 AS x FROM timeless b JOIN versions {AS_OF} b.at AS v {ON}",
             "the left stream has no event time: give its source a WATERMARK FOR",
             67,
+        ),
+        (
+            "SELECT 1 AS x FROM (SELECT bidder, CAST(at AS TIMESTAMP) + INTERVAL 1 DAY AS t FROM made) b"
+            f" JOIN versions {AS_OF} b.t AS v {ON}",
+            "the left stream has no event time: the one of made is lost on the way",
+            129,
         ),
         (
             f"SELECT 1 AS x FROM bid b JOIN untimed {AS_OF} b.at AS v {ON}",

@@ -1,0 +1,140 @@
+"""Rewrites of plans, each with the condition under which it gives the rows of the query as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.errors import SqlError
+from tests.flykka.api.table.queries import Queries
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+NEAR = "b.at BETWEEN a.at AND a.at + INTERVAL 1 MINUTE"
+ALL = "select(auction, bidder, price, channel, at)"
+FILTERED = f"where, {ALL}"
+
+
+@pytest.fixture
+def queries(spark: SparkSession) -> Iterator[Queries]:
+    spark.createDataFrame([(1, "boots")], "id bigint, title string").createOrReplaceTempView("item")
+    made = Queries(spark)
+    made.create_temporary_view("auction", bids(spark, made.program, event_time=None), primary_key="auction")
+    yield made
+    spark.catalog.dropTempView("item")
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "on_left", "on_right"),
+    [
+        ("INNER", True, True, True, True),
+        ("LEFT", True, False, False, True),
+        ("RIGHT", False, True, True, False),
+        ("FULL", False, False, False, False),
+    ],
+)
+def test_a_condition_of_one_side_stands_below_a_join_where_that_side_is_whole(
+    queries: Queries, kind: str, left: bool, right: bool, on_left: bool, on_right: bool
+) -> None:
+    def is_below(on: str = "", where: str = "") -> bool:
+        text = f"SELECT a.price, b.price AS p FROM bid a {kind} JOIN bid b ON a.auction = b.auction AND {NEAR}"
+        return FILTERED in queries.operators(f"{text} {on} {where}")
+
+    assert is_below(where="WHERE a.price > 1") is left
+    assert is_below(where="WHERE b.price > 1") is right
+    assert is_below(on="AND a.price > 1") is on_left
+    assert is_below(on="AND b.price > 1") is on_right
+
+
+@pytest.mark.parametrize("where", ["a.price > b.price", "1 > 2", "b.price IS NULL OR a.price > 1"])
+def test_a_condition_of_both_sides_or_none_stays_above_an_outer_join(queries: Queries, where: str) -> None:
+    query = f"SELECT a.price FROM bid a LEFT JOIN bid b ON a.auction = b.auction AND {NEAR} WHERE {where}"
+
+    assert queries.operators(query) == ["interval_join(auction = auction)", "where, select(price)"]
+
+
+def test_of_a_join_in_a_common_table_all_columns_are_kept_that_any_reader_reads(queries: Queries) -> None:
+    common = "WITH j AS (SELECT a.price, b.channel, a.bidder FROM bid a JOIN bid b ON a.auction = b.auction)"
+
+    stream = queries.sql(f"{common} SELECT price AS v FROM j UNION ALL SELECT length(channel) + bidder AS v FROM j")
+
+    assert stream.columns == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("query", "verb"),
+    [
+        ("SELECT auction FROM bid GROUP BY auction", "drop_duplicates(auction)"),
+        ("SELECT bidder FROM auction GROUP BY bidder", "aggregate(bidder)"),
+        ("SELECT DISTINCT auction FROM bid", "drop_duplicates(auction)"),
+        ("SELECT DISTINCT bidder FROM auction", "aggregate(bidder)"),
+    ],
+)
+def test_duplicates_are_dropped_of_rows_that_stay_alone(queries: Queries, query: str, verb: str) -> None:
+    assert verb in queries.operators(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT w, count(*) AS n FROM (SELECT window(at, '1 hour') AS w, price FROM bid) WHERE price > 1 GROUP BY w",
+        "WITH c AS (SELECT window(at, '1 hour') AS w FROM bid) SELECT w, count(*) AS n FROM c GROUP BY w",
+    ],
+)
+def test_only_windows_that_an_aggregate_computes_itself_are_cut_by_its_operator(queries: Queries, query: str) -> None:
+    with pytest.raises(SqlError, match="the window was computed in a subquery without an aggregate"):
+        queries.sql(query)
+
+
+@pytest.mark.parametrize(
+    "cut", ["window(at, '1 hour')", "window(at, '1 hour', '10 minutes')", "session_window(at, '1 hour')"]
+)
+def test_a_where_below_windows_is_kept(queries: Queries, cut: str) -> None:
+    def steps(where: str) -> list[str]:
+        return queries.operators(f"SELECT count(*) AS n FROM bid {where} GROUP BY {cut}")[0].split(", ")
+
+    assert steps("WHERE price > 1").count("where") == steps("").count("where") + 1
+
+
+@pytest.mark.parametrize(
+    ("query", "event_time"),
+    [
+        ("SELECT at, price FROM bid UNION ALL SELECT at, bidder FROM bid", "at"),
+        ("SELECT at AS t, price FROM bid UNION ALL SELECT at, bidder FROM bid", "t"),
+        ("SELECT at, at AS u FROM bid UNION ALL SELECT at + INTERVAL 1 DAY, at FROM bid", "none"),
+        ("SELECT at, price FROM bid UNION ALL SELECT at, price FROM timeless", "none"),
+    ],
+)
+def test_a_union_has_the_event_time_that_all_its_sides_have_in_one_place(
+    queries: Queries, query: str, event_time: str
+) -> None:
+    assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("condition", "verb"),
+    [
+        ("auction > 1", "where, select(auction, n)"),
+        ("n > 1", "where(auction, n)"),
+        ("auction > n", "where(auction, n)"),
+    ],
+)
+def test_a_filter_of_changing_rows_deletes_unless_it_is_about_their_key(
+    queries: Queries, condition: str, verb: str
+) -> None:
+    query = f"SELECT auction, n FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction) WHERE {condition}"
+
+    assert queries.operators(query)[1] == verb
+
+
+def test_a_bound_is_not_left_out_above_an_outer_join_that_makes_nulls(queries: Queries) -> None:
+    numbered = "SELECT *, row_number() OVER (PARTITION BY auction ORDER BY at) AS n FROM bid"
+    query = (
+        "SELECT a.auction, b.auction AS b, b.n FROM auction AS a"
+        f" LEFT JOIN (SELECT * FROM ({numbered}) WHERE n <= 2) AS b ON a.auction = b.auction WHERE b.n <= 2"
+    )
+
+    assert any(name.startswith("where") for name in queries.operators(query))

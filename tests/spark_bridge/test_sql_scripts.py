@@ -1,0 +1,40 @@
+"""Texts of SQL before Spark's parser sees them: statements of scripts, and the watermark clause."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.spark_bridge.sql.script import ScriptStatement, statements
+from flykka.spark_bridge.sql.watermark_clause import without_watermark
+
+MARK = "\ufeff"
+SCRIPT = "CREATE TABLE t (a INT) -- it's here; no statement\nUSING json;\nSELECT 1;\n"
+
+
+@pytest.mark.parametrize("script", [MARK + SCRIPT, SCRIPT.replace("\n", "\r\n"), MARK + SCRIPT.replace("\n", "\r\n")])
+def test_a_script_of_an_editor_on_windows_has_the_statements_and_places_of_others(script: str) -> None:
+    found = statements(script)
+
+    assert [each.position for each in found] == [each.position for each in statements(SCRIPT)]
+    assert [each.text.split() for each in found] == [each.text.split() for each in statements(SCRIPT)]
+
+
+def test_a_statement_by_itself_begins_behind_a_byte_order_mark() -> None:
+    assert ScriptStatement.whole(f"{MARK}SELECT 1") == ScriptStatement.whole("SELECT 1")
+
+
+def test_a_byte_order_mark_within_a_text_stays() -> None:
+    (found,) = statements(f"SELECT '{MARK}'")
+
+    assert found.text == f"SELECT '{MARK}'"
+
+
+@pytest.mark.parametrize("name", ["at", "`event.time`", "`ti``ck`", "`a,b`", "`x)y`", "`for`"])
+def test_a_watermark_clause_is_found_whatever_its_column_is_called(name: str) -> None:
+    clause = f"WATERMARK FOR {name} AS {name} - INTERVAL 5 SECONDS"
+
+    text, found = without_watermark(f"CREATE TABLE t ({name} TIMESTAMP, {clause}) USING json")
+
+    assert text.split() == f"CREATE TABLE t ({name} TIMESTAMP ) USING json".split()
+    assert found is not None
+    assert found.column == name.strip("`").replace("``", "`")
