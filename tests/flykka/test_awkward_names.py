@@ -191,7 +191,7 @@ def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStrea
 
 
 def counted(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
-    """How often each row is there, by the columns that all have."""
+    """Count the rows that are alike, by the columns that all have."""
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
 
