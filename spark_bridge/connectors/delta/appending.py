@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flykka.spark_bridge.connectors.delta.added_files import FileNumbers, added, now_ms, numbers_in
-from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema
+from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema, new_columns
 from flykka.spark_bridge.connectors.delta.commits import commit_once, noting
 from flykka.spark_bridge.connectors.delta.evolution import fitted, schema_of
 from flykka.spark_bridge.connectors.delta.log import plain, text_of
@@ -46,7 +46,8 @@ class Append:
         if table is not None:
             table = fitted(self.location, table, rows, partition_by=self.partition_by, merges_schema=self.merges_schema)
         files = self._in_the_table(table)
-        actions = [added(file, numbers) for file, numbers in files]
+        lacks = () if table is None else new_columns(rows, columns_of(table)).names
+        actions = [added(file, numbers, lacks) for file, numbers in files]
         if table is None:
             self._create(rows, actions)
             return
