@@ -39,7 +39,7 @@ _WRITTEN = frozenset(
         "v2Checkpoint",
     }
 )
-"""Those of them that delta-rs commits to, and what only writers must know."""
+"""Features of tables that delta-rs commits to, and that files do not have to know."""
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _CONSTRAINT = "delta.constraints."

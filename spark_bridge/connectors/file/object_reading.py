@@ -168,7 +168,7 @@ def _parsed(
     line = F.col(_LINE)
     if name == "json":
         # For Spark's reader the objects in an array are rows.
-        objects = F.when(F.ltrim(line).startswith("["), F.from_json(line, "array<string>", {}))
+        objects = F.when(F.ltrim(line).startswith("["), F.from_json(line, "array<string>", for_spark))
         lines = lines.withColumn(_LINE, F.explode(F.coalesce(objects, F.array(line))))
     parsed = (
         F.from_json(line, with_corrupt, for_spark)
