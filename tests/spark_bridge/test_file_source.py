@@ -22,10 +22,10 @@ from flykka.spark_bridge.errors import (
     SourceNotFoundError,
     UnreadableFileError,
 )
-from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.laboratory import at, at_ms, write_rows
+from tests.spark_bridge.reached import Reach, both_ways
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def discovery(spark: SparkSession, source: FileSource) -> FileSplitDiscovery:
-    return FileSplitDiscovery(source, OperatorId("source"), FileSystem(spark))
+    return source.split_discovery(OperatorId("source"), FileSystem(spark))
 
 
 def names(found: SplitsDiscovered) -> list[list[str]]:
@@ -50,29 +50,31 @@ def names(found: SplitsDiscovered) -> list[list[str]]:
 def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered) -> list[list[tuple[int, int]]]:
     """The rows of each batch."""
     schema = source.prototype(spark).schema
-    batches = [split for split in splits.splits if isinstance(split, FileBatchSplit)]
-    return [
-        sorted((row.key, row.amount) for row in together(read_split(spark, source, schema, batch)).collect())
-        for batch in batches
-    ]
+    read = [source.read(spark, schema, (batch,), in_slices=False) for batch in splits.splits]
+    return [sorted((row.key, row.amount) for row in together(rows).collect()) for rows in read]
 
 
-def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(spark: SparkSession, folder: Path) -> None:
-    found = discovery(spark, FileSource.parquet(str(folder)).files_per_batch(2)).discover(b"")
+@both_ways
+def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
+    spark: SparkSession, folder: Path, reach: Reach
+) -> None:
+    found = discovery(spark, reach(FileSource.parquet(str(folder))).files_per_batch(2)).discover(b"")
 
     assert names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
     assert [split.rows for split in found.splits] == [20, 20, 10]
     assert found.finished
 
 
-def test_whole_files_are_put_together_up_to_a_number_of_rows(spark: SparkSession, folder: Path) -> None:
-    found = discovery(spark, FileSource.parquet(str(folder)).rows_per_batch(35)).discover(b"")
+@both_ways
+def test_whole_files_are_put_together_up_to_a_number_of_rows(spark: SparkSession, folder: Path, reach: Reach) -> None:
+    found = discovery(spark, reach(FileSource.parquet(str(folder))).rows_per_batch(35)).discover(b"")
 
     assert [split.rows for split in found.splits] == [30, 20]
 
 
-def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folder: Path) -> None:
-    source = FileSource.parquet(str(folder)).rows_per_batch(4)
+@both_ways
+def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folder: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(folder))).rows_per_batch(4)
 
     found = discovery(spark, source).discover(b"")
     batches = everything(spark, source, found)
@@ -81,8 +83,9 @@ def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folde
     assert sorted(row for batch in batches for row in batch) == [(key, row) for key in range(5) for row in range(10)]
 
 
-def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder: Path) -> None:
-    source = FileSource.parquet(str(folder)).rows_per_batch(4)
+@both_ways
+def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(folder))).rows_per_batch(4)
     first = discovery(spark, source).discover(b"")
     write_rows(folder / "5.parquet", [(5, 0, 50)])
 
@@ -91,14 +94,17 @@ def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder
     assert names(again) == [["5.parquet"]]
 
 
-def test_much_is_found_in_several_looks(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@both_ways
+def test_much_is_found_in_several_looks(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
+) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
-    look = discovery(spark, FileSource.parquet(str(folder)))
+    look = discovery(spark, reach(FileSource.parquet(str(folder))))
 
     found = [look.discover(b"")]
     while found[-1].more:
         found.append(look.discover(found[-1].position))
-    elsewhere = discovery(spark, FileSource.parquet(str(folder))).discover(found[0].position)
+    elsewhere = discovery(spark, reach(FileSource.parquet(str(folder)))).discover(found[0].position)
 
     assert [name for each in found for name in names(each)] == [[f"{number}.parquet"] for number in range(5)]
     assert [(len(each.splits) <= 3, each.finished) for each in found[:-1]] == [(True, False)] * (len(found) - 1)
@@ -106,11 +112,12 @@ def test_much_is_found_in_several_looks(spark: SparkSession, folder: Path, monke
     assert names(elsewhere)[0] == names(found[1])[0]
 
 
-def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession, folder: Path) -> None:
+@both_ways
+def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession, folder: Path, reach: Reach) -> None:
     bad = folder / "3.parquet"
     good = bad.read_bytes()
     bad.write_bytes(b"no parquet")
-    look = discovery(spark, FileSource.parquet(str(folder)))
+    look = discovery(spark, reach(FileSource.parquet(str(folder))))
     with pytest.raises(UnreadableFileError):
         look.discover(b"")
     bad.write_bytes(good)
@@ -118,8 +125,11 @@ def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession
     assert names(look.discover(b"")) == [[f"{number}.parquet"] for number in range(5)]
 
 
-def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: SparkSession, tmp_path: Path) -> None:
-    source = FileSource.parquet(str(tmp_path / "in")).monitor_continuously("300ms", watch=False)
+@both_ways
+def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(
+    spark: SparkSession, tmp_path: Path, reach: Reach
+) -> None:
+    source = reach(FileSource.parquet(str(tmp_path / "in"))).monitor_continuously("300ms", watch=False)
     look = discovery(spark, source)
 
     before = look.discover(b"")
@@ -135,13 +145,14 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: 
     assert look.interval_ms == 300
 
 
+@both_ways
 def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_read_when_it_is(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.chdir(tmp_path)
     schema = "key long, amount long, at timestamp"
     look = discovery(
-        spark, FileSource.parquet("in", schema=schema).monitor_continuously("1s", watch=False).bound(spark, None)
+        spark, reach(FileSource.parquet("in", schema=schema)).monitor_continuously("1s", watch=False).bound(spark, None)
     )
 
     before = look.discover(b"")
@@ -152,10 +163,14 @@ def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_rea
     assert (names(found), found.missing_path) == ([["a.parquet"]], None)
 
 
+@both_ways
 def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_reader_decides(
-    spark: SparkSession, folder: Path
+    spark: SparkSession, folder: Path, reach: Reach
 ) -> None:
-    of_reader, of_user = FileSource.parquet(str(folder)), FileSource.parquet(str(folder)).files_per_batch(2)
+    of_reader, of_user = (
+        reach(FileSource.parquet(str(folder))),
+        reach(FileSource.parquet(str(folder))).files_per_batch(2),
+    )
 
     sizes = [size_of(split) for split in discovery(spark, of_reader).discover(b"").splits]
 
@@ -163,12 +178,13 @@ def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_r
     assert {size_of(split) for split in discovery(spark, of_user).discover(b"").splits} == {None}
 
 
+@both_ways
 def test_the_files_that_the_next_look_brings_are_counted(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
 
-    found = discovery(spark, FileSource.parquet(str(folder))).discover(b"")
+    found = discovery(spark, reach(FileSource.parquet(str(folder)))).discover(b"")
 
     assert found.files_left == 5 - len(found.splits) > 0
 
@@ -197,9 +213,10 @@ def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, f
     assert [len(part.inputFiles()) for part in read] == [2, 2, 1]
 
 
-def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> None:
+@both_ways
+def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path, reach: Reach) -> None:
     (folder / "DONE").touch()
-    source = FileSource.parquet(str(folder)).monitor_continuously("1s", until="DONE")
+    source = reach(FileSource.parquet(str(folder))).monitor_continuously("1s", until="DONE")
 
     found = discovery(spark, source).discover(b"")
 
@@ -207,8 +224,9 @@ def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> 
     assert found.finished
 
 
-def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path) -> None:
-    source = FileSource.parquet(str(folder)).monitor_continuously(timedelta(seconds=1), until=lambda: True)
+@both_ways
+def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(folder))).monitor_continuously(timedelta(seconds=1), until=lambda: True)
 
     assert discovery(spark, source).discover(b"").finished
 
@@ -225,8 +243,11 @@ def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession,
     assert row.day == 7
 
 
-def test_the_latest_event_time_is_in_the_statistics_of_whole_files(spark: SparkSession, folder: Path) -> None:
-    source = FileSource.parquet(str(folder), event_time="at")
+@both_ways
+def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
+    spark: SparkSession, folder: Path, reach: Reach
+) -> None:
+    source = reach(FileSource.parquet(str(folder), event_time="at"))
 
     whole = discovery(spark, source.files_per_batch(2)).discover(b"").splits[0]
     cut = discovery(spark, source.rows_per_batch(4)).discover(b"").splits[0]
@@ -253,8 +274,9 @@ def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_o
     assert sum(part.count() for part in read) == 50
 
 
-def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    source = FileSource.parquet(str(tmp_path / "nowhere"))
+@both_ways
+def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(tmp_path / "nowhere")))
 
     with pytest.raises(SourceNotFoundError, match="nowhere"):
         discovery(spark, source).discover(b"")
@@ -262,8 +284,9 @@ def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
         source.prototype(spark)
 
 
-def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    source = FileSource.parquet(str(tmp_path))
+@both_ways
+def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(tmp_path)))
 
     with pytest.raises(EmptySourceError, match=tmp_path.name):
         discovery(spark, source).discover(b"")
@@ -271,26 +294,31 @@ def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
         source.prototype(spark)
 
 
-def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path) -> None:
+@both_ways
+def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "bad.parquet").write_text("not parquet at all")
 
     with pytest.raises(UnreadableFileError, match=r"bad\.parquet"):
-        discovery(spark, FileSource.parquet(str(tmp_path))).discover(b"")
+        discovery(spark, reach(FileSource.parquet(str(tmp_path)))).discover(b"")
 
 
+@both_ways
 def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
-    spark: SparkSession, folder: Path
+    spark: SparkSession, folder: Path, reach: Reach
 ) -> None:
     pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [at(0)]}), folder / "odd.parquet")
-    source = FileSource.parquet(folder, schema="key long, amount long, at timestamp").bound(spark, "at")
+    source = reach(FileSource.parquet(folder, schema="key long, amount long, at timestamp")).bound(spark, "at")
 
     with pytest.raises(FileSchemaError, match=r"odd\.parquet .*'key' is of type string, not bigint"):
         discovery(spark, source).discover(b"")
 
 
-def test_files_of_different_columns_are_read_together_on_demand(spark: SparkSession, folder: Path) -> None:
+@both_ways
+def test_files_of_different_columns_are_read_together_on_demand(
+    spark: SparkSession, folder: Path, reach: Reach
+) -> None:
     pq.write_table(pa.table({"key": [7], "more": [8]}), folder / "5.parquet")
-    source = FileSource.parquet(folder, mergeSchema=True).files_per_batch(6).bound(spark, None)
+    source = reach(FileSource.parquet(folder, mergeSchema=True)).files_per_batch(6).bound(spark, None)
 
     found = discovery(spark, source).discover(b"")
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)
@@ -298,9 +326,10 @@ def test_files_of_different_columns_are_read_together_on_demand(spark: SparkSess
     assert [tuple(row) for row in rows.where("more IS NOT NULL").collect()] == [(7, None, None, 8)]
 
 
-def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_path: Path) -> None:
+@both_ways
+def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
-    source = FileSource.parquet(tmp_path / "in", schema="day int, key long").bound(spark, None)
+    source = reach(FileSource.parquet(tmp_path / "in", schema="day int, key long")).bound(spark, None)
 
     found = discovery(spark, source).discover(b"")
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)
@@ -308,51 +337,12 @@ def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_pat
     assert [tuple(row) for row in rows.collect()] == [(7, 1)]
 
 
-def test_a_bounded_source_of_nothing_is_refused_when_it_is_bound(spark: SparkSession, tmp_path: Path) -> None:
-    nowhere = FileSource.parquet(tmp_path / "nowhere", schema="key long")
-    empty = FileSource.parquet(tmp_path, schema="key long")
-
-    with pytest.raises(SourceNotFoundError, match="nowhere"):
-        nowhere.bound(spark, None)
-    with pytest.raises(EmptySourceError, match="no files to read"):
-        empty.bound(spark, None)
-    assert nowhere.monitor_continuously("1s").bound(spark, None).interval_ms == 1000
-    with pytest.raises(
-        SourceNotFoundError, match=r"folder or file yet to take the schema from: declare it with schema"
-    ):
-        FileSource.parquet(tmp_path / "nowhere").monitor_continuously("1s").bound(spark, None)
-
-
-def test_the_schema_is_taken_once(spark: SparkSession, folder: Path) -> None:
-    bound = FileSource.parquet(folder).bound(spark, None)
-    pq.write_table(pa.table({"other": [1]}), folder / "0.parquet")
-
-    assert bound.prototype(spark).columns == ["key", "amount", "at"]
-
-
-def test_timestamps_that_spark_does_not_read_are_explained(spark: SparkSession, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"at": pa.array([0], pa.timestamp("ns"))}), tmp_path / "a.parquet")
-
-    with pytest.raises(UnreadableFileError, match="write timestamps in microseconds"):
-        FileSource.parquet(tmp_path).prototype(spark)
-
-
-def test_a_schema_that_is_none_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(PrototypeError, match=r'the schema of parquet in cannot be read: .*"NONSENSE"'):
-        FileSource.parquet("in", schema="key nonsense").prototype(spark)
-
-
-def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path) -> None:
-    source = FileSource.parquet(str(tmp_path / "later"), schema="key long, at timestamp")
-
-    assert source.prototype(spark).columns == ["key", "at"]
-
-
-def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path) -> None:
+@both_ways
+def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     odd = tmp_path / "in" / "a+b #1%20 [ü].parquet"
     odd.parent.mkdir()
     pq.write_table(pa.table({"key": [1], "amount": [2]}), odd)
-    source = FileSource.parquet(str(odd.parent))
+    source = reach(FileSource.parquet(str(odd.parent)))
     look = discovery(spark, source)
 
     found = look.discover(b"")
@@ -362,12 +352,15 @@ def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.parametrize("folder", [".", "of={all}"])
-def test_names_that_look_like_patterns_are_read_once(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+@both_ways
+def test_names_that_look_like_patterns_are_read_once(
+    spark: SparkSession, tmp_path: Path, folder: str, reach: Reach
+) -> None:
     for number, name in enumerate(("a[1].parquet", "a[2].parquet", "{b}*.parquet", "a1.parquet", "a2.parquet")):
         path = tmp_path / folder / name
         path.parent.mkdir(exist_ok=True)
         pq.write_table(pa.table({"key": [number], "amount": [0]}), path)
-    source = FileSource.parquet(str(tmp_path), schema="key long, amount long").files_per_batch(5)
+    source = reach(FileSource.parquet(str(tmp_path), schema="key long, amount long")).files_per_batch(5)
 
     (batch,) = everything(spark, source, discovery(spark, source).discover(b""))
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flykka.spark_bridge.connectors.delta.added_files import FileNumbers, added, now_ms, numbers_in
-from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema
+from flykka.spark_bridge.connectors.delta.columns import columns_of, delta_schema, new_columns
 from flykka.spark_bridge.connectors.delta.commits import commit_once, noting
 from flykka.spark_bridge.connectors.delta.evolution import fitted, schema_of
 from flykka.spark_bridge.connectors.delta.log import plain, text_of
 from flykka.spark_bridge.connectors.delta.staged_files import StagedFile, StagedFiles
-from flykka.spark_bridge.connectors.delta.table import has_deletion_vectors
 from flykka.spark_bridge.errors import SinkError
 
 if TYPE_CHECKING:
@@ -44,9 +43,17 @@ class Append:
     def _commit(self, table: DeltaTable | None) -> None:
         rows = schema_of(self.transaction)
         if table is not None:
-            table = fitted(self.location, table, rows, partition_by=self.partition_by, merges_schema=self.merges_schema)
+            table = fitted(
+                self.location,
+                table,
+                rows,
+                partition_by=self.partition_by,
+                merges_schema=self.merges_schema,
+                removes=self.replaces,
+            )
         files = self._in_the_table(table)
-        actions = [added(file, numbers) for file, numbers in files]
+        lacks = () if table is None else new_columns(rows, columns_of(table)).names
+        actions = [added(file, numbers, lacks) for file, numbers in files]
         if table is None:
             self._create(rows, actions)
             return
@@ -86,11 +93,6 @@ class Append:
     def _replaced(self, table: DeltaTable, files: Sequence[tuple[StagedFile, FileNumbers]]) -> Iterator[RemoveAction]:
         from deltalake.transaction import RemoveAction
 
-        if has_deletion_vectors(table):
-            raise SinkError(
-                f"{self.location.path} has files with deletion vectors, which delta-rs cannot replace: have them"
-                " rewritten first, with REORG TABLE ... APPLY (PURGE)"
-            )
         touched = {_values(file.partition, self.partition_by) for file, _ in files}
         for entry in pa.table(table.get_add_actions()).select(["path", "size_bytes", "partition"]).to_pylist():
             partition = {name: text_of(value) for name, value in entry["partition"].items()}

@@ -18,8 +18,15 @@ from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.spark_bridge.connectors.delta.columns import spark_schema
 from flykka.spark_bridge.connectors.delta.log import AddedFile, Commit, commit_of, files_at
 from flykka.spark_bridge.connectors.delta.splits import split_of_file
-from flykka.spark_bridge.connectors.delta.table import TableLocation, facts_of, has_deletion_vectors
-from flykka.spark_bridge.connectors.delta.versions import check_readable, first_version, last_version, opened
+from flykka.spark_bridge.connectors.delta.table import TableLocation, facts_of
+from flykka.spark_bridge.connectors.delta.versions import (
+    NO_DELETION_VECTORS,
+    check_readable,
+    check_whole_files,
+    first_version,
+    last_version,
+    opened,
+)
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import FileSchemaError, SourceError
 
@@ -123,14 +130,13 @@ class DeltaSplitDiscovery:
             files = commit.added
         for file in files:
             if file.has_deletion_vector:
-                raise SourceError(f"{file.path} of {self._source.path} has deletion vectors{_NO_DELETION_VECTORS}")
+                raise SourceError(f"{file.path} of {self._source.path} has deletion vectors{NO_DELETION_VECTORS}")
         self._listed = version, is_whole, sorted(files, key=lambda file: file.path)
         return self._listed[2]
 
     def _files_at(self, version: int) -> Sequence[AddedFile]:
         table = opened(self._location, version)
-        if has_deletion_vectors(table):
-            raise SourceError(f"{self._source.path} has deletion vectors{_NO_DELETION_VECTORS}")
+        check_whole_files(self._location, table)
         return list(files_at(table, self._source.event_time))
 
     def _commit(self, version: int) -> Commit | None:
@@ -189,8 +195,3 @@ class DeltaSplitDiscovery:
 
     def _changed(self) -> bool:
         return self._next_commit is not None and self._filesystem.exists(self._next_commit)
-
-
-_NO_DELETION_VECTORS = (
-    ", which a DeltaSource does not read: have the files rewritten without them, with REORG TABLE ... APPLY (PURGE)"
-)

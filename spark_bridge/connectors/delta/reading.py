@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from flykka.actors.machines.state.schema_evolution import quoted
-from flykka.spark_bridge.connectors.delta.staged_files import partition_in
 from flykka.spark_bridge.connectors.file.reading import number_of_slices
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
+from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

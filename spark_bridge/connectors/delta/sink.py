@@ -23,13 +23,7 @@ from flykka.spark_bridge.connectors.delta.appending import Append
 from flykka.spark_bridge.connectors.delta.columns import columns_of, misfit, partition_misfit, unknown_type
 from flykka.spark_bridge.connectors.delta.evolution import schema_of, unwritable
 from flykka.spark_bridge.connectors.delta.staged_files import STAGING
-from flykka.spark_bridge.connectors.delta.table import (
-    APPEND_ONLY,
-    StorageOptions,
-    TableLocation,
-    checked_options,
-    facts_of,
-)
+from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options
 from flykka.spark_bridge.connectors.delta.upserting import Upsert
 from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.connectors.staging import check_staging
@@ -153,8 +147,11 @@ class DeltaSink(TransactionalSink):
         wrong = partition_misfit(rows, self.partition_columns)
         if wrong is not None:
             raise PrototypeError(wrong)
-        filesystem = FileSystem(prototype.sparkSession)
-        table = self.bound(prototype.sparkSession)._table(filesystem)
+        session = prototype.sparkSession
+        table = self.bound(session)._table(FileSystem(session))
+        wrong = None if table is None else self._refusal(table)
+        if wrong is not None:
+            raise PrototypeError(wrong)
         wrong = unknown_type(rows)
         if wrong is None and table is not None:
             wrong = misfit(columns_of(table), rows, merges_schema=self.merges_schema)
@@ -167,13 +164,9 @@ class DeltaSink(TransactionalSink):
         if table is None:
             check_staging(filesystem, self.path, STAGING)
             return
-        wrong = unwritable(self.path, table, self.partition_columns)
+        wrong = self._refusal(table)
         if wrong is not None:
             raise SinkError(wrong)
-        if self.removes and facts_of(table).properties.get(APPEND_ONLY) == "true":
-            raise SinkError(
-                f"{self.path} is append-only ({APPEND_ONLY}), and {self} replaces rows: use DeltaSink.append"
-            )
 
     def target(self, filesystem: FileSystem) -> str | None:
         """The folder of the table, with its scheme."""
@@ -206,6 +199,9 @@ class DeltaSink(TransactionalSink):
             return self._location(filesystem).find()
         except DeltaError as refused:
             raise SinkError(f"the Delta table {self.path} cannot be opened: {refused}") from refused
+
+    def _refusal(self, table: DeltaTable) -> str | None:
+        return unwritable(self.path, table, self.partition_columns, removes=self.removes)
 
     def _location(self, filesystem: FileSystem) -> TableLocation:
         return TableLocation.of(self.path, self.options, filesystem)

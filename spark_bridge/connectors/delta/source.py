@@ -23,7 +23,7 @@ from flykka.spark_bridge.connectors.delta.discovery import DeltaSplitDiscovery
 from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
 from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_in
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
-from flykka.spark_bridge.connectors.delta.versions import check_readable, last_version, opened
+from flykka.spark_bridge.connectors.delta.versions import check_readable, check_whole_files, last_version, opened
 from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, checked_millis, split_of
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
@@ -165,6 +165,8 @@ class DeltaSource(Source):
         is_now = self.as_of is None and self.as_of_ms is None
         table = opened(location, None if is_now else last_version(self, location))
         check_readable(location, facts_of(table))
+        if self.starting is None and self.starting_ms is None:
+            check_whole_files(location, table)
         return columns_of(table)
 
     def _check_one_beginning(self, has_other: bool) -> None:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 from uuid import uuid4
 
 from fsspec.core import url_to_fs
@@ -19,6 +18,7 @@ from fsspec.core import url_to_fs
 from flykka.messages.state.file_digest import FileDigest
 from flykka.spark_bridge.connectors.staging import check_size, lost_file
 from flykka.spark_bridge.errors import SinkError, StagedFileError
+from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.transactional import Transaction
@@ -28,7 +28,6 @@ STAGING = "_flykka-staging"
 """The folder of what is staged below that of a table: readers and vacuum pass over names that begin with `_`."""
 
 _LIST = "_files.json"
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +43,6 @@ class StagedFile:
     def partition(self) -> dict[str, str | None]:
         """The values of the partition columns, as the names of the folders tell them."""
         return partition_in(self.name)
-
-
-def partition_in(path: str) -> dict[str, str | None]:
-    """The values in names of folders as Spark and Hive write them, `<column>=<value>/`."""
-    folders = (folder.partition("=") for folder in path.split("/")[:-1])
-    values = {unquote(column): unquote(value) for column, equals, value in folders if equals}
-    return {column: None if value == _NULL_FOLDER else value for column, value in values.items()}
 
 
 class StagedFiles:

@@ -25,16 +25,21 @@ StorageOptions = tuple[tuple[str, str], ...]
 LOG = "_delta_log"
 
 _READ = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-_WRITTEN = _READ | {
-    "appendOnly",
-    "changeDataFeed",
-    "checkConstraints",
-    "domainMetadata",
-    "generatedColumns",
-    "identityColumns",
-    "invariants",
-}
 """Features that are of no concern to files, or that a table may have without using them."""
+_WRITTEN = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "deletionVectors",
+        "generatedColumns",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+    }
+)
+"""Features of tables that delta-rs commits to, and that files do not have to know."""
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _CONSTRAINT = "delta.constraints."
@@ -43,7 +48,6 @@ _OF_COLUMNS = {
     "delta.identity.start": "identity columns",
     "delta.invariants": "invariants",
 }
-APPEND_ONLY = "delta.appendOnly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,7 @@ class Upsert:
                 self.rows,
                 partition_by=self.partition_by,
                 merges_schema=self.merges_schema,
+                removes=True,
             )
             if changes is None:
                 changes = self._written()

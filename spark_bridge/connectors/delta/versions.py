@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from flykka.spark_bridge.connectors.delta.table import has_deletion_vectors
 from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
 
 if TYPE_CHECKING:
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.connectors.delta.source import DeltaSource
     from flykka.spark_bridge.connectors.delta.table import TableFacts, TableLocation
+
+NO_DELETION_VECTORS = (
+    ", which a DeltaSource does not read: have the files rewritten without them, with REORG TABLE ... APPLY (PURGE)"
+)
 
 
 def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
@@ -32,6 +37,12 @@ def check_readable(location: TableLocation, facts: TableFacts) -> None:
     feature = facts.unreadable()
     if feature is not None:
         raise SourceError(f"{location.path} is a Delta table with {feature}, which a DeltaSource does not read")
+
+
+def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
+    """Raise `SourceError` where some rows of the version are deleted beside their files."""
+    if has_deletion_vectors(table):
+        raise SourceError(f"{location.path} has deletion vectors{NO_DELETION_VECTORS}")
 
 
 def first_version(source: DeltaSource, location: TableLocation) -> int | None:

@@ -44,11 +44,11 @@ def misfit(
 ) -> str | None:
     """Tell what is wrong with the first column that does not fit; None where all do.
 
-    `elsewhere` are columns that the names of folders give; `may_lack`: files have different columns.
+    `elsewhere` are columns, in lower case, that the names of folders give; `may_lack`: files have different columns.
     """
     types = {field.name.lower(): field.type for field in found}
     for column in declared:
-        if column.name in elsewhere:
+        if column.name.lower() in elsewhere:
             continue
         expected = column.dataType.simpleString()
         if column.name.lower() not in types:

@@ -1,11 +1,12 @@
 """Reads files through fsspec in Python workers of Spark: rows never pass the driver.
 
-Parquet becomes the columns of the source. Of json, csv and text lines are read, and Spark parses them.
+pyarrow reads parquet. Of json, csv and text the workers cut lines alone, as Hadoop does: Spark parses them, headers and
+values in the names of folders included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,46 +17,72 @@ from pyarrow import parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.tasks.source import FileSplit
 from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
 from flykka.spark_bridge.connectors.file.formats import merged
+from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore
+from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import FileSchemaError, SourceError, UnreadableFileError
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from flykka.spark_bridge.connectors.file.source import FileSource
 
-_PARSED_BY_LINE = ("json", "csv", "text")
+_OF_FILES = frozenset(
+    {
+        "charset",
+        "datetimerebasemode",
+        "encoding",
+        "ignorecorruptfiles",
+        "ignoremissingfiles",
+        "int96rebasemode",
+        "linesep",
+        "multiline",
+        "wholetext",
+    }
+)
+"""Options of Spark's readers for the files themselves, which Spark does not see."""
+
 _ROWS_AT_ONCE = 10_000
-_LINE, _FILE, _PARSED, _CORRUPT = "__line", "__file", "__parsed", "__corrupt"
+_LINE, _FILE, _HEADER, _PARSED, _FOLDER = "__line", "__file", "__header", "__parsed", "__folder_"
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
+_BLANK = "".join(map(chr, range(0x21)))
+"""Java's white space: Spark passes over lines of it."""
 
 
 def check_readable(source: FileSource) -> None:
     """Raise `PrototypeError` where files cannot be read like this through fsspec."""
-    if source.format not in ("parquet", *_PARSED_BY_LINE):
+    without = "without storage_options Spark reads it, with a file system of Hadoop's for the path"
+    if source.format not in ("parquet", "json", "csv", "text"):
         raise PrototypeError(
-            f"{source} cannot be read with storage_options, through which parquet, json, csv and text are read; without"
-            " them Spark reads it, with a file system of Hadoop's for the path"
+            f"{source} cannot be read with storage_options, through which parquet, json, csv and text are: {without}"
         )
-    if _options(source).get("multiline") == "true":
-        raise PrototypeError(f"{source} is read line by line with storage_options: multiLine is not possible there")
+    for key, value in source.reader_options:
+        if key.lower() in _OF_FILES and value.lower() not in ("false", "utf-8"):
+            raise PrototypeError(f"{source} cannot be read with storage_options and {key}={value!r}: {without}")
 
 
 def schema_of_objects(source: FileSource) -> StructType:
-    """The schema of the first file of parquet. Raises `SourceError` for other formats, `UnreadableFileError`."""
+    """The schema of the parquet files. Raises `SourceError` where there is none, `UnreadableFileError`."""
     if source.format != "parquet":
         raise SourceError(f"{source} needs a schema where it is read with storage_options: schema='id long, ...'")
-    path = next(source.store.paths_below(source.path))
+    files = files_with_columns(source, source.store)
+    if in_folders := {column for name in files for column in partition_in(name)}:
+        raise SourceError(
+            f"{source} needs a schema where it is read with storage_options and the names of its folders have values of"
+            f" columns ({', '.join(sorted(in_folders))}): schema='id long, ...'"
+        )
     try:
-        with source.store.open(path) as file:
-            return from_arrow_schema(pq.read_schema(file), prefer_timestamp_ntz=True)
-    except (pa.ArrowException, OSError, PySparkException) as broken:
-        raise UnreadableFileError(f"no schema can be taken from {path}: {broken}") from broken
+        return from_arrow_schema(checked_columns(source, source.store, [*files.values()]), prefer_timestamp_ntz=True)
+    except PySparkException as unknown:
+        raise UnreadableFileError(f"no schema can be taken from {source}: {unknown}") from unknown
 
 
 def read_objects(
@@ -65,113 +92,176 @@ def read_objects(
     tasks = min(len(files), max(1, session.sparkContext.defaultParallelism))
     numbers = session.range(0, tasks, 1, tasks)
     dealt = [files[number::tasks] for number in range(tasks)]
+    named = {name.lower() for file in files for name in _partition(file)}
+    in_folders = [field for field in schema if field.name.lower() in named]
+    in_files = StructType([field for field in schema if field.name.lower() not in named])
+    names = tuple(field.name for field in in_folders)
+    texts = [StructField(f"{_FOLDER}{name}", StringType()) for name in names]
     if source.format == "parquet":
-        return numbers.mapInArrow(_ReadParquet(store=source.store, tasks=dealt, schema=schema), schema)
-    options = _options(source)
-    header = tuple(schema.names) if source.format == "csv" and options.get("header") == "true" else None
-    checks = options.get("enforceschema") != "true"
-    work = _ReadLines(store=source.store, tasks=dealt, header=header, sep=options.get("sep", ","), checks=checks)
-    lines = numbers.mapInArrow(work, f"{_LINE} string, {_FILE} string")
-    return lines.select(F.col(_LINE).alias("value")) if source.format == "text" else _parsed(lines, source, schema)
+        of_parquet = _ReadParquet(store=source.store, tasks=dealt, folders=names, schema=in_files)
+        rows = numbers.mapInArrow(of_parquet, StructType([*in_files, *texts]))
+        columns = {name: F.col(quoted(name)) for name in in_files.names}
+    else:
+        options = {key.lower(): value for key, value in _options(source).items()}
+        of_lines = _ReadLines(
+            store=source.store,
+            tasks=dealt,
+            folders=names,
+            has_header=source.format == "csv" and options.get("header") == "true",
+            comment=options.get("comment") if source.format == "csv" else None,
+            keeps_blank=source.format == "text",
+        )
+        fixed = [
+            StructField(_LINE, StringType()),
+            StructField(_FILE, StringType()),
+            StructField(_HEADER, BooleanType()),
+        ]
+        rows = numbers.mapInArrow(of_lines, StructType([*fixed, *texts]))
+        columns = {name: F.col(_LINE) for name in in_files.names}
+        if source.format != "text":
+            if of_lines.has_header:
+                rows = _without_headers(rows, in_files.names, options)
+            rows = _parsed(session, rows, source.format, in_files, options)
+            columns = {name: F.col(_PARSED)[name] for name in in_files.names}
+    columns |= {field.name: _folder_value(field) for field in in_folders}
+    return rows.select(*(columns[name].alias(name) for name in schema.names))
 
 
 def _options(source: FileSource) -> dict[str, str]:
-    given = merged(source.file_format.reading, source.reader_options)
-    return {key.lower(): value for key, value in given.items()}
+    return merged(source.file_format.reading, source.reader_options)
 
 
-def _parsed(lines: DataFrame, source: FileSource, schema: StructType) -> DataFrame:
-    options = _options(source)
-    mode = options["mode"].upper()
-    with_corrupt = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
-    for_spark = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+def _partition(split: FileSplit) -> dict[str, str | None]:
+    return partition_in(unquote(split.split_id))
+
+
+def _folder_value(field: StructField) -> Column:
+    """A value in the name of a folder, as Spark casts it; one that cannot be cast is an error."""
+    text = F.col(quoted(f"{_FOLDER}{field.name}"))
+    value, kind = text.try_cast(field.dataType), field.dataType.simpleString()
+    told = F.concat(F.lit(f"a folder is named {field.name}="), text, F.lit(f", and {field.name!r} is of type {kind}"))
+    return F.when(text.isNotNull() & value.isNull(), F.raise_error(told)).otherwise(value)
+
+
+def _without_headers(lines: DataFrame, names: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    """The lines but the first of each file, which must have these names unless the schema is to be enforced."""
+    if options.get("enforceschema") == "true":
+        return lines.where(~F.col(_HEADER))
+    columns = ", ".join(f"c{number} string" for number in range(len(names)))
+    for_header = {**options, "mode": "PERMISSIVE", "columnnameofcorruptrecord": "corrupt", "nullvalue": ""}
+    header = F.from_csv(F.col(_LINE), f"{columns}, corrupt string", for_header)
+    same = header["corrupt"].isNull()
+    for number, name in enumerate(names):
+        same &= F.lower(header[f"c{number}"]).eqNullSafe(name.lower())
+    told = F.concat(F.col(_FILE), F.lit(" has the header '"), F.col(_LINE), F.lit(f"', not {','.join(names)!r}"))
+    is_row = F.when(F.col(_HEADER), F.when(same, F.lit(False)).otherwise(F.raise_error(told))).otherwise(F.lit(True))
+    return lines.where(is_row)
+
+
+def _parsed(
+    session: SparkSession, lines: DataFrame, name: str, schema: StructType, options: Mapping[str, str]
+) -> DataFrame:
+    mode, key = options["mode"].upper(), "columnnameofcorruptrecord"
+    corrupt = options.get(key) or str(session.conf.get(_CORRUPT))
+    with_corrupt = schema if corrupt in schema.names else StructType([*schema, StructField(corrupt, StringType())])
+    for_spark = {**options, "mode": "PERMISSIVE", key: corrupt}
     line = F.col(_LINE)
+    if name == "json":
+        # For Spark's reader the objects in an array are rows.
+        objects = F.when(F.ltrim(line).startswith("["), F.from_json(line, "array<string>", for_spark))
+        lines = lines.withColumn(_LINE, F.explode(F.coalesce(objects, F.array(line))))
     parsed = (
         F.from_json(line, with_corrupt, for_spark)
-        if source.format == "json"
+        if name == "json"
         else F.from_csv(line, with_corrupt.toDDL(), for_spark)
     )
-    rows = lines.where(F.length(F.trim(line)) > 0).withColumn(_PARSED, parsed)
-    corrupt = F.col(_PARSED)[_CORRUPT]
+    rows = lines.withColumn(_PARSED, parsed)
+    text = F.col(_PARSED)[corrupt]
     if mode == "DROPMALFORMED":
-        rows = rows.where(corrupt.isNull())
+        rows = rows.where(text.isNull())
     if mode == "FAILFAST":
         subject = F.concat(F.lit("cannot read "), F.col(_FILE), F.lit(": a line"))
-        rows = rows.withColumn(_PARSED, refused_if_corrupt(F.col(_PARSED), corrupt, subject, source.format))
-    return rows.select(*(F.col(_PARSED)[name].alias(name) for name in schema.names))
+        rows = rows.withColumn(_PARSED, refused_if_corrupt(F.col(_PARSED), text, subject, name))
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
+    """Reads the files of tasks; `folders` are the columns whose values are in the names of folders."""
+
     store: ObjectStore
     tasks: Sequence[Sequence[FileSplit]]
+    folders: Sequence[str]
 
-    def _files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[FileSplit]:
-        """The files of the tasks whose numbers are in the batches."""
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                yield from self.tasks[task]
+                for split in self.tasks[task]:
+                    try:
+                        yield from self._with_folders(split)
+                    except (pa.ArrowException, OSError, UnicodeDecodeError) as broken:
+                        raise UnreadableFileError(f"cannot read {plain_path(split.path)}: {broken}") from broken
+
+    def _with_folders(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        values = {name.lower(): value for name, value in _partition(split).items()}
+        if missing := [name for name in self.folders if name.lower() not in values]:
+            raise FileSchemaError(
+                f"{plain_path(split.path)} is in no folder that is named {missing[0]}=..., as other files are"
+            )
+        for rows in self.rows(split):
+            for name in self.folders:
+                column = pa.repeat(pa.scalar(values[name.lower()], pa.string()), rows.num_rows)
+                rows = rows.append_column(f"{_FOLDER}{name}", column)
+            yield rows
+
+    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of a file."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadParquet(_Reading):
     schema: StructType
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         wanted = to_arrow_schema(self.schema, timezone="UTC")
-        for split in self._files(batches):
-            try:
-                with self.store.open(split.path) as file:
-                    yield from _rows(pq.ParquetFile(file), split, wanted)
-            except (pa.ArrowException, OSError) as broken:
-                raise UnreadableFileError(f"cannot read {split.path}: {broken}") from broken
+        with self.store.open(split.path) as opened:
+            file = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
+            names = {name.lower(): name for name in file.schema_arrow.names}
+            columns = [names[field.name.lower()] for field in wanted if field.name.lower() in names]
+            skip, left = split.start_row, split.rows
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+                rows = batch.slice(skip)[:left]
+                skip, left = max(0, skip - batch.num_rows), left - rows.num_rows
+                if rows.num_rows:
+                    yield _with_columns(rows, wanted, names)
 
 
-def _rows(file: pq.ParquetFile, split: FileSplit, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    names = {name.lower(): name for name in file.schema_arrow.names}
-    columns = [names[field.name.lower()] for field in wanted if field.name.lower() in names]
-    # As Spark has it, folders between may name values of columns: `day=1/`.
-    folders = dict(part.split("=", 1) for part in unquote(split.split_id).split("/")[:-1] if "=" in part)
-    skip, left = split.start_row, split.rows
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
-        rows = batch.slice(skip)[:left]
-        skip, left = max(0, skip - batch.num_rows), left - rows.num_rows
-        if rows.num_rows:
-            there = {name.lower(): rows.column(name) for name in columns}
-            arrays = [_column(field, there.get(field.name.lower()), folders, rows.num_rows) for field in wanted]
-            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
-
-
-def _column(field: pa.Field, found: pa.Array | None, folders: dict[str, str], rows: int) -> pa.Array:
-    values = pa.array([folders.get(field.name)] * rows, pa.string()) if found is None else found
-    return values if values.type == field.type else values.cast(field.type)
+def _with_columns(rows: pa.RecordBatch, wanted: pa.Schema, names: Mapping[str, str]) -> pa.RecordBatch:
+    """The rows with the columns that are wanted; one that the file does not have is null."""
+    found = rows.select([])
+    for field in wanted:
+        name = names.get(field.name.lower())
+        column = pa.nulls(rows.num_rows, field.type) if name is None else rows.column(name).cast(field.type)
+        found = found.append_column(field, column)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadLines(_Reading):
-    """`header` are the names that the first line of each file has, where it has names, and must have if it `checks`."""
+    has_header: bool
+    comment: str | None
+    keeps_blank: bool
 
-    header: tuple[str, ...] | None
-    sep: str
-    checks: bool
+    def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
+        with self.store.open_text(split.path) as file:
+            lines = (line.removesuffix("\n") for line in file)
+            lines = (line for line in lines if self.keeps_blank or self._is_read(line))
+            is_header = self.has_header
+            while some := list(islice(lines, 1 if is_header else _ROWS_AT_ONCE)):
+                columns = {_LINE: some, _FILE: [plain_path(split.path)] * len(some), _HEADER: [is_header] * len(some)}
+                yield pa.RecordBatch.from_pydict(columns)
+                is_header = False
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for split in self._files(batches):
-            try:
-                yield from self._lines(split.path)
-            except (UnicodeDecodeError, OSError) as broken:
-                raise UnreadableFileError(f"cannot read {split.path}: {broken}") from broken
-
-    def _lines(self, path: str) -> Iterator[pa.RecordBatch]:
-        with self.store.open_text(path) as file:
-            lines = (line.rstrip("\r\n") for line in file)
-            if self.header is not None:
-                names = next(lines, None)
-                if (
-                    self.checks
-                    and names is not None
-                    and names.lower().split(self.sep) != [*map(str.lower, self.header)]
-                ):
-                    raise FileSchemaError(f"{path} has the header {names!r}, not {self.sep.join(self.header)!r}")
-            while some := list(islice(lines, _ROWS_AT_ONCE)):
-                yield pa.RecordBatch.from_pydict({_LINE: some, _FILE: [path] * len(some)})
+    def _is_read(self, line: str) -> bool:
+        return bool(line.strip(_BLANK)) and not (self.comment is not None and line.startswith(self.comment))

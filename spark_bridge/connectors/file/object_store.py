@@ -7,14 +7,18 @@ the path: it has the sizes as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import TextIOWrapper
 from typing import IO, Any
 
+import pyarrow as pa
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
 from flykka.actors.checkpoint_storage.file_digests import is_hidden
+from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import MissingExtraError, SourceError
 
 StorageOptions = tuple[tuple[str, Any], ...]
@@ -52,17 +56,22 @@ class ObjectStore:
         return opened
 
     def open_text(self, path: str) -> IO[str]:
-        """Open a file of text, which may be compressed, as its name says: `orders.json.gz`."""
-        opened: IO[str] = self._fs.open(self._inner(path), "r", encoding="utf-8", newline="\n", compression="infer")
-        return opened
+        """Open a file of text, which may be compressed, as its name says: `orders.json.gz`.
+
+        Lines end as for Hadoop: with `\\n`, `\\r` or both. A byte order mark is passed over.
+        """
+        opened = pa.PythonFile(self.open(path), "r")
+        with suppress(TypeError):  # Arrow's for a name that tells of no compression.
+            opened = pa.CompressedInputStream(opened, pa.Codec.detect(path).name)
+        return TextIOWrapper(opened, encoding="utf-8-sig")
 
     def local(self, path: str) -> None:
         """None: such a file is reached by fsspec alone."""
         return
 
     def absolute(self, path: str) -> str:
-        """The path as it is."""
-        return path
+        """The path as the user means it: a local one begins in this process's folder, not in that of a worker."""
+        return plain_path(self.qualified(path))
 
     def qualified(self, path: str) -> str:
         """The path with its scheme."""

@@ -14,12 +14,14 @@ from pyspark.sql.types import StructType
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit
 from flykka.messages.wire.ids import SplitId
-from flykka.spark_bridge.connectors.file.formats import merged
+from flykka.spark_bridge.connectors.file.formats import merged, merges_schemas
+from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS
 from flykka.spark_bridge.rows.files import rows_at
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -44,12 +46,22 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
     """The schema of the files that are there.
 
     Raises:
+        FileSchemaError: parquet files in different folders have different columns, and are not to be merged.
         UnreadableFileError: Spark finds none.
         EmptySourceError: the files have no columns.
     """
     options = merged({**source.file_format.reading, **source.file_format.inferring}, source.reader_options)
+    reader, paths = _reader(session, source, options), [source.path]
+    if source.format == "parquet":
+        filesystem = FileSystem(session)
+        files = files_with_columns(source, filesystem)
+        if len(files) > 1 and not merges_schemas(source.reader_options):
+            checked_columns(source, filesystem, [*files.values()])
+        if any("=" not in folder for name in files for folder in name.split("/")[:-1]):
+            # Spark does not look into folders of any other names.
+            reader, paths = reader.option("basePath", source.path), [*files.values()]
     try:
-        schema = rows_at(_reader(session, source, options), [source.path]).schema
+        schema = rows_at(reader, paths).schema
     except (PySparkException, Py4JJavaError) as refused:
         why = reason(refused)
         hint = ": write timestamps in microseconds" if "TIMESTAMP(NANOS" in why else ""

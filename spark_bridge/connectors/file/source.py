@@ -192,7 +192,7 @@ class FileSource(Source):
         """Reach the files through fsspec, with these options of its file system: for object stores.
 
         `FileSource.parquet("s3://bucket/orders").storage_options(anon=True)` needs no jar: Spark's Python workers read
-        parquet, and of json, csv and text the lines. A schema is needed but for parquet.
+        parquet, and of json, csv and text the lines. A schema is needed but for parquet outside folders of values.
 
         Raises:
             MissingExtraError: what fsspec needs for such a path is not installed.
@@ -278,6 +278,7 @@ class FileSource(Source):
         Raises:
             SourceNotFoundError: there is no such path and no declared schema.
             EmptySourceError: no file is there to take the schema from.
+            FileSchemaError: parquet files in different folders have different columns.
             UnreadableFileError: what is there gives no schema.
             PrototypeError: the declared schema cannot be read.
         """

@@ -30,6 +30,7 @@ from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
 from flykka.spark_bridge.rows.folder_times import FolderTimes
+from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.object_store import ObjectStore
@@ -158,11 +159,10 @@ class FileSplitDiscovery:
         read = footer(path, self._source.event_time, self._filesystem.open)
         # A source that is not bound to a job has no schema of its own.
         if isinstance(self._source.schema, StructType) and read.schema is not None:
-            folders = (unquote(folder).partition("=") for folder in name.split("/")[:-1])
             wrong = misfit(
                 self._source.schema,
                 read.schema,
-                elsewhere={column for column, equals, _ in folders if equals},
+                elsewhere={column.lower() for column in partition_in(unquote(name))},
                 may_lack=merges_schemas(self._source.reader_options),
             )
             if wrong is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import struct
-from base64 import b85encode
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -24,6 +22,7 @@ from flykka.spark_bridge.connectors.delta import discovery
 from flykka.spark_bridge.connectors.delta.discovery import DeltaSplitDiscovery
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from flykka.spark_bridge.errors import FileSchemaError, SourceNotFoundError
+from tests.connectors.delta.deletion_vectors import deletion_vector
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -298,26 +297,6 @@ def test_a_version_that_takes_rows_back_fails_the_job(
     if act is delete:
         ignoring = source.ignore_deletes()
         assert [key for key, _ in read(spark, ignoring, look(spark, ignoring, found.position))] == [4]
-
-
-def deletion_vector(*rows: int) -> dict[str, Any]:
-    """A vector in the log itself, as the protocol has it: a bitmap of row numbers, as z85."""
-    container = struct.pack("<HH", 0, len(rows) - 1) + struct.pack("<I", 16) + struct.pack(f"<{len(rows)}H", *rows)
-    bitmap = struct.pack("<II", 12346, 1) + container
-    content = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
-    padded = content + b"\0" * (-len(content) % 4)
-    return {
-        "storageType": "i",
-        "pathOrInlineDv": b85encode(padded).translate(_Z85).decode(),
-        "sizeInBytes": len(content),
-        "cardinality": len(rows),
-    }
-
-
-_Z85 = bytes.maketrans(
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
-    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
-)
 
 
 def commit(table: Path, version: int, *entries: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.errors import StreamTypeError
+from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,12 +27,16 @@ def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "declared"),
+    ("name", "declared", "reach"),
     # The other formats know the schema themselves.
-    [*((name, None) for name in ("parquet", "orc", "avro", "json", "csv")), ("json", SCHEMA), ("csv", SCHEMA)],
+    [
+        *((name, None, by_spark) for name in ("parquet", "orc", "avro", "json", "csv")),
+        *((name, SCHEMA, reach) for name in ("json", "csv") for reach in (by_spark, by_fsspec)),
+        ("parquet", None, by_fsspec),
+    ],
 )
 def test_a_folder_is_copied_in_each_format(
-    spark: SparkSession, tmp_path: Path, name: str, declared: str | None
+    spark: SparkSession, tmp_path: Path, name: str, declared: str | None, reach: Reach
 ) -> None:
     rows = spark.createDataFrame(ROWS, SCHEMA)
     there, copied = tmp_path / "in", tmp_path / "out"
@@ -40,7 +45,7 @@ def test_a_folder_is_copied_in_each_format(
     copy(tmp_path / "1", FileSource.parquet(there), getattr(FileSink, name)(copied, **made))
 
     back = tmp_path / "back"
-    copy(tmp_path / "2", getattr(FileSource, name)(copied, schema=declared, **made), FileSink.parquet(back))
+    copy(tmp_path / "2", reach(getattr(FileSource, name)(copied, schema=declared, **made)), FileSink.parquet(back))
 
     read = spark.read.parquet(str(back)).collect()
     seen = sorted((row["id"], row["name"], str(row["at"])[:19].replace("T", " ")) for row in read)
@@ -48,11 +53,12 @@ def test_a_folder_is_copied_in_each_format(
     assert {file.suffixes[-1] for file in copied.glob("part-*")} == {f".{name}"}
 
 
-def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path: Path) -> None:
+@both_ways
+def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.log").write_text("one\ntwo, 2\n\n{")
 
-    copy(tmp_path, FileSource.text(tmp_path / "in"), FileSink.text(tmp_path / "out"))
+    copy(tmp_path, reach(FileSource.text(tmp_path / "in")), FileSink.text(tmp_path / "out"))
 
     assert sorted(row.value for row in spark.read.text(str(tmp_path / "out")).collect()) == ["", "one", "two, 2", "{"]
 

@@ -1,0 +1,196 @@
+"""Other readers of a table find each row by each of its values: the log's statistics never rule out a file wrongly."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import operator
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from pyarrow import compute as pc
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.connectors.delta.sink import DeltaSink
+from flykka.spark_bridge.session.session import engine_session
+from tests.connectors.delta.attempts import Attempt, frame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+Rows = list[dict[str, Any]]
+Find = Callable[[Path, str, str, Any], list[int]]
+
+OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">=": operator.ge}
+NAN, INFINITY = float("nan"), float("inf")
+(TENTH,) = struct.unpack("f", struct.pack("f", 0.1))
+NO_TEXT = "bytes that are no text"
+
+
+def at(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
+
+
+VALUES: dict[str, tuple[str, list[Any]]] = {
+    "truth": ("boolean", [True, False, None, False]),
+    "tiny": ("tinyint", [-128, 127, 0, None]),
+    "whole": ("int", [-1, 0, 1, 2**31 - 1]),
+    "large": ("bigint", [-(2**63), 2**63 - 1, 0, None]),
+    "single": ("float", [TENTH, -0.0, 2.0**127, None]),
+    "double": ("double", [0.1, -0.0, -1e308, 1e-300]),
+    "infinite": ("double", [INFINITY, -INFINITY, 0.0, None]),
+    "narrow": ("decimal(9,2)", [Decimal("-1.10"), Decimal("1.10"), Decimal("9999999.99"), None]),
+    "wide": ("decimal(38,10)", [Decimal(-1).scaleb(-10), Decimal(10**37 + 1).scaleb(-10), Decimal(0), None]),
+    "text": ("string", ["", "a", "é🐟", "\x7f"]),
+    "long": ("string", ["z" * 33, "é🐟" * 40, "a" * 32 + "\x7f\x7f", "b" * 31 + "\U0010ffff" * 3]),
+    "day": ("date", [dt.date(1, 1, 1), dt.date(1850, 1, 1), dt.date(9999, 12, 31), None]),
+    "moment": (
+        "timestamp",
+        [
+            at(text)
+            for text in ("1850-01-01T01:01:01.000001", "1969-12-31T23:59:59.999500", "2026-01-01T00:00:00.123456")
+        ]
+        + [at("2026-01-01T00:00:00.999999")],
+    ),
+    "wall": ("timestamp_ntz", [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 1, 1), None, None]),
+    "bytes": ("binary", [b"", b"\xff", b"a", None]),
+    "empty": ("string", [None, None, None, None]),
+    "a.b": ("int", [1, 2, 3, None]),
+}
+SCHEMA = ", ".join(["id bigint", *(f"`{name}` {kind}" for name, (kind, _) in VALUES.items())])
+ROWS: Rows = [{"id": number, **{name: values[number] for name, (_, values) in VALUES.items()}} for number in range(4)]
+
+
+def by_delta_rs(table: Path, column: str, sign: str, value: Any) -> list[int]:
+    field = pc.field(column)
+    wanted = field.is_null() if value is None else OPERATORS[sign](field, value)
+    found = DeltaTable(str(table)).to_pyarrow_dataset().to_table(columns=["id"], filter=wanted)
+    return sorted(found["id"].to_pylist())
+
+
+def by_polars(table: Path, column: str, sign: str, value: Any) -> list[int]:
+    wanted = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
+    return sorted(pl.scan_delta(str(table)).filter(wanted).select("id").collect()["id"].to_list())
+
+
+def by_duckdb(table: Path, column: str, sign: str, value: Any) -> list[int]:
+    rows = DeltaTable(str(table)).to_pyarrow_dataset()
+    with duckdb.connect() as connection:
+        connection.register("t", rows)
+        wanted = f'"{column}" IS NULL' if value is None else f'"{column}" {sign} ?'
+        found = connection.execute(f"SELECT id FROM t WHERE {wanted}", [] if value is None else [value]).fetchall()
+    return sorted(key for (key,) in found)
+
+
+READERS = [by_delta_rs, by_polars, by_duckdb]
+
+
+def written(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
+    # Its times are in microseconds, which have bounds.
+    session, attempt = engine_session(spark), Attempt(spark, DeltaSink.append(table))
+    for number, rows in enumerate(checkpoints, 1):
+        attempt.publish(number, frame(session, schema, *rows).coalesce(1))
+    return table
+
+
+def statistics(table: Path) -> list[dict[str, Any]]:
+    log = sorted((table / "_delta_log").glob("*.json"))
+    entries = [json.loads(line) for path in log for line in path.read_text().splitlines()]
+    return [json.loads(entry["add"]["stats"], parse_float=Decimal) for entry in entries if "add" in entry]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The rows in one file, and each in a file of its own."""
+    folder, rows = tmp_path_factory.mktemp("tables"), [tuple(row.values()) for row in ROWS]
+    return {
+        "together": written(spark, folder / "together", SCHEMA, rows),
+        "alone": written(spark, folder / "alone", SCHEMA, *([row] for row in rows)),
+    }
+
+
+@pytest.mark.parametrize("find", READERS)
+@pytest.mark.parametrize("place", ["together", "alone"])
+@pytest.mark.parametrize("column", VALUES)
+def test_rows_are_found_by_the_values_of_each_type(
+    tables: dict[str, Path], column: str, place: str, find: Find
+) -> None:
+    wrong = {}
+    for value in VALUES[column][1]:
+        for sign, holds in OPERATORS.items():
+            there = [(row["id"], row[column]) for row in ROWS]
+            expected = [
+                key for key, other in there if (value is other if None in (value, other) else holds(other, value))
+            ]
+            found = find(tables[place], column, sign, value)
+            if found != expected:
+                wrong[f"{sign} {value!r}"] = (found, expected)
+
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("find", READERS)
+@pytest.mark.parametrize(
+    ("kind", "odd"),
+    [
+        ("double", NAN),
+        ("float", NAN),
+        ("string", "x" * 5000),
+        ("string", "\U0010ffff" * 40),
+        ("string", NO_TEXT),
+    ],
+    ids=["double", "float", "long text", "highest text", "no text"],
+)
+def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
+    spark: SparkSession, tmp_path: Path, kind: str, odd: Any, find: Find
+) -> None:
+    usual: Any = "a" if kind == "string" else 1.5
+    rows = frame(spark, f"id bigint, odd {kind}, flag boolean", (1, odd, True), (2, usual, False), (3, None, None))
+    if odd == NO_TEXT:
+        rows = rows.selectExpr("id", "if(id = 1, cast(X'ff' as string), odd) AS odd", "flag")
+    attempt = Attempt(spark, DeltaSink.append(tmp_path / "table"))
+    attempt.publish(1, rows.coalesce(1))
+    attempt.publish(2, frame(spark, f"id bigint, odd {kind}, flag boolean", (4, usual, True)).coalesce(1))
+
+    (first, second) = statistics(tmp_path / "table")
+    assert first.keys() == {"numRecords", "nullCount"}
+    assert (first["numRecords"], first["nullCount"]["flag"]) == (3, 1)
+    assert second["minValues"].keys() == second["maxValues"].keys() == {"id", "odd", "flag"}
+    if odd != NO_TEXT:
+        assert [find(tmp_path / "table", "odd", "=", value) for value in (usual, None)] == [[2, 4], [3]]
+    assert find(tmp_path / "table", "id", "=", 1) == [1]
+    assert find(tmp_path / "table", "flag", "=", True) == [1, 4]
+
+
+@pytest.mark.parametrize("find", READERS)
+def test_rows_without_a_column_of_the_table_are_found_as_null(spark: SparkSession, tmp_path: Path, find: Find) -> None:
+    table = written(spark, tmp_path / "table", "id bigint, more string", [(1, "a")])
+    Attempt(spark, DeltaSink.append(table), uid="other").publish(1, frame(spark, "id bigint", (2,)))
+
+    assert find(table, "more", "=", None) == [2]
+    assert find(table, "more", "=", "a") == [1]
+
+
+def test_bounds_are_those_of_deltas_own_writer(spark: SparkSession, tables: dict[str, Path], tmp_path: Path) -> None:
+    (numbers,) = statistics(tables["together"])
+
+    assert numbers["numRecords"] == 4
+    assert numbers["nullCount"] == {"id": 0} | {name: values.count(None) for name, (_, values) in VALUES.items()}
+    assert VALUES.keys() - numbers["minValues"].keys() == {"bytes", "empty"}
+    ends = {name: (numbers["minValues"][name], high) for name, high in numbers["maxValues"].items()}
+    assert ends["wide"] == (Decimal("-0.0000000001"), Decimal(10**37 + 1).scaleb(-10))
+    assert ends["infinite"] == ("-Infinity", "Infinity")
+    assert ends["long"] == ("a" * 32, "é🐟" * 16 + "\U0010ffff")
+    assert ends["day"] == ("0001-01-01", "9999-12-31")
+    assert ends["moment"] == ("1850-01-01T01:01:01.000Z", "2026-01-01T00:00:00.999Z")
+    assert ends["wall"] == ("1969-12-31T23:59:59.999", "2026-01-01T00:00:00.000")
+    assert ends["a.b"] == (1, 3)
+
+    (of_ascii,) = statistics(written(spark, tmp_path / "ascii", "text string", [("b" * 40,)]))
+    assert (of_ascii["minValues"], of_ascii["maxValues"]) == ({"text": "b" * 32}, {"text": "b" * 32 + "\x7f"})

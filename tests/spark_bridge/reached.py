@@ -1,0 +1,23 @@
+"""Sources of files as users reach them: by Spark, or with `storage_options` through fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flykka.spark_bridge.connectors.file.source import FileSource
+
+Reach = Callable[[FileSource], FileSource]
+"""Makes of a source one that is read in one of the ways."""
+
+
+def by_spark(source: FileSource) -> FileSource:
+    return source
+
+
+def by_fsspec(source: FileSource) -> FileSource:
+    return source.storage_options(auto_mkdir=False)
+
+
+both_ways = pytest.mark.parametrize("reach", [by_spark, by_fsspec])
