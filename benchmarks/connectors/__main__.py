@@ -56,7 +56,7 @@ def as_json(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
 def _rates(
     folder: Path, broker: Broker, options: argparse.Namespace, say: Callable[[str], object]
 ) -> Mapping[str, Sequence[float]]:
-    say(f"writing {options.records:,} records")
+    say(f"{broker.program.name}; writing {options.records:,} records")
     bare.fill(broker, TOPIC, PARTITIONS, options.records)
     write_rows(folder / "rows", options.records)
     rates: dict[str, list[float]] = {}

@@ -1,24 +1,106 @@
-"""A real broker: that of the package noida-db, in a process that may be killed and started again."""
+"""A real broker in a process that may be killed and started again: Apache Kafka, or where there is none noida-db."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = 60.0
+
+_KAFKA_SCRIPT = Path(__file__).parents[2] / "scripts" / "kafka.sh"
+_CONFIGURATION = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+group.initial.rebalance.delay.ms=0
+"""
 
 
 class NoBrokerError(Exception):
-    """The package that has the broker is not installed."""
+    """There is no broker to start."""
+
+
+class Program(ABC):
+    """A broker's program. `forgets`: killed, it loses what it has acknowledged in the last second."""
+
+    name: ClassVar[str]
+    forgets: ClassVar[bool]
+
+    @abstractmethod
+    def command(self, data: Path, port: int) -> list[str]:
+        """The command that serves clients on a port of loopback, with its data in a folder."""
+
+
+class ApacheKafka(Program):
+    """Apache Kafka as one process, broker and controller (KRaft)."""
+
+    name = "Apache Kafka 4.1.2"
+    forgets = False
+
+    def __init__(self, jars: Path) -> None:
+        home = os.environ.get("JAVA_HOME")
+        java = str(Path(home, "bin", "java")) if home else "java"
+        self._java = [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
+
+    def command(self, data: Path, port: int) -> list[str]:
+        """As `Program` says. Formats the folder where it is new."""
+        configuration = data.with_name(f"{data.name}.properties")
+        if not configuration.exists():
+            configuration.write_text(_CONFIGURATION.format(port=port, controller=_free_port(), data=data))
+            formatting = ["kafka.tools.StorageTool", "format", "-t", "flykka-tests-of-kafkA", "-c", str(configuration)]
+            subprocess.run([*self._java, *formatting], check=True, capture_output=True)
+        return [*self._java, "kafka.Kafka", str(configuration)]
+
+
+class NoidaDb(Program):
+    """The broker of the package noida-db, which speaks Kafka's protocol."""
+
+    name = "the broker of noida-db 0.2.3"
+    forgets = True
+
+    def __init__(self) -> None:
+        spec = find_spec("noida_db")
+        if spec is None or spec.origin is None:
+            raise NoBrokerError(
+                "a broker of Kafka is needed: scripts/kafka.sh fetches Apache Kafka with Maven, or pip install noida-db"
+            )
+        self._program = Path(spec.origin).with_name("noida-db")
+
+    def command(self, data: Path, port: int) -> list[str]:
+        """As `Program` says."""
+        return [str(self._program), "start", "--only", "kafka", "--data-dir", str(data), "--kafka-port", str(port)]
+
+
+@cache
+def program() -> Program:
+    """Apache Kafka where it can be had, else noida-db. Raises `NoBrokerError` where there is neither."""
+    fetched = subprocess.run([_KAFKA_SCRIPT], capture_output=True, text=True)
+    if fetched.returncode == 0:
+        return ApacheKafka(Path(fetched.stdout.strip()))
+    return NoidaDb()
 
 
 class Broker:
@@ -26,19 +108,16 @@ class Broker:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.address = f"127.0.0.1:{self._port}"
+        self.program = program()
         self.start()
 
     def start(self) -> None:
         """Start it, or again after it was killed: with what it has kept."""
-        data = ("--data-dir", str(self._folder), "--kafka-port", str(self._port))
-        command = [str(_program()), "start", "--only", "kafka", *data]
         with (self._folder.parent / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self.program.command(self._folder, self._port), stdout=log, stderr=log)
         admin, deadline = self.admin(), time.monotonic() + _DEADLINE_S
         while True:
             try:
@@ -49,7 +128,7 @@ class Broker:
                     raise
 
     def kill(self) -> None:
-        """Kill it with SIGKILL: what it has acknowledged in the last second may be lost, for it saves once a second."""
+        """Kill it with SIGKILL. What it has acknowledged is kept, unless its program `forgets`."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -141,11 +220,10 @@ def _until_end(reader: Consumer) -> list[bytes]:
         found.append(message.value() or b"")
 
 
-def _program() -> Path:
-    spec = find_spec("noida_db")
-    if spec is None or spec.origin is None:
-        raise NoBrokerError("a broker of Kafka is needed, and noida-db has one: pip install noida-db")
-    return Path(spec.origin).parent / "noida-db"
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @contextmanager

@@ -33,7 +33,7 @@ KAFKA = Connector(
     writes="exactly once for readers of committed records, or at least once",
     library="confluent_kafka",
     extra="kafka",
-    tested_with="the broker of noida-db 0.2.3",
+    tested_with="Apache Kafka 4.1.2",
 )
 DELTA = Connector(
     name="delta",
