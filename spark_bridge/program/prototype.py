@@ -36,6 +36,7 @@ from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplie
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.equality import has_collation
+from flykka.spark_bridge.rows.text_lengths import without_lengths
 
 __all__ = [
     "Column",
@@ -106,16 +107,19 @@ def check_compared(columns: StructType) -> None:
             )
 
 
-def declared_columns(columns: str | StructType) -> StructType:
-    """Columns that are written as DDL, or as Spark's type. Raises `PrototypeError` where they cannot be read."""
+def declared_columns(columns: str | StructType, what: str = "the declared columns") -> StructType:
+    """Columns that are written as DDL, or as Spark's type; texts with a length are strings.
+
+    Raises `PrototypeError`, which says `what` they are, where they cannot be read.
+    """
     try:
         read = columns if isinstance(columns, StructType) else _parse_datatype_string(columns)
     except (PySparkException, TypeError, AttributeError) as refused:
         text = " ".join(str(refused).split())
-        raise PrototypeError(f"the declared columns, {columns!r}, cannot be read: {text}") from None
+        raise PrototypeError(f"{what}, {columns!r}, cannot be read: {text}") from None
     if not isinstance(read, StructType) or not read.fields:
-        raise PrototypeError(f"the declared columns, {columns!r}, are none: write them as 'id bigint, name string'")
-    return read
+        raise PrototypeError(f"{what}, {columns!r}, are none: write them as 'id bigint, name string'")
+    return without_lengths(read)
 
 
 def fitted(

@@ -106,6 +106,10 @@ def side_output(rows: DataStream) -> DataStream:
     return copied.get_side_output(LATE)
 
 
+def least(name: str) -> Callable[[DataStream, DataStream], DataStream]:
+    return lambda rows, _: rows.key_by("`two words`").min_by(name)
+
+
 VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]]] = {
     "select": (lambda rows, _: rows.select(*QUOTED), ROWS),
     "where": (lambda rows, _: rows.where(" AND ".join(f"{name} < 100" for name in QUOTED)), [FIRST, FIRST]),
@@ -166,10 +170,7 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
         ),
         ROWS,
     ),
-    **{
-        f"min_by {name}": (lambda rows, _, name=name: rows.key_by("`two words`").min_by(name), [FIRST, SECOND])
-        for name in NAMES
-    },
+    **{f"min_by {name}": (least(name), [FIRST, SECOND]) for name in NAMES},
 }
 
 

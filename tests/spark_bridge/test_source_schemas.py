@@ -60,7 +60,7 @@ def test_timestamps_that_spark_does_not_read_are_explained(spark: SparkSession, 
 
 
 def test_a_schema_that_is_none_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(PrototypeError, match=r'the schema of parquet in cannot be read: .*"NONSENSE"'):
+    with pytest.raises(PrototypeError, match=r'the columns of parquet in, .*, cannot be read: .*"NONSENSE"'):
         FileSource.parquet("in", schema="key nonsense").prototype(spark)
 
 

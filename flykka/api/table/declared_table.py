@@ -14,6 +14,7 @@ from flykka.runtime.durations import format_ms
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
+from flykka.spark_bridge.rows.text_lengths import without_lengths
 from flykka.spark_bridge.sql.connectors.registry import TABLE_CONNECTORS
 from flykka.spark_bridge.sql.connectors.table_connector import (
     PARTITIONED_BY,
@@ -83,7 +84,7 @@ class DeclaredTable:
         if self.columns is None:
             return stream
         found = {name.lower(): kind for name, kind in stream._type.prototype.dtypes}
-        for field in self.columns:
+        for field in without_lengths(self.columns):
             kind = found.get(field.name.lower())
             if kind is None:
                 raise ProgramError(

@@ -16,6 +16,7 @@ from flykka.api.table.refusals import RefusedError
 from flykka.api.table.uids import name_operators
 from flykka.errors import ProgramError, SqlError
 from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.rows.text_lengths import with_lengths_noted
 from flykka.spark_bridge.sql.analysis import Statement
 from flykka.spark_bridge.sql.as_of_clause import AsOfClause, without_as_of
 from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert, command
@@ -277,7 +278,7 @@ class Statements:
         plan = statement.renamed(plan, insert.columns) if insert.columns else plan
         if table.columns is None:
             return plan
-        columns = self._environment.spark.createDataFrame([], table.columns)
+        columns = self._environment.spark.createDataFrame([], with_lengths_noted(table.columns))
         return statement.stored(plan, table.name, columns, by_name=insert.by_name or bool(insert.columns))
 
     def _error(self, text: str, wrong: SqlTextError | RefusedError) -> SqlError:

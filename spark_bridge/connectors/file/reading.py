@@ -18,7 +18,7 @@ from flykka.spark_bridge.connectors.file.formats import merged, merges_schemas
 from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
-from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.prototype import declared_columns
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS
 from flykka.spark_bridge.rows.files import rows_at
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -36,10 +36,7 @@ _LARGE_FILE_ROWS = 4_000_000
 
 def empty_frame(session: SparkSession, schema: StructType | str, source: str) -> DataFrame:
     """No rows of this schema. Raises `PrototypeError` where it cannot be read, naming the source."""
-    try:
-        return session.createDataFrame([], schema)
-    except PySparkException as refused:
-        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from None
+    return session.createDataFrame([], declared_columns(schema, f"the columns of {source}"))
 
 
 def inferred_schema(session: SparkSession, source: FileSource) -> StructType:

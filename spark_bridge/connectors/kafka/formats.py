@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
-from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.prototype import declared_columns
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
@@ -67,7 +67,7 @@ class _Parsed(ValueFormat):
 
     def schema(self, session: SparkSession) -> StructType:
         """The columns as they were declared."""
-        own = declared_schema(session, self.declared, self.name)
+        own = declared_columns(self.declared, f"the columns of {self.name} values")
         kept = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
         return StructType([*own.fields, *kept])
 
@@ -157,7 +157,7 @@ class DebeziumJsonFormat(_Parsed):
 
     def schema(self, session: SparkSession) -> StructType:
         """The columns of the table, the kind of the change, and its time."""
-        own = declared_schema(session, self.declared, self.name)
+        own = declared_columns(self.declared, f"the columns of {self.name} values")
         kept = [StructField(CORRUPT_RECORD, StringType())] if self.on_corrupt == "keep" else []
         more = [StructField(ROW_KIND, StringType()), StructField("ts_ms", LongType())]
         return StructType([*own.fields, *more, *kept])
@@ -192,16 +192,6 @@ def _of_change(name: str) -> Column:
 
 def _row_kind() -> Column:
     return F.create_map(*(F.lit(text) for pair in _KINDS.items() for text in pair))[_of_change("op")]
-
-
-def declared_schema(session: SparkSession, declared: StructType | str, what: str) -> StructType:
-    """A schema as it was declared. Raises `PrototypeError`, naming the format, where it cannot be read."""
-    from pyspark.errors import PySparkException
-
-    try:
-        return session.createDataFrame([], declared).schema
-    except PySparkException as refused:
-        raise PrototypeError(f"the schema of {what} values cannot be read: {refused}") from None
 
 
 def check_on_corrupt(on_corrupt: str) -> None:

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from flykka import JobClient, StreamExecutionEnvironment
-from flykka.errors import SqlError
+from flykka import JobClient, RestartStrategies, StreamExecutionEnvironment
+from flykka.errors import JobExecutionError, SqlError
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -113,3 +113,24 @@ def test_what_was_refused_does_not_come_with_the_next_job(
     run(env, "INSERT INTO good SELECT price FROM bid")
 
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "good")), bids.select("price"))
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("VARCHAR(3)", "web"), ("CHAR(5)", "web  ")])
+def test_texts_are_stored_in_columns_of_a_length_and_read_from_them(
+    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, kind: str, expected: str
+) -> None:
+    env.execute_sql(f"CREATE TABLE names (id BIGINT, name {kind}) USING parquet OPTIONS (path '{tmp_path}/names')")
+    env.execute_sql(f"CREATE TABLE again (name STRING) USING parquet OPTIONS (path '{tmp_path}/again')")
+
+    run(env, "INSERT INTO names SELECT auction, channel FROM bid WHERE channel = 'web'")
+    run(env, "INSERT INTO again SELECT name FROM names WHERE id = 1")
+
+    assert {row["name"] for row in spark.read.parquet(str(tmp_path / "again")).collect()} == {expected}
+
+
+def test_a_text_that_is_longer_than_its_column_is_not_stored(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    env.execute_sql(f"CREATE TABLE names (name VARCHAR(2)) USING parquet OPTIONS (path '{tmp_path}/names')")
+    env.set_restart_strategy(RestartStrategies.no_restart())
+
+    with pytest.raises(JobExecutionError, match=r"(?i)exceeds? (char/varchar type )?length limitation"):
+        run(env, "INSERT INTO names SELECT channel FROM bid")

@@ -1,0 +1,39 @@
+"""CHAR(n) and VARCHAR(n) are strings wherever columns are declared, at any depth."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from flykka.spark_bridge.connectors.file.reading import empty_frame
+from flykka.spark_bridge.connectors.kafka.formats import JsonFormat
+from flykka.spark_bridge.operators.process_functions import declared_rows
+from flykka.spark_bridge.rows.text_lengths import with_lengths_noted
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DECLARED = "a varchar(5), b char(2), c array<varchar(1)>, d map<char(1), struct<e: varchar(9)>>, f int"
+STRINGS = "a string, b string, c array<string>, d map<string, struct<e: string>>, f int"
+
+
+def test_declared_columns_with_lengths_are_strings(spark: SparkSession) -> None:
+    strings = spark.createDataFrame([], STRINGS).schema
+
+    assert declared_rows(spark, DECLARED).schema == strings
+    assert empty_frame(spark, DECLARED, "files").schema == strings
+    assert empty_frame(spark, StructType.fromDDL(DECLARED), "files").schema == strings
+    assert JsonFormat(declared=DECLARED).schema(spark) == strings
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_finds_the_declared_lengths_in_the_metadata() -> None:
+    noted = with_lengths_noted(StructType.fromDDL(DECLARED))
+
+    assert {column.name: list(column.metadata.values()) for column in noted} == {
+        "a": ["varchar(5)"],
+        "b": ["char(2)"],
+        "c": ["array<varchar(1)>"],
+        "d": ["map<char(1),struct<e:varchar(9)>>"],
+        "f": [],
+    }
