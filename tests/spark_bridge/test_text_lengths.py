@@ -17,18 +17,24 @@ DECLARED = "a varchar(5), b char(2), c array<varchar(1)>, d map<char(1), struct<
 STRINGS = "a string, b string, c array<string>, d map<string, struct<e: string>>, f int"
 
 
-def test_declared_columns_with_lengths_are_strings(spark: SparkSession) -> None:
+@pytest.fixture
+def declared(spark: SparkSession) -> StructType:
+    read = StructType.fromDDL(DECLARED)
+    assert isinstance(read, StructType)
+    return read
+
+
+def test_declared_columns_with_lengths_are_strings(spark: SparkSession, declared: StructType) -> None:
     strings = spark.createDataFrame([], STRINGS).schema
 
     assert declared_rows(spark, DECLARED).schema == strings
     assert empty_frame(spark, DECLARED, "files").schema == strings
-    assert empty_frame(spark, StructType.fromDDL(DECLARED), "files").schema == strings
+    assert empty_frame(spark, declared, "files").schema == strings
     assert JsonFormat(declared=DECLARED).schema(spark) == strings
 
 
-@pytest.mark.usefixtures("spark")
-def test_spark_finds_the_declared_lengths_in_the_metadata() -> None:
-    noted = with_lengths_noted(StructType.fromDDL(DECLARED))
+def test_spark_finds_the_declared_lengths_in_the_metadata(declared: StructType) -> None:
+    noted = with_lengths_noted(declared)
 
     assert {column.name: list(column.metadata.values()) for column in noted} == {
         "a": ["varchar(5)"],
