@@ -167,9 +167,12 @@ class Queries:
         by = self._keys(rows)
         order = [f"{choices.of(rows.columns)} {choices.of(('ASC', 'DESC', 'DESC NULLS FIRST'))}"]
         order += [str(column) for column in rows.own]
-        kept = ", ".join(f"{column} AS {self._name('n')}" for column in dict.fromkeys((*by, *rows.own)))
+        columns = list(dict.fromkeys((*by, *rows.own)))
+        kept = ", ".join(map(str, columns))
         number = f"row_number() OVER (PARTITION BY {', '.join(map(str, by))} ORDER BY {', '.join(order)}) AS place"
-        bound = choices.of(("place <= 2", "place = 1", "place < 3", "2 >= place", "place <= 2 AND n1 IS NOT NULL"))
+        bound = choices.of(
+            ("place <= 2", "place = 1", "place < 3", "2 >= place", f"place <= 2 AND {condition(choices, columns)}")
+        )
         return f"SELECT * FROM (SELECT {kept}, {number} FROM {rows.text}{self._where(rows)}) WHERE {bound}"
 
     def _distinct(self) -> str:
@@ -292,7 +295,8 @@ class Queries:
             choices.of(typed(rows.columns, "int", "bigint"))
         )
         frame = f"PARTITION BY {by} ORDER BY {own} ROWS BETWEEN {1 + choices.below(3)} PRECEDING AND CURRENT ROW"
-        return f"SELECT {own} AS n1, {by} AS n2, {function} OVER ({frame}) AS n3 FROM {rows.text}{self._where(rows)}"
+        items = ", ".join(dict.fromkeys((str(own), str(by))))
+        return f"SELECT {items}, {function} OVER ({frame}) AS {self._name('n')} FROM {rows.text}{self._where(rows)}"
 
     def _version_of_a_time(self) -> tuple[str, str]:
         choices, left, right = self._choices, self._staying().as_("a"), self._table("e").as_("b")

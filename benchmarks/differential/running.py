@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections import Counter
@@ -82,14 +83,16 @@ class Outcome:
 
     kind: str
     why: str = ""
+    sort: str = ""
+    """How it differs: two differences of one sort may have one cause."""
 
 
 class _JobFailedError(Exception):
     """The job of some programs has failed, does not end, or was refused as a whole."""
 
-    def __init__(self, kind: str, why: str) -> None:
-        super().__init__(why)
-        self.outcome = Outcome(kind, why)
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.why)
+        self.outcome = outcome
 
 
 def run(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
@@ -101,7 +104,7 @@ def run(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]
             return [failed.outcome]
         alone = [run(spark, [case], mode)[0] for case in cases]
         if all(outcome.kind == "equal" for outcome in alone):
-            return [Outcome("differs", f"runs by itself, but not beside other programs: {failed}") for _ in cases]
+            return [_differs("runs by itself, but not beside other programs", failed) for _ in cases]
         return alone
 
 
@@ -111,9 +114,9 @@ def _run_job(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Out
         try:
             job.run(mode)
         except ProgramError as refused:
-            raise _JobFailedError("refused", f"when the job is executed: {_short(refused)}") from refused
+            raise _JobFailedError(Outcome("refused", f"when the job is executed: {_short(refused)}")) from refused
         except (FlykkaError, TimeoutError) as failed:
-            raise _JobFailedError("differs", f"the job fails: {_short(failed)}") from failed
+            raise _JobFailedError(_differs("the job fails", failed)) from failed
         return [job.outcome(place) for place in range(len(cases))]
 
 
@@ -145,8 +148,7 @@ class _Job:
         self._put_files(second=False)
         if not mode.in_halves:
             self._put_files(second=True)
-        savepoint = None
-        with self._environment(mode.parallelism) as env:
+        with self._environment(mode.parallelism, kill=mode.kill) as env:
             self._define(env, mode)
             if not any(isinstance(stream, DataStream) for stream in self._streams):
                 return
@@ -154,24 +156,23 @@ class _Job:
             watch = _Watch(client) if mode.in_halves else None
             if watch is not None:
                 watch.wait_for_checkpoints()
-            if mode.kill and watch is not None:
+            if watch is not None and mode.kill:
                 env.cluster.kill_task_manager(watch.task_managers[-1])
                 self._put_files(second=True)
-            if mode.restored_at is None:
+            if mode.restored_at is None or client.done():
                 client.wait(timeout=_WAIT_S)
                 return
             savepoint = client.stop_with_savepoint(timeout=_WAIT_S)
-        if not mode.kill:
-            self._put_files(second=True)
+        self._put_files(second=True)
         with self._environment(mode.restored_at) as env:
             self._define(env, mode)
             env.from_savepoint(savepoint).execute_async("differential").wait(timeout=_WAIT_S)
 
-    def _environment(self, parallelism: int) -> StreamExecutionEnvironment:
+    def _environment(self, parallelism: int, *, kill: bool = False) -> StreamExecutionEnvironment:
         env = StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=8)
         env.set_checkpoint_dir(str(self._folder / "checkpoints")).set_checkpoint_fsync(False)
         env.set_default_savepoint_directory(str(self._folder / "savepoints"))
-        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay="0s"))
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(kill), delay="0s"))
         return env.set_parallelism(parallelism).disable_batch_coalescing()
 
     def _input(self, place: int, table: Table) -> Path:
@@ -211,7 +212,7 @@ class _Job:
             except ProgramError as refused:
                 self._streams.append(Outcome("refused", f"{type(refused).__name__}: {_short(refused)}"))
             except Exception as wrong:  # noqa: BLE001 - whatever is no refusal is a difference.
-                self._streams.append(Outcome("differs", f"is refused by {type(wrong).__name__}: {_short(wrong)}"))
+                self._streams.append(_differs(f"the stream is no refusal but {type(wrong).__name__}", wrong))
 
     def _source(self, env: StreamExecutionEnvironment, place: int, table: Table, mode: Mode) -> DataStream:
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(table.bound)
@@ -245,14 +246,14 @@ class _Job:
             truth = eval(case.truth, {**self._names, **self._frames(case)})
             expected = truth.toArrow()
         except PySparkException as wrong:
-            return Outcome("differs", f"the stream runs, the batch fails: {_short(wrong)}")
+            return _differs("the stream runs, the batch fails", wrong)
         kind = stream.changelog.row_kind
         ours, theirs = (
             [f"{field.name} {field.dataType.simpleString()}" for field in schema if field.name != kind]
             for schema in (stream.schema, truth.schema)
         )
         if ours != theirs:
-            return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch")
+            return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch", "columns")
         return _compared(_rows(self._result(place, stream)), _rows(expected))
 
     def _frames(self, case: Case) -> dict[str, DataFrame]:
@@ -344,7 +345,17 @@ def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ..
         for what, rows in (("missing", missing), ("extra", extra))
         if rows
     ]
-    return Outcome("differs", "; ".join(shown))
+    return Outcome("differs", "; ".join(shown), "rows")
+
+
+def _differs(what: str, error: Exception) -> Outcome:
+    """A difference that is an error: of one sort are those of one text, whatever names and numbers it has."""
+    text = _short(error)
+    return Outcome(
+        "differs",
+        f"{what}: {text}",
+        f"{what}: {re.sub(chr(39) + '.*?' + chr(39) + '|[0-9a-f]*[0-9]+[0-9a-f]*', '*', text)}",
+    )
 
 
 def _short(error: BaseException) -> str:
