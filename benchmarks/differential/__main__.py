@@ -29,7 +29,7 @@ from flykka.spark_bridge.session.session import spark_session
 
 @dataclass
 class Found:
-    """What came of the programs of some seeds."""
+    """The results of the programs of some seeds."""
 
     seeds: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -76,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the seeds; the exit code is 1 where a program differs."""
     options = _parser().parse_args(arguments)
     logging.getLogger("flykka").setLevel(logging.CRITICAL)
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(
+        "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    )
     spark = spark_session("local[2]", "differential", {"spark.sql.shuffle.partitions": "2"})
     found, say = Found(), partial(print, file=sys.stderr, flush=True)
     for seed in range(options.seed, options.seed + options.seeds):

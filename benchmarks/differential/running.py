@@ -60,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Mode:
-    """How a job runs: its parallelism, whether a TaskManager is killed, and the parallelism behind a savepoint."""
+    """The way a job runs: its parallelism, whether a TaskManager is killed, and the parallelism behind a savepoint."""
 
     parallelism: int = 1
     kill: bool = False
@@ -79,12 +79,12 @@ class Mode:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a program: `equal`, `refused` or `differs`, and why."""
+    """The result of a program: `equal`, `refused` or `differs`, and why."""
 
     kind: str
     why: str = ""
     sort: str = ""
-    """How it differs: two differences of one sort may have one cause."""
+    """The kind of error: two differences of one sort may have one cause."""
 
 
 class _JobFailedError(Exception):
@@ -349,13 +349,10 @@ def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ..
 
 
 def _differs(what: str, error: Exception) -> Outcome:
-    """A difference that is an error: of one sort are those of one text, whatever names and numbers it has."""
+    """A difference that is an error: one sort are those of Spark's code of an error, or of one text but for numbers."""
     text = _short(error)
-    return Outcome(
-        "differs",
-        f"{what}: {text}",
-        f"{what}: {re.sub(chr(39) + '.*?' + chr(39) + '|[0-9a-f]*[0-9]+[0-9a-f]*', '*', text)}",
-    )
+    code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
+    return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")
 
 
 def _short(error: BaseException) -> str:

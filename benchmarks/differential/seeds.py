@@ -1,4 +1,4 @@
-"""What a seed is: its tables, its programs, and how they run."""
+"""The tables of a seed, its programs, and the ways in which they run."""
 
 from __future__ import annotations
 

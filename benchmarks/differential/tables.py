@@ -26,7 +26,7 @@ TYPES = {
     "b": "boolean",
     "day": "date",
 }
-"""What a column is for, and its type."""
+"""The roles of columns, with their types."""
 
 _ARROW = {
     "bigint": pa.int64(),
@@ -98,7 +98,7 @@ class Table:
 
     @property
     def bound(self) -> str:
-        """How far out of order rows may be."""
+        """The time by which rows may be out of order."""
         return "1min" if self.late else "21min"
 
     @property
