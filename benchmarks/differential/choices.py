@@ -27,7 +27,7 @@ class Choices:
         return number
 
     def of(self, options: Sequence[T]) -> T:
-        """One of the options."""
+        """Draws one of the options."""
         return options[self.below(len(options))]
 
     def percent(self, chance: int) -> bool:
