@@ -114,14 +114,12 @@ class Programs(TwoStreamVerbs):
         ).kept(some)
 
     def _frames(self, rows: Rows) -> Rows:
-        some = self._some(rows)
-        names = [column.name for column in some]
-        stream = self._choices.of(
-            (
-                f".map_in_arrow(lambda parts: (part.select({names!r}) for part in parts), {ddl(some)!r})",
-                f".map_in_pandas(lambda parts: (part[{names!r}] for part in parts), {ddl(some)!r})",
-            )
-        )
+        some, verb, part = self._some(rows), "map_in_arrow", "part.select({!r})"
+        if self._choices.percent(50) and (of_pandas := self._of_pandas(rows)):
+            some, verb, part = of_pandas, "map_in_pandas", "part[{!r}]"
+        picked = part.format([column.name for column in some])
+        # What a function does not need is dropped before: pandas has no times of all years.
+        stream = f".select({listed(some)}).{verb}(lambda parts: ({picked} for part in parts), {ddl(some)!r})"
         return rows.then(stream, f".select({listed(some)})").kept(some)
 
     def _join_static(self, rows: Rows) -> Rows:

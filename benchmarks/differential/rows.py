@@ -74,3 +74,7 @@ class Verbs:
         """Columns, among them those that later verbs need."""
         some = self._choices.some(rows.columns, 4)
         return [column for column in rows.columns if column in (*some, rows.time, rows.own)]
+
+    def _of_pandas(self, rows: Rows) -> list[Column]:
+        """The columns that pandas can have: its times are those of 1677 to 2262, as those of events are."""
+        return [column for column in rows.columns if column.type != "timestamp" or column == rows.time]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.differential.expressions import Column, typed
-from benchmarks.differential.rows import Rows, Verbs
+from benchmarks.differential.rows import Rows, Verbs, listed
 
 
 class TwoStreamVerbs(Verbs):
@@ -101,8 +101,9 @@ class TwoStreamVerbs(Verbs):
         if (met := self._other(rows)) is None:
             return rows
         other, ours, theirs = met
+        ours_only, theirs_only = (listed(self._of_pandas(side)) for side in (rows, other))
         stream = (
-            f".co_group({other.stream}).where({str(ours)!r}).equal_to({str(theirs)!r})"
+            f".select({ours_only}).co_group({other.stream}.select({theirs_only})).where({str(ours)!r}).equal_to({str(theirs)!r})"
             ".window(TumblingEventTimeWindows.of('15min')).apply(counted_group, 'm bigint, n bigint')"
         )
         sides = [
