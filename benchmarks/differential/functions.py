@@ -1,0 +1,173 @@
+"""The functions of random programs: whichever way rows come in, each emits the same rows at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flykka import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessAllWindowFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ValueStateDescriptor,
+)
+
+Row = dict[str, Any]
+
+END_MS = 253_402_300_799_000
+"""A time that comes with the end of the input."""
+
+
+def copied(row: Row, names: tuple[str, ...]) -> Row:
+    """These columns of a row."""
+    return {name: row[name] for name in names}
+
+
+class Copy(ProcessFunction):
+    """Emits columns of each row, and gives them to a side output."""
+
+    def __init__(self, names: tuple[str, ...], tag: OutputTag) -> None:
+        self._names, self._tag = names, tag
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Emit the row to both."""
+        ctx.output(self._tag, copied(row, self._names))
+        yield copied(row, self._names)
+
+
+class Number(KeyedProcessFunction):
+    """Emits with each row which of its key it is, from 1 on."""
+
+    def __init__(self, names: tuple[str, ...], into: str) -> None:
+        self._names, self._into = names, into
+
+    def open(self, runtime_context: Any) -> None:
+        """Register the count."""
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", "bigint", default=0))
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Count the row."""
+        self._count.update(self._count.value() + 1)
+        yield {**copied(row, self._names), self._into: self._count.value()}
+
+
+class CountAtEnd(Number):
+    """Emits the number of rows of each key, when the input has ended."""
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Count the row, and wait for the end."""
+        self._count.update(self._count.value() + 1)
+        ctx.timer_service().register_event_time_timer(END_MS)
+        return iter(())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Row]:
+        """Emit the count; the key is a tuple if there are several columns."""
+        key = ctx.get_current_key()
+        values = (key,) if len(self._names) == 1 else tuple(key)
+        yield {**dict(zip(self._names, values, strict=True)), self._into: self._count.value()}
+
+
+class Both(CoProcessFunction):
+    """Emits columns of the rows of both inputs."""
+
+    def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
+        self._first, self._second = first, second
+
+    def process_element1(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Emit a row of the first."""
+        yield copied(row, self._first)
+
+    def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Emit a row of the second under the names of the first."""
+        yield dict(zip(self._first, (row[name] for name in self._second), strict=True))
+
+
+class MapBoth(CoMapFunction):
+    """The same by two functions of a row."""
+
+    def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
+        self._first, self._second = first, second
+
+    def map1(self, row: Row) -> Row:
+        """A row of the first."""
+        return copied(row, self._first)
+
+    def map2(self, row: Row) -> Row:
+        """A row of the second under the names of the first."""
+        return dict(zip(self._first, (row[name] for name in self._second), strict=True))
+
+
+class FlatMapBoth(CoFlatMapFunction):
+    """The rows of the first twice, and those of the second once."""
+
+    def __init__(self, first: tuple[str, ...], second: tuple[str, ...]) -> None:
+        self._first, self._second = first, second
+
+    def flat_map1(self, row: Row) -> list[Row]:
+        """A row of the first, twice."""
+        return [copied(row, self._first)] * 2
+
+    def flat_map2(self, row: Row) -> list[Row]:
+        """A row of the second under the names of the first."""
+        return [dict(zip(self._first, (row[name] for name in self._second), strict=True))]
+
+
+class NumberBoth(KeyedCoProcessFunction):
+    """Emits with each row of two inputs which of its key it is, from 1 on: one count for both."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Register the count."""
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", "bigint", default=0))
+
+    def process_element1(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Count the row."""
+        self._count.update(self._count.value() + 1)
+        yield {"key": ctx.get_current_key(), "n": self._count.value()}
+
+    def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Count the row."""
+        return self.process_element1(row, ctx)
+
+
+class CountWindow(ProcessWindowFunction):
+    """Emits the keys of a window, and the number of its rows."""
+
+    def __init__(self, names: tuple[str, ...], into: str) -> None:
+        self._names, self._into = names, into
+
+    def process(self, key: Any, context: Any, elements: list[Row]) -> Iterator[Row]:
+        """Count the rows."""
+        yield {**copied(elements[0], self._names), self._into: len(elements)}
+
+
+class CountAll(ProcessAllWindowFunction):
+    """Emits the number of rows of a window."""
+
+    def __init__(self, into: str) -> None:
+        self._into = into
+
+    def process(self, context: Any, elements: list[Row]) -> Iterator[Row]:
+        """Count the rows."""
+        yield {self._into: len(elements)}
+
+
+def numbered_table(rows: Any, state: Any) -> tuple[Any, Any]:
+    """The rows of a batch as they are; the state counts batches."""
+    import pyarrow as pa
+
+    place = state.schema.get_field_index("batches")
+    counts = [1 + (count or 0) for count in state.column(place).to_pylist()]
+    return rows, state.set_column(place, state.schema.field(place), pa.array(counts, pa.int64()))
+
+
+def counted_group(left: Any, right: Any) -> Any:
+    """A row with the numbers of rows of both sides."""
+    import pandas as pd
+
+    return pd.DataFrame({"m": [len(left)], "n": [len(right)]})

@@ -1,0 +1,80 @@
+"""The rows after some verbs of a program, and what every verb draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.differential.choices import Choices
+from benchmarks.differential.expressions import Column, typed
+from benchmarks.differential.tables import TYPES, Table
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows after some verbs: the text of the stream and that of the DataFrame."""
+
+    stream: str
+    truth: str
+    columns: tuple[Column, ...]
+    time: Column | None = None
+    own: Column | None = None
+    """A column that no two rows share, unless they are alike in all."""
+    is_late: bool = False
+    changes: bool = False
+
+    def then(self, stream: str, truth: str | None = None) -> Rows:
+        """The rows after one more verb, which the DataFrame may have under the same name."""
+        return replace(self, stream=self.stream + stream, truth=self.truth + (stream if truth is None else truth))
+
+    def kept(self, columns: Sequence[Column]) -> Rows:
+        """The same of rows that have these columns."""
+        time, own = (column if column in columns else None for column in (self.time, self.own))
+        return replace(self, columns=tuple(columns), time=time, own=own)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+
+def ddl(columns: Sequence[Column], *more: str) -> str:
+    """The columns as a text of their types."""
+    return ", ".join((*(f"{column} {column.type}" for column in columns), *more))
+
+
+def listed(columns: Sequence[Column]) -> str:
+    """The columns, quoted, as arguments."""
+    return ", ".join(repr(str(column)) for column in columns)
+
+
+class Verbs:
+    """Draws names, columns and tables for verbs."""
+
+    def __init__(self, choices: Choices, tables: Sequence[Table]) -> None:
+        self._choices = choices
+        self._tables = {table.name: table for table in tables}
+        self._names = 0
+
+    def _table(self, name: str) -> Rows:
+        table = self._tables[name]
+        columns = {role: Column(name, TYPES[role]) for role, name in table.columns.items()}
+        return Rows(name, name, tuple(columns.values()), columns["at"], columns["id"], bool(table.late))
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"n{self._names}"
+
+    def _keys(self, rows: Rows, at_most: int = 2) -> list[Column]:
+        return self._choices.some(
+            typed(rows.columns, "string", "int", "boolean", "double", "bigint") or rows.columns, at_most
+        )
+
+    def _some(self, rows: Rows) -> list[Column]:
+        """Columns, among them those that later verbs need."""
+        some = self._choices.some(rows.columns, 4)
+        return [column for column in rows.columns if column in (*some, rows.time, rows.own)]
+
+    def _of_pandas(self, rows: Rows) -> list[Column]:
+        """The columns that pandas can have: its times are those of 1677 to 2262, as those of events are."""
+        return [column for column in rows.columns if column.type != "timestamp" or column == rows.time]

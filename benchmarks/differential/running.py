@@ -1,0 +1,361 @@
+"""Runs programs as streams, several in one job, and compares what each wrote with one batch of Spark."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, StructType, TimestampType
+
+import flykka
+from benchmarks.differential import functions
+from benchmarks.differential.expressions import quoted
+from benchmarks.differential.queries import STATIC
+from benchmarks.differential.tables import Table, write_file
+from flykka import (
+    DataStream,
+    DeltaSink,
+    FileSink,
+    FileSource,
+    JobClient,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from flykka.errors import FlykkaError, ProgramError
+from flykka.messages.control.job import CheckpointCompleted, ExecutionStateChanged
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.message import Message
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEY = "__key"
+_WAIT_S = 180.0
+_CHECKPOINT_INTERVAL = "300ms"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program: the texts of its stream and of its batch, and the tables that it may read."""
+
+    stream: str
+    truth: str
+    tables: tuple[Table, ...]
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The way a job runs: its parallelism, whether a TaskManager is killed, and the parallelism behind a savepoint."""
+
+    parallelism: int = 1
+    kill: bool = False
+    restored_at: int | None = None
+
+    @property
+    def in_halves(self) -> bool:
+        """True if something happens between the first files and the others."""
+        return self.kill or self.restored_at is not None
+
+    def __str__(self) -> str:
+        killed = ", a TaskManager killed" if self.kill else ""
+        restored = "" if self.restored_at is None else f", restored from a savepoint at {self.restored_at}"
+        return f"at parallelism {self.parallelism}{killed}{restored}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a program: `equal`, `refused` or `differs`, and why."""
+
+    kind: str
+    why: str = ""
+    sort: str = ""
+    """The kind of error: two differences of one sort may have one cause."""
+
+
+class _JobFailedError(Exception):
+    """The job of some programs has failed, does not end, or was refused as a whole."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.why)
+        self.outcome = outcome
+
+
+def run(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+    """Run cases of one time zone as one job; where that fails, each by itself."""
+    try:
+        return _run_job(spark, cases, mode)
+    except _JobFailedError as failed:
+        if len(cases) == 1:
+            return [failed.outcome]
+        alone = [run(spark, [case], mode)[0] for case in cases]
+        if all(outcome.kind == "equal" for outcome in alone):
+            return [_differs("runs by itself, but not beside other programs", failed) for _ in cases]
+        return alone
+
+
+def _run_job(spark: SparkSession, cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+    with TemporaryDirectory(prefix="flykka-differential-") as folder, _zone(spark, cases[0].zone):
+        job = _Job(spark, cases, Path(folder))
+        try:
+            job.run(mode)
+        except ProgramError as refused:
+            raise _JobFailedError(Outcome("refused", f"when the job is executed: {_short(refused)}")) from refused
+        except (FlykkaError, TimeoutError) as failed:
+            raise _JobFailedError(_differs("the job fails", failed)) from failed
+        return [job.outcome(place) for place in range(len(cases))]
+
+
+@contextmanager
+def _zone(spark: SparkSession, zone: str) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+class _Job:
+    """A job of some cases: their input, and what they write."""
+
+    def __init__(self, spark: SparkSession, cases: Sequence[Case], folder: Path) -> None:
+        self._spark, self._cases, self._folder = spark, cases, folder
+        static = spark.createDataFrame([(0, "zero"), (1, "one"), (1, "uno"), (None, "none")], "sg int, v string")
+        static.createOrReplaceTempView(STATIC)
+        self._names: dict[str, Any] = {name: getattr(flykka, name) for name in flykka.__all__} | vars(functions)
+        self._names |= {STATIC: static, "spark": spark, "F": F}
+        # Cases that share their tables share the sources.
+        self._sets = list({id(case.tables): case.tables for case in cases}.values())
+        self._streams: list[DataStream | Outcome] = []
+
+    def run(self, mode: Mode) -> None:
+        """Run the job to its end."""
+        self._put_files(second=False)
+        if not mode.in_halves:
+            self._put_files(second=True)
+        with self._environment(mode.parallelism, kill=mode.kill) as env:
+            self._define(env, mode)
+            if not any(isinstance(stream, DataStream) for stream in self._streams):
+                return
+            client = env.execute_async("differential")
+            watch = _Watch(client) if mode.in_halves else None
+            if watch is not None:
+                watch.wait_for_checkpoints()
+            if watch is not None and mode.kill:
+                env.cluster.kill_task_manager(watch.task_managers[-1])
+                self._put_files(second=True)
+            if mode.restored_at is None or client.done():
+                client.wait(timeout=_WAIT_S)
+                return
+            savepoint = client.stop_with_savepoint(timeout=_WAIT_S)
+        self._put_files(second=True)
+        with self._environment(mode.restored_at) as env:
+            self._define(env, mode)
+            env.from_savepoint(savepoint).execute_async("differential").wait(timeout=_WAIT_S)
+
+    def _environment(self, parallelism: int, *, kill: bool = False) -> StreamExecutionEnvironment:
+        env = StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=8)
+        env.set_checkpoint_dir(str(self._folder / "checkpoints")).set_checkpoint_fsync(False)
+        env.set_default_savepoint_directory(str(self._folder / "savepoints"))
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(kill), delay="0s"))
+        return env.set_parallelism(parallelism).disable_batch_coalescing()
+
+    def _input(self, place: int, table: Table) -> Path:
+        return self._folder / f"input-{place}-{table.name}"
+
+    def _put_files(self, *, second: bool) -> None:
+        for place, tables in enumerate(self._sets):
+            for table in tables:
+                folder = self._input(place, table)
+                folder.mkdir(exist_ok=True)
+                half = (len(table.files) + 1) // 2
+                for number, rows in enumerate(table.files):
+                    if (number >= half) == second:
+                        write_file(table, rows, folder / f"{number}.parquet")
+                if second:
+                    (folder / "_SUCCESS").touch()
+
+    # The streams
+
+    def _define(self, env: StreamExecutionEnvironment, mode: Mode) -> None:
+        if mode.in_halves:
+            env.enable_checkpointing(_CHECKPOINT_INTERVAL)
+        sources = [
+            {table.name: self._source(env, place, table, mode) for table in tables}
+            for place, tables in enumerate(self._sets)
+        ]
+        self._streams = []
+        for place, case in enumerate(self._cases):
+            found = next(number for number, tables in enumerate(self._sets) if tables is case.tables)
+            for table in case.tables:
+                key = table.columns["id"] if table.primary_key else None
+                env.create_temporary_view(table.name, sources[found][table.name], primary_key=key)
+            try:
+                stream: DataStream = eval(case.stream, {**self._names, **sources[found], "env": env})
+                self._write(stream, place)
+                self._streams.append(stream)
+            except ProgramError as refused:
+                self._streams.append(Outcome("refused", f"{type(refused).__name__}: {_short(refused)}"))
+            except Exception as wrong:  # noqa: BLE001 - whatever is no refusal is a difference.
+                self._streams.append(_differs(f"the stream is no refusal but {type(wrong).__name__}", wrong))
+
+    def _source(self, env: StreamExecutionEnvironment, place: int, table: Table, mode: Mode) -> DataStream:
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(table.bound)
+        source = FileSource.parquet(str(self._input(place, table)), schema=table.ddl).files_per_batch(1)
+        if mode.in_halves:
+            source = source.monitor_continuously("100ms")
+        name = f"{table.name}-{place}"
+        timed = strategy.with_timestamp_column(table.columns["at"])
+        # Rows of a key come in order, and late rows behind the others.
+        return env.from_source(source, timed, name, uid=name).set_parallelism(1)
+
+    def _write(self, stream: DataStream, place: int) -> None:
+        keys, kind = stream.changelog.keys, stream.changelog.row_kind
+        path = str(self._folder / f"output-{place}")
+        if keys is None:
+            stream.sink_to(FileSink.parquet(path)).uid(f"out-{place}")
+            return
+        # Keys of a Delta table are not null, and have to be equal as they are in GROUP BY.
+        parts = [_key_text(quoted(key), stream.schema[key].dataType) for key in keys]
+        keyed = stream.with_column(KEY, F.expr(f"concat_ws('|', {', '.join([*parts, chr(39) * 2])})"))
+        keyed.sink_to(DeltaSink.upsert(path, keys=[KEY], row_kind=kind)).uid(f"out-{place}")
+
+    # What came of them
+
+    def outcome(self, place: int) -> Outcome:
+        """Compare what a program has written with the result of its batch."""
+        stream, case = self._streams[place], self._cases[place]
+        if isinstance(stream, Outcome):
+            return stream
+        try:
+            truth = eval(case.truth, {**self._names, **self._frames(case)})
+            expected = truth.toArrow()
+        except PySparkException as wrong:
+            return _differs("the stream runs, the batch fails", wrong)
+        kind = stream.changelog.row_kind
+        ours, theirs = (
+            [f"{field.name} {field.dataType.simpleString()}" for field in schema if field.name != kind]
+            for schema in (stream.schema, truth.schema)
+        )
+        if ours != theirs:
+            return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch", "columns")
+        return _compared(_rows(self._result(place, stream)), _rows(expected))
+
+    def _frames(self, case: Case) -> dict[str, DataFrame]:
+        frames = {}
+        for table in case.tables:
+            log = table.own_schema.append(pa.field("place", pa.int64())).append(pa.field("is_deletion", pa.bool_()))
+            rows = {table.name: (table.final_rows(), table.own_schema), f"{table.name}_log": (table.log(), log)}
+            for name, (lines, columns) in rows.items():
+                frames[name] = self._spark.createDataFrame(pa.Table.from_pylist(lines, columns))
+                frames[name].createOrReplaceTempView(name)
+        return frames
+
+    def _result(self, place: int, stream: DataStream) -> pa.Table:
+        path = self._folder / f"output-{place}"
+        if stream.changelog.keys is not None:
+            if not DeltaTable.is_deltatable(str(path)):
+                return pa.table({})
+            return DeltaTable(str(path)).to_pyarrow_table().drop_columns([KEY])
+        if not list(path.glob("*.parquet")):
+            return pa.table({})
+        return self._spark.read.schema(stream.schema).parquet(str(path)).toArrow()
+
+
+class _Watch:
+    """Knows of a job how many checkpoints have completed, and which TaskManagers run it."""
+
+    def __init__(self, client: JobClient) -> None:
+        self._client, self._checkpoints = client, 0
+        self._enough = threading.Event()
+        self.task_managers: list[str] = []
+        client.add_listener(self._on_message)
+
+    def _on_message(self, message: Message) -> None:
+        match message:
+            case ExecutionStateChanged(state=ExecutionState.RUNNING, task_manager=str(name)):
+                self.task_managers.append(name)
+            case CheckpointCompleted():
+                self._checkpoints += 1
+                if self._checkpoints == 2:
+                    self._enough.set()
+            case _:
+                pass
+
+    def wait_for_checkpoints(self) -> None:
+        """Wait until two checkpoints have completed, or the job has ended."""
+        deadline = time.monotonic() + _WAIT_S
+        while not self._enough.wait(timeout=0.1) and not self._client.done():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no two checkpoints within {_WAIT_S:.0f} s")
+
+
+def _key_text(name: str, type_: DataType) -> str:
+    """A text that is the same for values that GROUP BY has in one group."""
+    if isinstance(type_, StructType):
+        return ", ".join(_key_text(f"{name}.{quoted(field.name)}", field.dataType) for field in type_)
+    value = name
+    if isinstance(type_, DoubleType):
+        value = f"{name} + 0.0D"
+    elif isinstance(type_, TimestampType):
+        # Texts of times occur twice in the hour in which clocks go back.
+        value = f"unix_micros({name})"
+    return f"coalesce(concat('=', CAST({value} AS STRING)), 'null')"
+
+
+def _rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    """The rows, with times as numbers, one NaN and one zero."""
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    columns = []
+    for column in table.columns:
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        columns.append([_plain(value) for value in column.to_pylist()])
+    return Counter(zip(*columns, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value
+
+
+def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]]) -> Outcome:
+    if written == expected:
+        return Outcome("equal")
+    missing, extra = list((expected - written).elements()), list((written - expected).elements())
+    shown = [
+        f"{len(rows)} {what} rows, such as {rows[:3]}"
+        for what, rows in (("missing", missing), ("extra", extra))
+        if rows
+    ]
+    return Outcome("differs", "; ".join(shown), "rows")
+
+
+def _differs(what: str, error: Exception) -> Outcome:
+    """A difference that is an error: one sort are those of Spark's code of an error, or of one text but for numbers."""
+    text = _short(error)
+    code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
+    return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")
+
+
+def _short(error: BaseException) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]

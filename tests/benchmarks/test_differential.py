@@ -1,0 +1,196 @@
+"""The differential benchmark: what it draws, how it judges, how it makes a difference smaller."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.differential.__main__ import main
+from benchmarks.differential.choices import Choices
+from benchmarks.differential.running import Case, Mode, Outcome, run
+from benchmarks.differential.seeds import Drawing, draw, drawing
+from benchmarks.differential.shrinking import Shrinking, script
+from benchmarks.differential.tables import TYPES, Table, draw_tables
+
+DAY = 86_400_000_000
+COLUMNS = {role: role for role in TYPES}
+
+
+def rows_of(*ids: int, **values: object) -> tuple[dict[str, object], ...]:
+    return tuple({**dict.fromkeys(COLUMNS), "id": number, "at": number * DAY, **values} for number in ids)
+
+
+def table(
+    name: str, *files: tuple[dict[str, object], ...], primary_key: bool = False, late: Sequence[int] = ()
+) -> Table:
+    return Table(name, COLUMNS, files, primary_key, frozenset(late))
+
+
+def test_a_seed_draws_the_same_programs_each_time() -> None:
+    first, again, other = draw(7), draw(7), draw(8)
+
+    assert repr(first) == repr(again)
+    assert repr(first) != repr(other)
+
+
+def test_programs_run_at_both_parallelisms_with_kills_and_savepoints() -> None:
+    ways = [draw(seed)[1] for seed in range(40)]
+
+    assert all({mode.parallelism for mode in modes} | {mode.restored_at for mode in modes} >= {1, 4} for modes in ways)
+    assert any(mode.kill for modes in ways for mode in modes)
+    assert {(mode.parallelism, mode.restored_at) for modes in ways for mode in modes} >= {(1, 4), (4, 1)}
+
+
+def test_a_program_is_drawn_again_from_its_choices() -> None:
+    drawings = [each for seed in range(20) for each in draw(seed)[0]]
+
+    for each in drawings:
+        assert drawing(each.kind, Choices(each.choices), each.case.tables, each.case.zone) == each
+
+
+def test_choices_that_are_used_up_are_the_simplest() -> None:
+    choices = Choices([2])
+
+    assert [choices.of("abc"), choices.of("abc"), choices.percent(99)] == ["c", "a", False]
+    assert choices.recorded == [2, 0, 0]
+
+
+def test_of_rows_that_change_the_newest_hold_at_the_end() -> None:
+    changes = [
+        *rows_of(1, 2, 3, row_kind="+I"),
+        *rows_of(1, k="old", row_kind="-U"),
+        *rows_of(2, k="new", row_kind="+U"),
+        *rows_of(3, row_kind="-D"),
+    ]
+
+    final = table("c", tuple(changes[:2]), tuple(changes[2:]), primary_key=True).final_rows()
+
+    assert [(row["id"], row["k"]) for row in final] == [(1, None), (2, "new")]
+
+
+def test_late_rows_do_not_count_and_are_far_behind_the_watermark() -> None:
+    for seed in range(20):
+        late = next(each for each in draw_tables(random.Random(seed)) if each.late)
+        own, at = late.columns["id"], late.columns["at"]
+        first = max(row[at] for row in late.files[0])
+
+        ids = {row[own] for file in late.files for row in file}
+        assert {row[own] for row in late.final_rows()} == ids - late.late
+        assert all(row[at] < first - DAY // 2 for file in late.files for row in file if row[own] in late.late)
+
+
+def differing(case: Case) -> bool:
+    """Judge a pretended product, which gets wrong rows with the id 5 where something is filtered."""
+    return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
+
+
+def pretended_run(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
+    return [Outcome("differs", "wrong", "rows") if differing(case) else Outcome("equal") for case in cases]
+
+
+def found() -> Drawing:
+    """A long program over named columns, with a filter, and the table that it reads."""
+    tables = (
+        table("t", rows_of(0, 1, 2), rows_of(3, 4, 5), rows_of(6)),
+        table("u", rows_of(1)),
+        table("l", rows_of(1)),
+    )
+    programs = draw(0)[0][-1].kind
+    for seed in range(1000):
+        each = drawing(programs, Choices(random.Random(seed)), tables, "Europe/Berlin")
+        if each.case.stream.count(".") > 5 and differing(each.case) and each.case.stream.startswith("t"):
+            return each
+    raise AssertionError("no such program among a thousand")
+
+
+def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
+    drawn = found()
+
+    shrinking = Shrinking(pretended_run, drawn, Mode(4, kill=True), Outcome("differs", "wrong", "rows"))
+    shrinking.shrink()
+
+    assert shrinking.mode == Mode(1)
+    assert shrinking.case.zone == "UTC"
+    assert len(shrinking.case.stream) < len(drawn.case.stream)
+    assert differing(shrinking.case)
+    assert [[row["id"] for row in file] for each in shrinking.case.tables for file in each.files if file] == [[5]]
+
+
+def test_a_script_is_short_and_has_the_case() -> None:
+    files = tuple(rows_of(number) for number in range(4))
+    case = Case("t", "t.where('false')", tuple(table(name, *files) for name in ("t", "u", "c")))
+
+    text = script(case, Mode(4, kill=True), "Program 1 of seed 2")
+    named: dict[str, object] = {}
+    exec(text.split("spark = ")[0], named)
+
+    assert len(text.splitlines()) < 40
+    assert (named["STREAM"], named["BATCH"], named["TABLES"]) == (case.stream, case.truth, case.tables)
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+def test_results_are_judged_by_a_batch(spark: SparkSession) -> None:
+    tables = (table("t", rows_of(1, x=float("nan")), rows_of(2, x=-0.0)), table("c", rows_of(1, 1), primary_key=True))
+    programs = [
+        ("t", "t"),
+        ("t", "t.where('id = 1')"),
+        ("env.sql('SELECT x, count(*) AS n FROM t GROUP BY x')", "spark.sql('SELECT x, 1L AS n FROM t')"),
+        ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')"),
+        ("t", "t.withColumnRenamed('x', 'y')"),
+        ("env.sql('SELECT * FROM t ORDER BY x')", "t"),
+        ("t.nonsense()", "t"),
+        ("t", "t.where('nonsense')"),
+    ]
+
+    outcomes = run(spark, [Case(*texts, tables) for texts in programs], Mode(1))
+
+    kinds = [outcome.kind for outcome in outcomes]
+    assert kinds == ["equal", "differs", "equal", "equal", "differs", "refused", "differs", "differs"]
+    assert outcomes[1].why.startswith("1 extra rows, such as [(2, None, None, 0.0")
+    assert outcomes[5].why.startswith("SqlError: line 1, column 17: ORDER BY cannot run on a stream")
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None:
+    tables = (table("t", rows_of(1), rows_of(2)),)
+    failing = Case("t.map(lambda row: {'id': 1 // 0}, 'id bigint')", "t.select('id')", tables)
+
+    outcomes = run(spark, [Case("t", "t", tables), failing], Mode(1))
+
+    assert [outcome.kind for outcome in outcomes] == ["equal", "differs"]
+    assert "ZeroDivisionError" in outcomes[1].why
+
+
+def assert_no_difference(capsys: pytest.CaptureFixture[str], seeds: int, first: int) -> None:
+    code = main(["--seeds", str(seeds), "--seed", str(first), "--json"])
+
+    printed, told = capsys.readouterr()
+    found = json.loads(printed)
+    assert code == 0, told
+    assert (found["seeds"], found["differ"]) == (seeds, 0)
+    assert found["refused"] <= found["equal"]
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [38, 55])
+def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+    assert_no_difference(capsys, seeds=1, first=seed)
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_two_hundred_seeds_give_what_a_batch_gives(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert_no_difference(capsys, seeds=200, first=0)
