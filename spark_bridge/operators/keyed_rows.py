@@ -145,9 +145,12 @@ def key_fields(keys: StructType) -> tuple[StructField, ...]:
 
 def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | ReduceRows) -> KeptRowsCode:
     _check_state_names(prototype.schema, ())
+    keyed = key_schema(prototype, keys)
+    columns = [_column_of(prototype, name, key) for name, key in zip(keyed.names, keys, strict=True)]
     return KeptRowsCode(
         keys=tuple(keys),
-        key_fields=key_fields(key_schema(prototype, keys)),
+        columns_of_keys=() if None in columns else tuple(filter(None, columns)),
+        key_fields=key_fields(keyed),
         emitted=tuple(prototype.schema),
         state_fields=(*prototype.schema, StructField(IS_KEPT, BooleanType())),
         keep=keep,
@@ -161,11 +164,16 @@ def _name_of(prototype: DataFrame, column: str) -> str:
     return found
 
 
+def _column_of(prototype: DataFrame, name: str, key: Column | str) -> str | None:
+    """The column of the rows that a key of this name is; None where it is computed."""
+    found = next((each for each in prototype.columns if each.lower() == name.lower()), None)
+    if found is None or not prototype.select(key).sameSemantics(prototype.select(quoted(found))):
+        return None
+    return found
+
+
 def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
-    if name not in prototype.columns:
-        return
-    as_key, column = prototype.select(key), prototype.select(quoted(name))
-    if not as_key.sameSemantics(column):
+    if name in prototype.columns and _column_of(prototype, name, key) is None:
         raise PrototypeError(
             f"the key {name!r} is called like a column of the rows, and is something else: give it another name with"
             " .alias(...)"

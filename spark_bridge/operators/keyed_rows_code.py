@@ -133,12 +133,12 @@ class KeptRowsCode(KeyedRowsCode):
 
     state_fields: tuple[StructField, ...]
     keep: KeepExtremeRow | ReduceRows
+    columns_of_keys: tuple[str, ...]
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
         """The keys, where all of them are columns of the rows."""
-        names = tuple(key for key in self.keys if isinstance(key, str))
-        return names if len(names) == len(self.keys) else ()
+        return self.columns_of_keys
 
     def function(self, watermark_ms: int) -> KeepExtremeRow | ReduceRows:
         """The same for all batches."""

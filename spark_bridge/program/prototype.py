@@ -215,7 +215,7 @@ def applied_to_windows(
             " fire: give a function of DataFrames"
         )
     made = transformed(given, function)
-    keyed = prototype.select(*keys, *prototype.columns)
+    keyed = prototype.select(*keys, *map(quoted, prototype.columns))
     if found := across_windows(given, made, key_columns(keyed, len(keys))):
         raise PrototypeError(f"this {found}")
     return made

@@ -12,6 +12,7 @@ from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import IsKey, IsNumber, Relation, Role, Rows, distinct, keyed_by, label, leaf
 from flykka.api.table.top_n import WRITE, ordered_rows, partition_name, unbounded
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
+from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.table_types import frames_type, lists_type, numbered_type, with_kind
 from flykka.spark_bridge.worker.changing_results import (
     ROWS,
@@ -118,7 +119,7 @@ class _ChangingWindow:
             orders=orders,
             emitted=self._rows.called,
         )
-        state = lists_type(**{ROWS: stream._type.prototype.select(*columns).schema})
+        state = lists_type(**{ROWS: stream._type.prototype.select(*map(named, columns)).schema})
         computed = keyed_by(stream, self._partitions).process_table(
             function, state=state, output=with_kind(output, self._kind)
         )

@@ -24,6 +24,7 @@ from flykka.spark_bridge.sql.connectors.table_connector import (
     Options,
     TableSink,
 )
+from flykka.spark_bridge.sql.plan_columns import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +100,7 @@ class DeclaredTable:
         names = self.columns.names
         if ROW_KIND in stream.columns and ROW_KIND not in names:
             return self._changes(stream, names)
-        return stream if stream.columns == names else stream.select(*names)
+        return stream if stream.columns == names else stream.select(*map(named, names))
 
     def _changes(self, stream: DataStream, names: Sequence[str]) -> DataStream:
         if not self.primary_key:
@@ -107,7 +108,7 @@ class DeclaredTable:
                 f"the rows of the table {self.name} are changes: PRIMARY KEY (column) NOT ENFORCED lets each take the"
                 f" place of the one before it; a column {ROW_KIND} STRING gives all changes as rows"
             )
-        return upserts_of(stream.select(*names, ROW_KIND), self.primary_key)
+        return upserts_of(stream.select(*map(named, names), ROW_KIND), self.primary_key)
 
 
 def declared_table(said: CreateTable, watermark: Watermark | None, session: SparkSession) -> DeclaredTable:

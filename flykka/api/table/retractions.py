@@ -83,7 +83,7 @@ class RetractingAggregates:
             emitted=keys,
             calls=tuple(each.of_kept_rows for each in self._retracted),
         )
-        rows = changes._type.prototype.select(*columns)
+        rows = changes._type.prototype.select(*map(named, columns))
         output = aggregates_type(rows, keys, self._retracted)
         aggregated = keyed_by(changes, keys).process_table(
             function, state=lists_type(**{ROWS: rows.schema}), output=with_kind(output, kind)

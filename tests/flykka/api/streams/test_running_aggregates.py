@@ -46,12 +46,14 @@ def test_running_results_are_upserts_by_their_keys(spark: SparkSession) -> None:
     keyed.count().uid("counts")
     keyed.max_by("price").uid("dearest")
     bids(spark, program).key_by("auction").max_by("price").uid("dearest of auction")
+    bids(spark, program).key_by("`Auction`", F.col("channel")).max_by("price").uid("dearest of a channel")
 
     graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
 
     assert graph.node("counts").upsert_keys == ("auction", "of")
     assert graph.node("dearest").upsert_keys == (), "a row does not have the second key"
     assert graph.node("dearest of auction").upsert_keys == ("auction",)
+    assert graph.node("dearest of a channel").upsert_keys == ("auction", "channel")
 
 
 @pytest.mark.parametrize("name", ["auction", "Auction"])
