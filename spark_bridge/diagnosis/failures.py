@@ -27,8 +27,11 @@ _LIMIT = 1000
 _ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
 _OF_PLANS = "42"
 """The class of SQLSTATEs of a query that is wrong in itself."""
-_OF_CATALOGS = frozenset({"42K03", "42P01", "42704", "42501"})
-"""SQLSTATEs of missing tables, files, schemas and permissions, which the next attempt may find."""
+_OF_CATALOGS = frozenset({"42K03", "42K04", "42P01", "42704", "42501"})
+"""SQLSTATEs of files that are missing or there already, and of missing tables, schemas and permissions.
+
+The next attempt may find it otherwise.
+"""
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 

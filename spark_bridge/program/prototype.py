@@ -92,7 +92,8 @@ def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType
     """
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_compared(keyed.schema)
-    transformed(keyed, lambda rows: rows.select(F.hash("*")))
+    if keys:
+        transformed(keyed, lambda rows: rows.select(F.hash("*")))
     return keyed.schema
 
 
