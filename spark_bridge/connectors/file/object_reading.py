@@ -6,6 +6,7 @@ values in the names of folders included.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -186,7 +187,7 @@ def _parsed(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _Reading(ABC):
     """Reads the files of tasks; `folders` are the columns whose values are in the names of folders."""
 
     store: ObjectStore
@@ -214,9 +215,9 @@ class _Reading:
                 rows = rows.append_column(f"{_FOLDER}{name}", column)
             yield rows
 
+    @abstractmethod
     def rows(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         """The rows of a file."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

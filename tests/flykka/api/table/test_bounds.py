@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from pyspark.sql import SparkSession
 
 from flykka.errors import SqlError
 from tests.flykka.api.table.queries import Queries
-from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark
 
@@ -19,15 +15,6 @@ HOURLY = "SELECT window AS w, auction, count(*) AS c FROM bid GROUP BY window(at
 OF_WINDOWS = f"SELECT *, row_number() OVER (PARTITION BY w ORDER BY c) AS n FROM ({HOURLY})"
 TWO_READERS = f"WITH r AS ({NUMBERED}) SELECT a.auction, a.n, b.n AS m FROM r AS a JOIN r AS b ON a.auction = b.auction"
 NEEDS_A_BOUND = "ROW_NUMBER() needs a bound"
-
-
-@pytest.fixture
-def queries(spark: SparkSession) -> Iterator[Queries]:
-    spark.createDataFrame([(1, "boots")], "id bigint, title string").createOrReplaceTempView("item")
-    made = Queries(spark)
-    made.create_temporary_view("auction", bids(spark, made.program, event_time=None), primary_key="auction")
-    yield made
-    spark.catalog.dropTempView("item")
 
 
 def limits(queries: Queries, query: str) -> list[int]:

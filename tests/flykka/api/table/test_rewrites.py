@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from pyspark.sql import SparkSession
 
 from flykka.errors import SqlError
 from tests.flykka.api.table.queries import Queries
-from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark
 
 NEAR = "b.at BETWEEN a.at AND a.at + INTERVAL 1 MINUTE"
 ALL = "select(auction, bidder, price, channel, at)"
 FILTERED = f"where, {ALL}"
-
-
-@pytest.fixture
-def queries(spark: SparkSession) -> Iterator[Queries]:
-    spark.createDataFrame([(1, "boots")], "id bigint, title string").createOrReplaceTempView("item")
-    made = Queries(spark)
-    made.create_temporary_view("auction", bids(spark, made.program, event_time=None), primary_key="auction")
-    yield made
-    spark.catalog.dropTempView("item")
 
 
 @pytest.mark.parametrize(
