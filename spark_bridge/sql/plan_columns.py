@@ -15,6 +15,7 @@ from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
 
     from flykka.spark_bridge.sql.plan_node import Expression
 
@@ -108,6 +109,11 @@ def named(name: str) -> Column:
 def named_of(side: str, name: str) -> Column:
     """The column of this name of a side of a join."""
     return F.col(f"{side}.{quoted(name)}")
+
+
+def null_of(type_: DataType) -> Column:
+    """The null of a type."""
+    return F.lit(None).cast(type_)
 
 
 def first_of(*columns: Column) -> Column:

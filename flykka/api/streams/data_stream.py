@@ -23,7 +23,7 @@ from flykka.api.streams.interval_join import IntervalJoinVerb
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink
 from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.partitioning import Partitioning
+from flykka.api.streams.partitioning import Partitioning, ordered
 from flykka.api.streams.preview import preview
 from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
 from flykka.api.streams.program import Program, at_least_one, check_one_program, tried
@@ -71,7 +71,7 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
 
     def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
         self._program = program
-        self._inputs = inputs
+        self._inputs = ordered(inputs, row_type.changelog)
         self._type = row_type
 
     @property

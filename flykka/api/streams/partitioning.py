@@ -7,18 +7,37 @@ holds; `key_by` says it too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
+from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.streams.connected_streams import BroadcastStream
 from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.operators.code import KeyByCode
+from flykka.spark_bridge.program.functions import only_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flykka.api.streams.changelog import Changelog
     from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.transformation import Input
     from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
 
 
+def ordered(inputs: Iterable[Input], changelog: Changelog) -> tuple[Input, ...]:
+    """Return the inputs of a stream, with the keys whose rows must stay in order where the parallelism changes."""
+    keys = changelog.keys
+    columns = None if keys is None else tuple(map(ddl_name, keys)) or (only_key(),)
+    code = None if columns is None else KeyByCode(columns=columns)
+    return tuple(replace(each, changelog_keys=code) for each in inputs)
+
+
 class Partitioning(ABC):
-    """Unless one of these is said, rows are forwarded, or rebalanced where the parallelism changes."""
+    """Unless one of these is said, rows are forwarded, or where the parallelism changes rebalanced.
+
+    Rows of a changelog are not rebalanced but hashed by its keys, so that none overtakes another one of its key.
+    """
 
     @abstractmethod
     def _partitioned(self, strategy: ShipStrategy) -> DataStream: ...

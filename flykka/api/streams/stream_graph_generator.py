@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flykka.api.streams.transformation import Input, Transformation
-    from flykka.spark_bridge.operators.code import OperatorCode
+    from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.program.call_site import CallSite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,17 @@ def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
                 f"{made} puts rows aside, and nothing reads them: they are get_side_output(OutputTag("
                 f"{code.side_outputs[0]!r})) of its stream"
             )
+
+
+def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy, KeyByCode | None]:
+    """The strategy of an input, and the keys that it is hashed by."""
+    if source.ship_strategy is not None:
+        return source.ship_strategy, source.key_by
+    if is_same_parallelism:
+        return ShipStrategy.FORWARD, None
+    if source.changelog_keys is None:
+        return ShipStrategy.REBALANCE, None
+    return ShipStrategy.HASH, source.changelog_keys
 
 
 class _Generator:
@@ -197,27 +209,23 @@ class _Generator:
         return self._registry.bind(uid, code, call_site=transformation.call_site, name=name)
 
     def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:
-        strategy = source.ship_strategy
-        if strategy is None:
-            same = self.graph.node(feeding).parallelism == parallelism
-            strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
-        key_by = self._keys(transformation, source)
+        is_same_parallelism = self.graph.node(feeding).parallelism == parallelism
+        strategy, key_by = _shipped(source, is_same_parallelism=is_same_parallelism)
         self.graph.add_edge(
             StreamEdge(
                 source_uid=feeding,
                 target_uid=transformation.uid,
                 ship_strategy=strategy,
-                key_by=key_by,
+                key_by=None if key_by is None else self._keys(transformation, key_by, source.call_site),
                 exchange_mode=ExchangeMode.BATCH if source.broadcast_variable else ExchangeMode.UNDEFINED,
                 broadcast_variable=source.broadcast_variable,
             )
         )
 
-    def _keys(self, transformation: Transformation, source: Input) -> OperatorRef | None:
+    def _keys(self, transformation: Transformation, key_by: KeyByCode, site: CallSite) -> OperatorRef:
         """The keys of an input; those of the two sides of a join are other columns."""
-        if source.key_by is None:
-            return None
-        kinds = list(dict.fromkeys(id(each.key_by) for each in transformation.inputs if each.key_by is not None))
-        number = kinds.index(id(source.key_by)) + 1
+        keys = (each.key_by or each.changelog_keys for each in transformation.inputs)
+        kinds = list(dict.fromkeys(id(each) for each in keys if each is not None))
+        number = kinds.index(id(key_by)) + 1
         uid = f"{transformation.uid}-keys" + (f"-{number}" if number > 1 else "")
-        return self._registry.bind(uid, source.key_by, call_site=source.call_site)
+        return self._registry.bind(uid, key_by, call_site=site)

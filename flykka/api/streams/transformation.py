@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class Input:
     """An input of an operator. Without a strategy: forward, or rebalance where the parallelisms differ.
 
-    `local_code` is the part of the operator that runs before the exchange, chained to what feeds it. Rows of a
-    `broadcast_variable` are read by functions of the operator, which ask for it.
+    Rows of one key of a changelog go to one subtask instead, for they must not overtake each other: its keys are
+    `changelog_keys`. `local_code` is the part of the operator that runs before the exchange, chained to what feeds it.
+    Rows of a `broadcast_variable` are read by functions of the operator, which ask for it.
     """
 
     source: Transformation
     ship_strategy: ShipStrategy | None = None
     key_by: KeyByCode | None = None
+    changelog_keys: KeyByCode | None = None
     local_code: LocalCode | None = None
     broadcast_variable: str | None = None
     call_site: CallSite = field(default_factory=call_site)

@@ -19,7 +19,7 @@ from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END, Eve
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode, PairsCode, RegularJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
-from flykka.spark_bridge.sql.plan_columns import PlanColumns, first_of, named_of
+from flykka.spark_bridge.sql.plan_columns import PlanColumns, first_of, named, named_of, null_of
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream, KeyedStream
@@ -73,6 +73,9 @@ class _Join:
         names = distinct((each.name for each in output), taken=(WINDOW_END,) if condition.is_of_windows else ())
         event_time, roles = self._times(output, names)
         stream = self._stream(output, names, event_time)
+        if interval is not None and not condition.is_of_windows:
+            timeless = [self._without_time(side, output, names) for side in Side if self._meets_none_without_time(side)]
+            stream = stream.union(*timeless) if timeless else stream
         return Relation(
             stream=stream,
             attributes=tuple(each for each in self._node.part("output") if each.attribute.id in self._settings.read),
@@ -149,6 +152,24 @@ class _Join:
         name = label(code.called, (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys))
         joined = add_join(left._program, name, code, *inputs)
         return left._emitted(joined, StreamType(prototype=prototype, event_time=event_time))
+
+    def _meets_none_without_time(self, side: Side) -> bool:
+        """True if results have rows of the side that may be without an event time, by which the join keeps rows."""
+        schema = self._sides[side].stream.schema
+        return side in _OUTER[self._kind] and schema[self._event_time(side).column].nullable
+
+    def _without_time(self, side: Side, output: Sequence[Attribute], names: Sequence[str]) -> DataStream:
+        """The results of rows without an event time: they meet none, since no time is between bounds with it."""
+        rows, other = self._sides[side], self._sides[side.other]
+        columns = [
+            named(rows.names[each.id])
+            if each.id in rows.names
+            else null_of(other.stream.schema[other.names[each.id]].dataType)
+            for each in output
+        ]
+        timeless = rows.stream.where(named(self._event_time(side).column).isNull())
+        selected = timeless.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+        return selected.name(label(f"rows of the {side} side without an event time", names))
 
     def _code(
         self, left: JoinSide, right: JoinSide, columns: tuple[Column, ...], condition: Column | None, gates: int
