@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from flykka.api.streams.changelog import Changelog
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
@@ -99,3 +100,19 @@ def test_a_group_must_have_a_name(spark: SparkSession, name: str) -> None:
         bids(spark).slot_sharing_group(name)
     with pytest.raises(ProgramError, match="must be a text that names it"):
         bids(spark).set_co_location_group_key(name)
+
+
+@pytest.mark.parametrize("keys", [("auction",), ()])
+@pytest.mark.parametrize(("parallelism", "strategy"), [(1, ShipStrategy.FORWARD), (4, ShipStrategy.HASH)])
+def test_updates_of_a_key_reach_one_subtask(
+    spark: SparkSession, keys: tuple[str, ...], parallelism: int, strategy: ShipStrategy
+) -> None:
+    program = Program()
+    upserts = bids(spark, program)._typed(changelog=Changelog(keys=keys))
+
+    upserts.where("price > 1").uid("reader").set_parallelism(parallelism)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+    (edge,) = graph.inputs("reader")
+    assert edge.ship_strategy is strategy
+    assert (edge.key_by is not None) == (strategy is ShipStrategy.HASH)

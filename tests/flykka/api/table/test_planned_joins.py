@@ -176,6 +176,8 @@ def test_what_a_where_says_of_one_side_is_said_before_the_join(queries: Queries)
         "where, select(auction, bidder, price, channel, at)",
         "where, select(auction, bidder, price, channel, at)",
         "interval_join(auction = auction)",
+        "where(isNull(at))",
+        "rows of the left side without an event time(price, channel)",
         "where, select(price, channel)",
     ]
 

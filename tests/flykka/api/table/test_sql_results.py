@@ -48,6 +48,8 @@ APPENDED = {
     "sizes": "SELECT a.s, a.n, b.n AS m FROM (SELECT window.start AS s, auction, count(*) AS n FROM bid GROUP BY"
     " window(at, '10 seconds'), auction) a LEFT JOIN (SELECT window.start AS s, auction, count(*) AS n FROM bid GROUP"
     " BY window(at, '30 seconds'), auction) b ON a.s = b.s AND a.auction = b.auction",
+    "near": "SELECT a.price, b.channel FROM bid a FULL JOIN bid b ON a.auction = b.bidder AND b.at BETWEEN a.at AND"
+    " a.at + INTERVAL 5 SECONDS",
     "common": "WITH dear AS (SELECT * FROM bid WHERE price > 50), ids AS (SELECT id AS i FROM item)"
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }
@@ -81,14 +83,14 @@ UPSERTS = {
 
 @pytest.fixture
 def bids(spark: SparkSession) -> Iterator[DataFrame]:
-    """Bids of a minute and a half, in order; a pause now and then ends sessions."""
+    """Bids of a minute and a half, in order; a pause now and then ends sessions, and some have no time."""
     rows = [
         (
             n % 7,
             n * n % 5,
             n * 31 % 101,
             ("web-app", "app", "web")[n % 3],
-            START + timedelta(seconds=n // 2 + n // 40 * 9),
+            None if n % 50 == 7 else START + timedelta(seconds=n // 2 + n // 40 * 9),
         )
         for n in range(180)
     ]
