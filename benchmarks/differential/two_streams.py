@@ -79,9 +79,11 @@ class TwoStreamVerbs(Verbs):
         verb = ".key_by({our}).interval_join({other}.key_by({their})).between('-10min', '5min')"
         bounds = "{of} BETWEEN {at} - INTERVAL 10 MINUTES AND {at} + INTERVAL 5 MINUTES"
         how = self._choices.of(("inner", "left", "right", "full"))
-        return self._joined(
-            rows, verb + ("" if how == "inner" else f".{how}_outer()"), f"{{ours}} = {{theirs}} AND {bounds}", how
-        )
+        outer = "" if how == "inner" else f".{how}_outer()"
+        # Rows without an event time are left out.
+        timed = rows.then("", f".where({f'{rows.time} IS NOT NULL'!r})")
+        versions = '.where("""{time} IS NOT NULL""")'
+        return self._joined(timed, verb + outer, f"{{ours}} = {{theirs}} AND {bounds}", how, versions)
 
     def _temporal_join(self, rows: Rows) -> Rows:
         how = self._choices.of(("inner", "left"))
@@ -94,7 +96,8 @@ class TwoStreamVerbs(Verbs):
 
     def _window_join(self, rows: Rows) -> Rows:
         verb = ".join({other}).where({our}).equal_to({their}).window(TumblingEventTimeWindows.of('15min'))"
-        same = "window({at}, '15 minutes').start = window({of}, '15 minutes').start"
+        # Spark has no window(...) in the condition of a join.
+        same = "unix_micros({at}) DIV 900000000 = unix_micros({of}) DIV 900000000"
         return self._joined(rows, verb, f"{{ours}} = {{theirs}} AND {same}")
 
     def _co_group(self, rows: Rows) -> Rows:
