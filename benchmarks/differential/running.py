@@ -70,6 +70,11 @@ class Mode:
         """True if something happens between the first files and the others."""
         return self.kill or self.restored_at is not None
 
+    @property
+    def knows_late_rows(self) -> bool:
+        """True if rows stay behind the watermark that passed before them: several subtasks may overtake each other."""
+        return {self.parallelism, self.restored_at} <= {1, None}
+
     def __str__(self) -> str:
         killed = ", a TaskManager killed" if self.kill else ""
         restored = "" if self.restored_at is None else f", restored from a savepoint at {self.restored_at}"
@@ -144,9 +149,9 @@ class _Job:
 
     def run(self, mode: Mode) -> None:
         """Run the job to its end."""
-        self._put_files(second=False)
+        self._put_files(mode, second=False)
         if not mode.in_halves:
-            self._put_files(second=True)
+            self._put_files(mode, second=True)
         with self._environment(mode.parallelism, kill=mode.kill) as env:
             self._define(env, mode)
             if not any(isinstance(stream, DataStream) for stream in self._streams):
@@ -157,12 +162,12 @@ class _Job:
                 watch.wait_for_checkpoints()
             if watch is not None and mode.kill:
                 env.cluster.kill_task_manager(watch.task_managers[-1])
-                self._put_files(second=True)
+                self._put_files(mode, second=True)
             if mode.restored_at is None or client.done():
                 client.wait(timeout=_WAIT_S)
                 return
             savepoint = client.stop_with_savepoint(timeout=_WAIT_S)
-        self._put_files(second=True)
+        self._put_files(mode, second=True)
         with self._environment(mode.restored_at) as env:
             self._define(env, mode)
             env.from_savepoint(savepoint).execute_async("differential").wait(timeout=_WAIT_S)
@@ -177,13 +182,14 @@ class _Job:
     def _input(self, place: int, table: Table) -> Path:
         return self._folder / f"input-{place}-{table.name}"
 
-    def _put_files(self, *, second: bool) -> None:
+    def _put_files(self, mode: Mode, *, second: bool) -> None:
         for place, tables in enumerate(self._sets):
             for table in tables:
                 folder = self._input(place, table)
                 folder.mkdir(exist_ok=True)
-                half = (len(table.files) + 1) // 2
-                for number, rows in enumerate(table.files):
+                files = table.files if mode.knows_late_rows else table.in_time().files
+                half = (len(files) + 1) // 2
+                for number, rows in enumerate(files):
                     if (number >= half) == second:
                         write_file(table, rows, folder / f"{number}.parquet")
                 if second:

@@ -114,7 +114,7 @@ def _without_rows(case: Case, places: range) -> Case:
         for file in table.files:
             files.append(tuple(row for number, row in enumerate(file, place) if number not in places))
             place += len(file)
-        tables.append(replace(table, files=tuple(file for file in files if file) or ((),)))
+        tables.append(table.of_files(tuple(file for file in files if file) or ((),)))
     return replace(case, tables=tuple(tables))
 
 

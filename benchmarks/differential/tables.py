@@ -138,9 +138,20 @@ class Table:
         rows = [row for file in self.files for row in file if row.get(ROW_KIND) != "-U"]
         return [{**row, "place": place, "is_deletion": row.get(ROW_KIND) == "-D"} for place, row in enumerate(rows)]
 
-    def without(self, files: tuple[tuple[Row, ...], ...]) -> Table:
-        """The same table of other files."""
-        return replace(self, files=files)
+    def of_files(self, files: tuple[tuple[Row, ...], ...]) -> Table:
+        """The same table of other files: rows stay late that come behind one in time."""
+        own, late, is_begun = self.columns["id"], set(), False
+        for file in files:
+            late |= {row[own] for row in file if is_begun and row[own] in self.late}
+            is_begun = is_begun or any(row[own] not in late for row in file)
+        return replace(self, files=files, late=frozenset(late))
+
+    def in_time(self) -> Table:
+        """The same table without the rows that come late."""
+        own = self.columns["id"]
+        return replace(
+            self, files=tuple(tuple(row for row in file if row[own] not in self.late) for file in self.files)
+        )
 
 
 def write_file(table: Table, rows: tuple[Row, ...] | list[Row], path: Path) -> None:
