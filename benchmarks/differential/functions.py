@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from flykka import (
+    AggregateFunction,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapStateDescriptor,
     OutputTag,
     ProcessAllWindowFunction,
     ProcessFunction,
@@ -22,6 +25,9 @@ Row = dict[str, Any]
 
 END_MS = 253_402_300_799_000
 """A time that comes with the end of the input."""
+
+
+RULES = MapStateDescriptor("rules", "int", "string")
 
 
 def copied(row: Row, names: tuple[str, ...]) -> Row:
@@ -39,6 +45,37 @@ class Copy(ProcessFunction):
         """Emit the row to both."""
         ctx.output(self._tag, copied(row, self._names))
         yield copied(row, self._names)
+
+
+class SizeOfSet(ProcessFunction):
+    """Emits columns of each row, with the number of rows of a broadcast variable."""
+
+    def __init__(self, names: tuple[str, ...], into: str) -> None:
+        self._names, self._into = names, into
+
+    def open(self, runtime_context: Any) -> None:
+        """Count the rows of the variable."""
+        self._size = len(list(runtime_context.get_broadcast_variable("static")))
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Emit the row with the number."""
+        yield {**copied(row, self._names), self._into: self._size}
+
+
+class CopyBesideRules(BroadcastProcessFunction):
+    """Emits columns of each row; rows that are broadcast go into broadcast state."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Emit the row."""
+        yield copied(row, self._names)
+
+    def process_broadcast_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        """Keep the row."""
+        ctx.get_broadcast_state(RULES).put(row["sg"], row["v"])
+        return iter(())
 
 
 class Number(KeyedProcessFunction):
@@ -133,6 +170,29 @@ class NumberBoth(KeyedCoProcessFunction):
     def process_element2(self, row: Row, ctx: Any) -> Iterator[Row]:
         """Count the row."""
         return self.process_element1(row, ctx)
+
+
+class RowCount(AggregateFunction[Row, int, Row]):
+    """Counts the rows of a window."""
+
+    def __init__(self, into: str) -> None:
+        self._into = into
+
+    def create_accumulator(self) -> int:
+        """Begin with none."""
+        return 0
+
+    def add(self, value: Row, accumulator: int) -> int:
+        """Count a row."""
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> Row:
+        """The row with the number."""
+        return {self._into: accumulator}
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        """The rows of both."""
+        return acc_a + acc_b
 
 
 class CountWindow(ProcessWindowFunction):

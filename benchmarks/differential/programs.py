@@ -9,16 +9,12 @@ from benchmarks.differential.expressions import Column, aggregate, condition, ex
 from benchmarks.differential.queries import STATIC
 from benchmarks.differential.rows import Rows, ddl, listed
 from benchmarks.differential.two_streams import TwoStreamVerbs
+from benchmarks.differential.windows import WindowVerbs
 
 _DEPTH = 4
-_WINDOWS = (
-    ("TumblingEventTimeWindows.of('15min')", "F.window({}, '15 minutes')"),
-    ("SlidingEventTimeWindows.of('20min', '10min')", "F.window({}, '20 minutes', '10 minutes')"),
-    ("EventTimeSessionWindows.with_gap('12min')", "F.session_window({}, '12 minutes')"),
-)
 
 
-class Programs(TwoStreamVerbs):
+class Programs(TwoStreamVerbs, WindowVerbs):
     """Draws programs over the tables of a seed."""
 
     def draw(self) -> tuple[str, str]:
@@ -27,7 +23,7 @@ class Programs(TwoStreamVerbs):
         rows = self._table(choices.of(("t", "u", "l")))
         if rows.is_late:
             # Which rows are late is decided by the first verb that asks for their time.
-            rows = choices.of((self._aggregate_windows, self._call_windows, self._apply_windows))(rows)
+            rows = choices.of(self._window_verbs(rows))(rows)
         for _ in range(choices.below(_DEPTH) + (not rows.is_late)):
             rows = choices.of(self._verbs(rows))(rows)
             if rows.changes:
@@ -40,12 +36,12 @@ class Programs(TwoStreamVerbs):
             *(self._where, self._select, self._with_columns, self._rename, self._drop, self._transform, self._map),
             *(self._flat_map, self._frames, self._join_static, self._process, self._side_output, self._union),
             *(self._partition, self._number, self._running, self._distinct, self._count_windows, self._connect),
-            *(self._process_table, self._regular_join),
+            *(self._process_table, self._regular_join, self._broadcast_set, self._broadcast_state),
         ]
         if rows.own is not None:
             verbs += [self._kept_row]
         if rows.time is not None and not rows.is_late:
-            verbs += [self._aggregate_windows, self._call_windows, self._apply_windows, self._at_end, self._within]
+            verbs += [*self._window_verbs(rows), self._windows_of_windows, self._at_end, self._within]
             verbs += [self._interval_join, self._temporal_join, self._window_join, self._co_group, self._reassign]
         return verbs
 
@@ -142,6 +138,23 @@ class Programs(TwoStreamVerbs):
             stream += f".get_side_output({tag})"
         return rows.then(stream, f".select({listed(some)})").kept(some)
 
+    def _broadcast_set(self, rows: Rows) -> Rows:
+        some, number = self._some(rows), Column(self._name(), "bigint")
+        columns = (*some, number)
+        function = f"SizeOfSet({tuple(column.name for column in some)!r}, {number.name!r})"
+        stream = f".process({function}, {ddl(columns)!r}).with_broadcast_set(env.from_dataframe({STATIC}), 'static')"
+        return rows.then(stream, f".select({listed(some)}, F.lit(4).cast('bigint').alias({number.name!r}))").kept(
+            columns
+        )
+
+    def _broadcast_state(self, rows: Rows) -> Rows:
+        some = self._some(rows)
+        function = f"CopyBesideRules({tuple(column.name for column in some)!r})"
+        rules = f"env.from_dataframe({STATIC}.where('sg IS NOT NULL')).broadcast(RULES)"
+        stream = f".connect({rules}).process({function}, {ddl(some)!r})"
+        # The event time of both is that of the slower one, and rules have none.
+        return replace(rows.then(stream, f".select({listed(some)})").kept(some), time=None)
+
     def _side_output(self, rows: Rows) -> Rows:
         text, side = condition(self._choices, rows.columns), self._choices.below(2)
         truth = text if side else f"NOT coalesce({text}, false)"
@@ -174,12 +187,6 @@ class Programs(TwoStreamVerbs):
         keys, number = self._keys(rows), Column(self._name(), "bigint")
         truth = f".groupBy({listed(keys)}).agg(F.count('*').alias({number.name!r}))"
         return self._counted(rows, "process(CountAtEnd", keys, number, truth)
-
-    def _counted(self, rows: Rows, verb: str, keys: list[Column], number: Column, truth: str) -> Rows:
-        """The keys and a number, which a function emits."""
-        names, columns = tuple(key.name for key in keys), (*keys, number)
-        stream = f".key_by({listed(keys)}).{verb}({names!r}, {number.name!r}), {ddl(columns)!r})"
-        return rows.then(stream, truth).kept(columns)
 
     def _running(self, rows: Rows) -> Rows:
         choices, keys, name = self._choices, self._keys(rows), self._name()
@@ -225,56 +232,3 @@ class Programs(TwoStreamVerbs):
         has_time = f"{rows.time} IS NOT NULL"
         stream = f".where({has_time!r}).drop_duplicates({names!r}, within='10d').select({listed(keys)})"
         return rows.then(stream, f".where({has_time!r}).select({listed(keys)}).distinct()").kept(keys)
-
-    # Windows
-
-    def _aggregate_windows(self, rows: Rows) -> Rows:
-        choices = self._choices
-        assigner, window = choices.of(_WINDOWS)
-        text, type_ = aggregate(choices, rows.columns, plain=True)
-        keys = self._keys(rows) if choices.percent(70) else []
-        keyed = f".key_by({listed(keys)}).window({assigner})" if keys else f".window_all({assigner})"
-        number = Column(self._name(), type_)
-        made = f"F.expr({text!r}).alias({number.name!r})"
-        return self._of_windows(rows, f"{keyed}.aggregate({made})", window, keys, made, number)
-
-    def _call_windows(self, rows: Rows) -> Rows:
-        keys, number = self._keys(rows), Column(self._name(), "bigint")
-        assigner, window = self._choices.of(_WINDOWS)
-        counted = self._counted(rows, f"window({assigner}).process(CountWindow", keys, number, "")
-        made = self._of_windows(rows, "", window, keys, f"F.count('*').alias({number.name!r})", number)
-        return replace(counted, truth=f"{made.truth}.drop('window_start', 'window_end')")
-
-    def _apply_windows(self, rows: Rows) -> Rows:
-        keys = self._keys(rows)
-        assigner, window = self._choices.of(_WINDOWS)
-        grouped = ", ".join(("'window_start'", "'window_end'", listed(keys)))
-        number = Column(self._name(), "bigint")
-        made = f"F.count('*').alias({number.name!r})"
-        stream = f".key_by({listed(keys)}).window({assigner}).apply(lambda rows: rows.groupBy({grouped}).agg({made}))"
-        return self._of_windows(rows, stream, window, keys, made, number)
-
-    def _of_windows(
-        self, rows: Rows, stream: str, window: str, keys: list[Column], aggregates: str, made: Column
-    ) -> Rows:
-        grouped = ", ".join(
-            (f"{window.format(f'F.col({str(rows.time)!r})')}.alias('window')", *map(repr, map(str, keys)))
-        )
-        bounds = ("'window.start AS window_start'", "'window.end AS window_end'")
-        items = ", ".join((*bounds, *map(repr, map(str, keys)), repr(str(made))))
-        truth = f".groupBy({grouped}).agg({aggregates}).selectExpr({items})"
-        ends = (Column("window_start", "timestamp"), Column("window_end", "timestamp"))
-        return rows.then(stream, truth).kept((*ends, *keys, made))
-
-    def _count_windows(self, rows: Rows) -> Rows:
-        number = Column(self._name(), "bigint")
-        if self._choices.percent(40):
-            stream = f".count_window_all(3).process(CountAll({number.name!r}), {ddl([number])!r})"
-            repeated = f"array_repeat(3L, CAST(count(*) DIV 3 AS INT)) AS {number}"
-            truth = f".agg(F.expr({repeated!r})).select(F.explode({str(number)!r}).alias({number.name!r}))"
-            return rows.then(stream, truth).kept((number,))
-        keys = self._keys(rows)
-        repeated = "F.expr('array_repeat(2L, CAST(count(*) DIV 2 AS INT)) AS windows')"
-        exploded = f"{listed(keys)}, F.explode('windows').alias({number.name!r})"
-        truth = f".groupBy({listed(keys)}).agg({repeated}).select({exploded})"
-        return self._counted(rows, "count_window(2).process(CountWindow", keys, number, truth)

@@ -31,20 +31,28 @@ def end_with_attempt(folder: Path) -> None:
     pause = Event()
     while not pause.wait(_LOOK_SECONDS):
         # A worker is used again for other tasks: the current one is looked up every time.
-        task = TaskContext.get()
-        attempt = None if task is None else task.getLocalProperty(ATTEMPT_PROPERTY)
+        attempt = _attempt(TaskContext.get())
         if attempt is not None and (folder / attempt).exists():
             os._exit(1)
+
+
+def _attempt(task: TaskContext | None) -> str | None:
+    # A context that was just made has no properties yet.
+    if task is None or task._localProperties is None:
+        return None
+    return task.getLocalProperty(ATTEMPT_PROPERTY)
 
 
 def main() -> None:
     """Run the daemon."""
     run_worker = daemon.worker
     folder = os.environ.get(FOLDER_VARIABLE)
+    watch = Thread(target=end_with_attempt, args=(Path(folder or ""),), name="attempt watch", daemon=True)
 
     def watched_worker(sock: socket, authenticated: bool) -> int:
-        if folder is not None:
-            Thread(target=end_with_attempt, args=(Path(folder),), name="attempt watch", daemon=True).start()
+        # It is called in a process of its own, and there again for each task that this worker is used for.
+        if folder is not None and watch.ident is None:
+            watch.start()
         return run_worker(sock, authenticated)
 
     daemon.worker = watched_worker

@@ -1,0 +1,39 @@
+"""The watch of Spark's Python workers over the attempt that they work for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.session import python_daemon
+
+
+def watches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the process, and how many threads watch its attempt."""
+    assert sum(batch.num_rows for batch in batches) == 1
+    number = sum(thread.name == "attempt watch" for thread in threading.enumerate())
+    yield pa.RecordBatch.from_pydict({"process": [os.getpid()], "watches": [number]})
+
+
+@pytest.mark.spark
+def test_a_worker_that_is_used_again_has_one_watch(spark: SparkSession) -> None:
+    rows = spark.range(1).coalesce(1).mapInArrow(watches, "process bigint, watches bigint")
+
+    found = [rows.first() for _ in range(5)]
+
+    processes = [row["process"] for row in found if row is not None]
+    assert len(set(processes)) < 5
+    assert {row["watches"] for row in found if row is not None} == {1}
+
+
+def test_a_context_without_properties_names_no_attempt_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TaskContext, "_taskContext", None)
+
+    assert python_daemon._attempt(TaskContext()) is None
+    assert python_daemon._attempt(None) is None
