@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -139,12 +140,27 @@ class Table:
         return [{**row, "place": place, "is_deletion": row.get(ROW_KIND) == "-D"} for place, row in enumerate(rows)]
 
     def of_files(self, files: tuple[tuple[Row, ...], ...]) -> Table:
-        """The same table of other files: rows stay late that come behind one in time."""
+        """The same table of some of its rows: they stay late behind one in time, and `-U` stays before its `+U`."""
         own, late, is_begun = self.columns["id"], set(), False
+        files = tuple(self._without_halves(files))
         for file in files:
             late |= {row[own] for row in file if is_begun and row[own] in self.late}
             is_begun = is_begun or any(row[own] not in late for row in file)
         return replace(self, files=files, late=frozenset(late))
+
+    def _without_halves(self, files: tuple[tuple[Row, ...], ...]) -> Iterator[tuple[Row, ...]]:
+        """The files without `-U` of a row that is not there, or before no `+U` of its key."""
+        own, there, halves = self.columns["id"], dict[int, Row](), set[int]()
+        rows = [row for file in files for row in file]
+        for row, behind in zip(rows, [*rows[1:], {}], strict=True):
+            key, kind = row[own], row.get(ROW_KIND)
+            before = there.pop(key, None)
+            if kind == "-U" and (row != before or (behind.get(own), behind.get(ROW_KIND)) != (key, "+U")):
+                halves.add(id(row))
+            if kind != "-D":
+                there[key] = before if id(row) in halves and before else {**row, ROW_KIND: "-U"}
+        for file in files:
+            yield tuple(row for row in file if id(row) not in halves)
 
     def in_time(self) -> Table:
         """The same table without the rows that come late."""
@@ -201,16 +217,21 @@ def _with_late_rows(chance: random.Random, begin: int) -> Table:
 
 def _changing(chance: random.Random, name: str, begin: int) -> Table:
     columns, has_kinds = _columns(chance), chance.random() < 0.6
-    living: set[int] = set()
+    living: dict[int, Row] = {}
     rows = []
     for place in range(chance.randrange(8, 18)):
         number = chance.randrange(5)
         row = _row(chance, columns, number, begin, place)
         row[columns["at"]] = row[columns["at"]] or begin + 10 * MINUTE * place
         if has_kinds:
-            kind = chance.choice(("+U", "+U", "-U", "-D")) if number in living else "+I"
+            before = living.pop(number, None)
+            kind = chance.choice(("+U", "+U", "-U", "-D")) if before else "+I"
+            if before and kind == "-U":
+                rows.append({**before, ROW_KIND: "-U"})
+                kind = "+U"
             row[ROW_KIND] = kind
-            living = living - {number} if kind == "-D" else living | {number}
+            if kind != "-D":
+                living[number] = row
         rows.append(row)
     return Table(name=name, columns=columns, files=_files(chance, rows), primary_key=True)
 

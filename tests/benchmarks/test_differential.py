@@ -72,6 +72,30 @@ def test_of_rows_that_change_the_newest_hold_at_the_end() -> None:
     assert [(row["id"], row["k"]) for row in final] == [(1, None), (2, "new")]
 
 
+def kinds(each: Table) -> list[tuple[int, str]]:
+    own = each.columns["id"]
+    return [(row[own], row["row_kind"]) for file in each.files for row in file]
+
+
+def test_a_row_is_taken_back_as_it_was_before_its_update() -> None:
+    changing = [each for seed in range(40) for each in draw_tables(random.Random(seed)) if each.has_kinds]
+
+    for each in changing:
+        told = kinds(each)
+        assert all(told[place + 1] == (key, "+U") for place, (key, kind) in enumerate(told) if kind == "-U")
+        assert kinds(each.of_files(each.files)) == told
+    assert any(kind == "-U" for each in changing for _, kind in kinds(each))
+
+
+def test_of_fewer_rows_an_update_is_whole() -> None:
+    files = (rows_of(1, row_kind="+I"), rows_of(1, row_kind="-U"), rows_of(1, k="new", row_kind="+U"))
+    changing = table("c", *files, primary_key=True)
+
+    assert kinds(changing.of_files(files[:2])) == [(1, "+I")]
+    assert kinds(changing.of_files(files[1:])) == [(1, "+U")]
+    assert kinds(changing.of_files(files)) == [(1, "+I"), (1, "-U"), (1, "+U")]
+
+
 def test_late_rows_do_not_count_and_are_far_behind_the_watermark() -> None:
     for seed in range(20):
         late = next(each for each in draw_tables(random.Random(seed)) if each.late)
