@@ -152,7 +152,7 @@ class _Job:
         self._put_files(mode, second=False)
         if not mode.in_halves:
             self._put_files(mode, second=True)
-        with self._environment(mode.parallelism, kill=mode.kill) as env:
+        with self._environment(mode.parallelism, mode) as env:
             self._define(env, mode)
             if not any(isinstance(stream, DataStream) for stream in self._streams):
                 return
@@ -168,15 +168,18 @@ class _Job:
                 return
             savepoint = client.stop_with_savepoint(timeout=_WAIT_S)
         self._put_files(mode, second=True)
-        with self._environment(mode.restored_at) as env:
+        with self._environment(mode.restored_at, mode) as env:
             self._define(env, mode)
             env.from_savepoint(savepoint).execute_async("differential").wait(timeout=_WAIT_S)
 
-    def _environment(self, parallelism: int, *, kill: bool = False) -> StreamExecutionEnvironment:
+    def _environment(self, parallelism: int, mode: Mode) -> StreamExecutionEnvironment:
         env = StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=8)
         env.set_checkpoint_dir(str(self._folder / "checkpoints")).set_checkpoint_fsync(False)
         env.set_default_savepoint_directory(str(self._folder / "savepoints"))
-        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(kill), delay="0s"))
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=int(mode.kill), delay="0s"))
+        if mode.restored_at is not None:
+            # Operators without a uid are found again where the same ones are chained, as in Flink.
+            env.disable_operator_chaining()
         return env.set_parallelism(parallelism).disable_batch_coalescing()
 
     def _input(self, place: int, table: Table) -> Path:
