@@ -27,6 +27,13 @@ from benchmarks.differential.seeds import draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session
 
+_SPARK = {
+    "spark.sql.shuffle.partitions": "2",
+    # To compile a plan takes longer than to interpret it for a few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 @dataclass
 class Found:
@@ -80,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault(
         "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
     )
-    spark = spark_session("local[2]", "differential", {"spark.sql.shuffle.partitions": "2"})
+    spark = spark_session("local[2]", "differential", _SPARK)
     found, say = Found(), partial(print, file=sys.stderr, flush=True)
     for seed in range(options.seed, options.seed + options.seeds):
         try_seed(seed, partial(run, spark), found, say)
