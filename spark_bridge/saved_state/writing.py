@@ -12,7 +12,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField
 
 from flykka.actors.machines.state.key_groups import key_groups_of
@@ -23,6 +22,7 @@ from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.rows.arrow_types import arrow_schema
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.files import write_checkpoint_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -102,7 +102,7 @@ def write_keyed_rows(
     )
     work = SaveRows(
         address=folder,
-        schema=to_arrow_schema(columns, timezone="UTC"),
+        schema=arrow_schema(columns),
         subtask_column=_SUBTASK,
         within=folder.rsplit("/", 1)[0],
     )

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.spark_bridge.functions.times import micros_of, millis_of, time_of_micros
 from flykka.spark_bridge.worker.rows import dicts
-from flykka.spark_bridge.worker.time_columns import MICROS, in_utc, micros, millis
+from flykka.spark_bridge.worker.time_columns import MICROS, as_held, micros, millis
 
 ZONES = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Tokyo", "Pacific/Apia", "+05:45"]
 TIMES = [
@@ -67,7 +67,7 @@ def test_milliseconds_may_be_rounded_up() -> None:
     ],
 )
 def test_rows_have_times_in_utc(zone: str, shape: pa.DataType, values: list[Any]) -> None:
-    rows = in_utc(pa.table({"value": column(zone, values, shape)}))
+    rows = as_held(pa.table({"value": column(zone, values, shape)}))
 
     assert rows.schema.field("value").type == shape
     assert dicts(rows) == [{"value": value} for value in values]
@@ -81,4 +81,4 @@ def test_rows_have_times_in_utc(zone: str, shape: pa.DataType, values: list[Any]
 def test_times_without_a_zone_stay_as_they_are() -> None:
     rows = pa.table({"at": pa.array([0], pa.timestamp("us")), "id": [1]})
 
-    assert in_utc(rows) is rows
+    assert as_held(rows) is rows
