@@ -36,6 +36,8 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
             " written into the files"
         )
     files = prototype.drop(*folders)
+    if layout.format == "csv":
+        check_types(files.schema, Use.CSV)
     check_file_types(files, layout.format)
     _ask_spark(files, layout)
 

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
 from flykka.actors.machines.state.schema_evolution import quoted
@@ -99,16 +96,6 @@ def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_great
         PrototypeError: there is no such column, or its values have no order.
     """
     name = _name_of(prototype, column)
-    try:
-        prototype.agg(F.max(F.col(quoted(name)))).schema  # noqa: B018 - the analyzer looks whether there is an order
-        has_order = not pa.types.is_nested(arrow_schema(prototype.select(quoted(name)).schema)[0].type)
-    except PySparkException:
-        has_order = False
-    if not has_order:
-        raise PrototypeError(
-            f"rows cannot be compared by the column {name!r} of type {prototype.schema[name].dataType.simpleString()}:"
-            " name one of numbers, texts, times or booleans"
-        )
     check_types(prototype.select(quoted(name)).schema, Use.ORDER)
     return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
 

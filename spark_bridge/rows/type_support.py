@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     CalendarIntervalType,
     DataType,
     DayTimeIntervalType,
@@ -32,11 +33,15 @@ class Use(StrEnum):
 
     STREAM = "rows of a stream"
     PYTHON = "functions of Python and rows that are kept"
+    GROUPS = "groups of two streams and broadcast variables"
+    PREVIEW = "previews"
     KEY = "keys"
     ORDER = "running minima and maxima"
     WINDOW = "functions of windows, whose rows are state,"
     ORC = "orc files"
     AVRO = "avro files"
+    CSV = "csv files that are written"
+    STORE = "files that are read with storage_options(...)"
     FOLDER = "names of folders"
 
 
@@ -44,23 +49,34 @@ class Collated(StringType):
     """Stands for texts with a collation."""
 
 
-class NestedVoid(NullType):
-    """Stands for parts of a column that have no values."""
+class NoVoid(NullType):
+    """Stands for parts of a column that have no values, and may not be null: there are none."""
+
+
+class Empty(StructType):
+    """Stands for structs without fields."""
+
+
+class OddKeys(MapType):
+    """Stands for maps whose keys are no texts."""
 
 
 _OF_BYTES = (VariantType, GeometryType, GeographyType)
+_INTERVALS = (YearMonthIntervalType, DayTimeIntervalType)
+_NESTED = (ArrayType, MapType, StructType, UserDefinedType)
 _REFUSED: Mapping[Use, tuple[type[DataType], ...]] = {
-    Use.STREAM: (CalendarIntervalType, TimeType),
-    Use.PYTHON: (YearMonthIntervalType, NestedVoid),
+    Use.STREAM: (CalendarIntervalType, TimeType, Empty),
+    Use.PYTHON: (YearMonthIntervalType, NoVoid),
+    Use.GROUPS: (YearMonthIntervalType, NoVoid, UserDefinedType, *_OF_BYTES),
+    Use.PREVIEW: (YearMonthIntervalType, NoVoid, *_OF_BYTES),
     Use.KEY: (YearMonthIntervalType, NullType, Collated, *_OF_BYTES),
-    Use.ORDER: (YearMonthIntervalType, NullType, Collated, ArrayType, StructType, UserDefinedType, *_OF_BYTES),
-    Use.WINDOW: (
-        *(YearMonthIntervalType, DayTimeIntervalType, NullType, Collated, UserDefinedType),
-        *_OF_BYTES,
-    ),
+    Use.ORDER: (YearMonthIntervalType, NullType, Collated, *_NESTED, *_OF_BYTES),
+    Use.WINDOW: (*_INTERVALS, NullType, Collated, UserDefinedType, *_OF_BYTES),
     Use.ORC: (Collated,),
-    Use.AVRO: (Collated,),
-    Use.FOLDER: (ArrayType, MapType, StructType, UserDefinedType, NullType, *_OF_BYTES),
+    Use.AVRO: (Collated, OddKeys, UserDefinedType),
+    Use.CSV: (BinaryType,),
+    Use.STORE: (*_INTERVALS, NullType, Collated, UserDefinedType, *_OF_BYTES),
+    Use.FOLDER: (BinaryType, NullType, Collated, *_NESTED, *_OF_BYTES),
 }
 
 
@@ -68,7 +84,7 @@ def misfit(columns: StructType, use: Use) -> str | None:
     """Tell which column has a type that is not taken, and what to do; None where all are."""
     for column in columns:
         for part in parts_of(column.dataType):
-            kind = _kind(part, is_nested=part is not column.dataType)
+            kind = _kind(part)
             if issubclass(kind, _REFUSED[use]):
                 return (
                     f"{column.name!r} is of the type {column.dataType.simpleString()}, which {use} do not take:"
@@ -88,18 +104,27 @@ def parts_of(data_type: DataType) -> Iterator[DataType]:
     match data_type:
         case StructType():
             for field in data_type:
-                yield from parts_of(field.dataType)
+                yield from _parts(field.dataType, field.nullable)
         case ArrayType():
-            yield from parts_of(data_type.elementType)
+            yield from _parts(data_type.elementType, data_type.containsNull)
         case MapType():
-            yield from parts_of(data_type.keyType)
-            yield from parts_of(data_type.valueType)
+            yield from _parts(data_type.keyType, False)
+            yield from _parts(data_type.valueType, data_type.valueContainsNull)
 
 
-def _kind(part: DataType, *, is_nested: bool) -> type[DataType]:
-    if is_nested and isinstance(part, NullType):
-        return NestedVoid
-    return Collated if _is_collated(part) else type(part)
+def _parts(data_type: DataType, may_be_null: bool) -> Iterator[DataType]:
+    yield from [NoVoid()] if isinstance(data_type, NullType) and not may_be_null else parts_of(data_type)
+
+
+def _kind(part: DataType) -> type[DataType]:
+    match part:
+        case StringType() if _is_collated(part):
+            return Collated
+        case StructType(fields=[]):
+            return Empty
+        case MapType() if not isinstance(part.keyType, StringType):
+            return OddKeys
+    return type(part)
 
 
 def _is_collated(data_type: DataType) -> bool:
@@ -113,8 +138,12 @@ def _instead(kind: type[DataType], name: str) -> str:
         return f"take what is needed of it, as in variant_get({name}, '$.id', 'bigint'), or its text, to_json({name})"
     if issubclass(kind, (GeometryType, GeographyType)):
         return f"take its bytes, st_asbinary({name})"
+    if issubclass(kind, Empty):
+        return "leave it out, or give it a field"
+    if issubclass(kind, BinaryType):
+        return f"write a text of it, base64({name}) or hex({name})"
     if issubclass(kind, NullType):
         return f"give it the type that it is meant to have, as in CAST({name} AS string)"
-    if issubclass(kind, (ArrayType, MapType, StructType, UserDefinedType)):
+    if issubclass(kind, _NESTED):
         return "take a part of it"
     return f"cast it, as in CAST({name} AS string), or EXTRACT numbers from it"

@@ -55,7 +55,7 @@ class BroadcastSets(OperatorSettings, ABC):
         if any(read.broadcast_variable == name for read in made.inputs):
             raise ProgramError(f"{what}: it has a broadcast variable of this name")
         _check(what, made, stream._inputs)
-        tried(what, lambda: check_types(stream.schema, Use.PYTHON))
+        tried(what, lambda: check_types(stream.schema, Use.GROUPS))
         rows = partitioned(stream._inputs, ShipStrategy.BROADCAST)
         self._program.add_inputs(made, tuple(replace(each, broadcast_variable=name) for each in rows))
         return self

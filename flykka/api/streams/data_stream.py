@@ -110,7 +110,7 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
             StreamTypeError: Python has no such rows.
         """
         limit = at_least_one(rows, "number of rows to preview")
-        tried("preview(...)", lambda: check_types(self._type.prototype.schema, Use.PYTHON))
+        tried("preview(...)", lambda: check_types(self._type.prototype.schema, Use.PREVIEW))
         return preview(self._type.prototype.sparkSession, self._inputs, limit, self._program.files.of_job())
 
     def _summary(self) -> Summary:

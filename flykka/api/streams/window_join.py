@@ -253,8 +253,9 @@ class CoGrouped(NamesElsewhere):
             left, right = (joined_rows(side, windows=self._windows) for side in (self._left, self._right))
             check_keys(left, right)
             for side in (left, right):
-                check_types(side.prototype.schema, Use.PYTHON)
+                check_types(side.prototype.schema, Use.GROUPS)
             prototype = declared_rows(left.prototype.sparkSession, output)
+            check_types(prototype.schema, Use.GROUPS)
             code = CoGroupCode(
                 left=JoinSide.of(left, left.prototype.columns),
                 right=JoinSide.of(right, right.prototype.columns),
