@@ -12,6 +12,7 @@ from enum import StrEnum
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    ByteType,
     CalendarIntervalType,
     DataType,
     DayTimeIntervalType,
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     GeometryType,
     MapType,
     NullType,
+    ShortType,
     StringType,
     StructType,
     TimeType,
@@ -40,7 +42,9 @@ class Use(StrEnum):
     WINDOW = "functions of windows, whose rows are state,"
     ORC = "orc files"
     AVRO = "avro files"
+    AVRO_READ = "avro files that are read"
     CSV = "csv files that are written"
+    JSON = "json files that are read"
     STORE = "files that are read with storage_options(...)"
     FOLDER = "names of folders"
 
@@ -74,7 +78,9 @@ _REFUSED: Mapping[Use, tuple[type[DataType], ...]] = {
     Use.WINDOW: (*_INTERVALS, NullType, Collated, UserDefinedType, *_OF_BYTES),
     Use.ORC: (Collated,),
     Use.AVRO: (Collated, OddKeys, UserDefinedType),
+    Use.AVRO_READ: (ByteType, ShortType),
     Use.CSV: (BinaryType,),
+    Use.JSON: (OddKeys,),
     Use.STORE: (*_INTERVALS, NullType, Collated, UserDefinedType, *_OF_BYTES),
     Use.FOLDER: (BinaryType, NullType, Collated, *_NESTED, *_OF_BYTES),
 }
@@ -140,6 +146,8 @@ def _instead(kind: type[DataType], name: str) -> str:
         return f"take its bytes, st_asbinary({name})"
     if issubclass(kind, Empty):
         return "leave it out, or give it a field"
+    if issubclass(kind, (ByteType, ShortType)):
+        return "declare it as int"
     if issubclass(kind, BinaryType):
         return f"write a text of it, base64({name}) or hex({name})"
     if issubclass(kind, NullType):

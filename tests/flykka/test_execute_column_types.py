@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from flykka import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from flykka.messages.control.job import CheckpointCompleted
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from tests.flykka.api.column_types import VALUES
 from tests.flykka.api.test_types_page import CELLS
@@ -38,6 +40,13 @@ ROWS = 4
 """The last row has nulls alone, and the two before it are the same."""
 
 Row = dict[str, Any]
+
+
+def in_files(kind: FileFormat) -> list[str]:
+    """The columns of the types that files have, written and read."""
+    if kind in ("parquet", "orc"):
+        return names(kind)
+    return [name for name in names(f"{kind}, written") if name in names(f"{kind}, read")]
 
 
 @cache
@@ -180,6 +189,7 @@ def test_values_pass_through_all_that_takes_their_types(
         made = way(rows.select("n", "at", *names(use))).select("n", *names(use))
         as_texts(made).sink_to(FileSink.parquet(str(tmp_path / name))).uid(name)
 
+    assert len(rows.select("n", *names("`preview`")).preview()) == ROWS
     env.execute("types")
 
     wrong = {
@@ -188,7 +198,6 @@ def test_values_pass_through_all_that_takes_their_types(
         if values(spark.read.parquet(str(tmp_path / name))) != values(batch.select("n", *names(use)))
     }
     assert wrong == set()
-    assert len(rows.select("n", *names("`preview`")).preview()) == ROWS
 
 
 def test_keys_and_extremes_are_those_of_a_batch(
@@ -224,14 +233,14 @@ def test_files_and_tables_have_the_values_and_give_them_back(
     rows = stream(env, batch)
     for name in FORMATS:
         sink: FileSink = getattr(FileSink, name)(str(tmp_path / name))
-        rows.select("n", *names(name)).sink_to(sink).uid(name)
+        rows.select("n", *in_files(name)).sink_to(sink).uid(name)
     for column in names("`partition_by`"):
         folder = str(tmp_path / "by" / column)
         rows.select("n", column).sink_to(FileSink.parquet(folder).partition_by(column)).uid(f"by {column}")
     rows.select("n", *names("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
     env.execute("write")
 
-    wanted = {name: batch.select("n", *names(name)) for name in FORMATS}
+    wanted = {name: batch.select("n", *in_files(name)) for name in FORMATS}
     for name in FORMATS:
         source: FileSource = getattr(FileSource, name)(str(tmp_path / name), schema=wanted[name].schema)
         read = as_texts(env.from_source(source, uid=name))
@@ -240,10 +249,14 @@ def test_files_and_tables_have_the_values_and_give_them_back(
     table.sink_to(FileSink.parquet(str(tmp_path / "read" / "delta"))).uid("read delta")
     env.execute("read")
 
-    for name in FORMATS:
-        by_spark = spark.read.format(SPARK_FORMATS[name].data_source).schema(wanted[name].schema)
-        assert values(by_spark.load(str(tmp_path / name))) == values(wanted[name]), name
-        assert values(spark.read.parquet(str(tmp_path / "read" / name))) == values(wanted[name]), name
+    for name, rows_of_format in wanted.items():
+        kind = SPARK_FORMATS[name].data_source
+        rows_of_format.write.format(kind).save(str(tmp_path / "by Spark" / name))
+        reader = spark.read.format(kind).schema(rows_of_format.schema)
+        expected = values(reader.load(str(tmp_path / "by Spark" / name)))
+        assert values(reader.load(str(tmp_path / name))) == expected, name
+        assert values(spark.read.parquet(str(tmp_path / "read" / name))) == expected, name
+        assert expected == values(rows_of_format) or name in ("json", "csv")
     assert values(spark.read.parquet(str(tmp_path / "read" / "delta"))) == values(batch.select("n", *names("Delta")))
     for column in names("`partition_by`"):
         parted = batch.select("n", column)
@@ -252,20 +265,37 @@ def test_files_and_tables_have_the_values_and_give_them_back(
 
 def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     batch = frame(spark).select("n", "at", *names(FUNCTIONS))
-    (tmp_path / "in").mkdir()
+    checkpoint = None
     for number in range(2):
-        batch.write.parquet(str(tmp_path / "made" / str(number)))
-        (file,) = (tmp_path / "made" / str(number)).glob("*.parquet")
-        file.rename(tmp_path / "in" / f"{number}.parquet")
+        batch.write.parquet(str(tmp_path / "in"), mode="append")
         with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=4) as env:
-            env.set_checkpoint_dir(str(tmp_path / "checkpoints")).from_checkpoint("latest" if number else None)
-            rows = env.from_source(FileSource.parquet(str(tmp_path / "in"), schema=batch.schema), uid="in")
+            env.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("200ms")
+            env.from_checkpoint(checkpoint)
+            source = FileSource.parquet(str(tmp_path / "in"), schema=batch.schema).monitor_continuously("1h")
+            rows = env.from_source(source, uid="in")
             kept = rows.key_by("n").reduce(lambda one, other: one).uid("reduce")
             joined = rows.key_by("n").regular_join(rows.key_by("n")).select("left.*").uid("join")
             for name, made in {"kept": kept, "joined": joined}.items():
                 as_texts(made).sink_to(FileSink.parquet(str(tmp_path / f"{name} {number}"))).uid(name)
-            env.execute("kept")
+            checkpoint = stopped_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
 
     assert values(spark.read.parquet(str(tmp_path / "kept 1"))) == values(batch)
-    # Each row has met both of that key, one of them from the first job.
-    assert values(spark.read.parquet(str(tmp_path / "joined 1")).distinct()) == values(batch.distinct())
+    # Each row has met both of its key: one of them is from the first job.
+    assert values(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(values(batch) * 3, key=str)
+
+
+def stopped_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
+    """The savepoint of a job that was stopped when there were rows in all folders."""
+    published = threading.Event()
+
+    def look(said: object) -> None:
+        if isinstance(said, CheckpointCompleted) and all(any(folder.glob("*.parquet")) for folder in folders):
+            published.set()
+
+    client = env.execute_async("kept")
+    client.add_listener(look)
+    published.wait(timeout=60)
+    assert published.is_set(), client.exception()
+    savepoint = client.stop()
+    client.wait(timeout=60)
+    return savepoint

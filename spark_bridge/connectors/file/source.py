@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 Until = str | Callable[[], bool] | None
 """The end of a continuous discovery: the name of a marker file, or a function that says so."""
 
+_READ: Mapping[FileFormat, Use] = {"avro": Use.AVRO_READ, "json": Use.JSON}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource(Source):
@@ -287,6 +289,8 @@ class FileSource(Source):
         """
         made = empty_frame(session, self._schema_there(session) if self.schema is None else self.schema, str(self))
         check_file_types(made, self.format)
+        if self.format in _READ:
+            check_types(made.schema, _READ[self.format])
         if self.storage is not None:
             check_types(made.schema, Use.STORE)
         return made

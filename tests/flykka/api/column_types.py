@@ -113,18 +113,24 @@ def described(stream: DataStream) -> object:
     return ValueStateDescriptor("v", stream.schema["v"].dataType.simpleString())
 
 
+def written(kind: FileFormat) -> Use:
+    """Files that are written."""
+    return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v")._type.prototype),))
+
+
+def read(kind: FileFormat) -> Use:
+    """Files that are read, whose columns are declared."""
+
+    def prototype(rows: DataStream) -> object:
+        source: FileSource = getattr(FileSource, kind)("/in", schema=output(rows))
+        return source.prototype(rows._type.prototype.sparkSession)
+
+    return Use((prototype,))
+
+
 def files(kind: FileFormat) -> Use:
-    """Files that are written and read, all columns of them."""
-
-    def write(stream: DataStream) -> object:
-        return getattr(FileSink, kind)("/out").check_rows(stream.select("v")._type.prototype)
-
-    def read(stream: DataStream) -> object:
-        source: FileSource = getattr(FileSource, kind)("/in", schema=output(stream))
-        return source.prototype(stream._type.prototype.sparkSession)
-
-    # Texts in csv files are read as the bytes that they are of; only those that are written are others.
-    return Use((write,) if kind == "csv" else (write, read))
+    """Files that are written, and read again."""
+    return Use((*written(kind).verbs, *read(kind).verbs))
 
 
 def previewed(stream: DataStream) -> None:
@@ -207,9 +213,12 @@ USES: dict[str, Use] = {
     ),
     "parquet": files("parquet"),
     "orc": files("orc"),
-    "avro": files("avro"),
-    "json": files("json"),
-    "csv": files("csv"),
+    "json, written": written("json"),
+    "json, read": read("json"),
+    "avro, written": written("avro"),
+    "avro, read": read("avro"),
+    "csv, written": written("csv"),
+    "csv, read": read("csv"),
     "`partition_by`": Use(
         (lambda rows: FileSink.parquet("/out").partition_by("v").check_rows(rows.select("id", "v")._type.prototype),)
     ),

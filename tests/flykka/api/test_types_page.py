@@ -97,7 +97,7 @@ def test_a_column_is_taken_or_refused_where_the_program_is_written_as_the_page_s
         if [text is not None for text in texts] != [CELLS[kind][use] == "refused"] * len(texts)
     }
     assert wrong == {}
-    of_type = re.escape(kind.strip("`").partition("`")[0].partition("<")[0]) + "|udt|examplepoint|struct<>"
+    of_type = re.escape(kind.strip("`").partition("`")[0].partition("<")[0]) + "|udt|examplepoint|struct<>|collation"
     unnamed = [
         text
         for texts in found.values()
