@@ -271,7 +271,9 @@ def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: S
         with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=4) as env:
             env.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("200ms")
             env.from_checkpoint(checkpoint)
-            source = FileSource.parquet(str(tmp_path / "in"), schema=batch.schema).monitor_continuously("1h")
+            source = FileSource.parquet(str(tmp_path / "in"), schema=batch.schema).monitor_continuously(
+                "1h", until=None
+            )
             rows = env.from_source(source, uid="in")
             kept = rows.key_by("n").reduce(lambda one, other: one).uid("reduce")
             joined = rows.key_by("n").regular_join(rows.key_by("n")).select("left.*").uid("join")
