@@ -25,7 +25,7 @@ from flykka.messages.state.operator_state import StateElement
 from flykka.messages.wire.codec import decode, encode
 from flykka.spark_bridge.functions.column_types import column_type
 from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
-from flykka.spark_bridge.rows.arrow_types import collected_table
+from flykka.spark_bridge.worker.arrow_types import collected_table
 from flykka.spark_bridge.worker.broadcast_rows import RowsOfBroadcast, part_of, rows_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.cached_files import on_executor
 from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
 

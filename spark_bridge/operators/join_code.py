@@ -33,9 +33,9 @@ from flykka.spark_bridge.operators.spark_joins import (
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import grouping_frames
 
 if TYPE_CHECKING:

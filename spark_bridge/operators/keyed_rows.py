@@ -14,8 +14,8 @@ from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, Ke
 from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import PrototypeError, check_types, key_schema, transformed
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
 from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER

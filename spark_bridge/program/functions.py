@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.program.prototype import emitted_columns, for_python
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import mapping_frames
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.handles import SharedStateHandle, StateSchema
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.state.stored_columns import moved_values
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import (

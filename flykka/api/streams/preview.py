@@ -22,10 +22,10 @@ from flykka.spark_bridge.operators.join_code import JoinCode
 from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
-from flykka.spark_bridge.rows.arrow_types import collected_table
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.marks import without_marks
 from flykka.spark_bridge.rows.materialise import together
+from flykka.spark_bridge.worker.arrow_types import collected_table
 from flykka.spark_bridge.worker.broadcast_rows import part_of, rows_of
 from flykka.spark_bridge.worker.frames import frame_of
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
 from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

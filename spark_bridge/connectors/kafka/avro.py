@@ -36,8 +36,8 @@ from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.connectors.kafka.formats import CORRUPT_RECORD, OnCorrupt, ValueFormat, check_on_corrupt
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.rows.arrow_types import arrow_schema
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
