@@ -19,7 +19,6 @@ from flykka.spark_bridge.connectors.file.formats import PARQUET
 from flykka.spark_bridge.connectors.file.sink import SUCCESS, FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.connectors.written_columns import check_types, check_written
 from flykka.spark_bridge.operators.code import TransformCode
 from flykka.spark_bridge.rows.files import PARQUET as PARQUET_LAYOUT
 
@@ -37,13 +36,7 @@ def unchanged(rows: DataFrame) -> DataFrame:
 
 
 def as_kept(prototype: DataFrame) -> DataFrame:
-    """A prototype of the rows as they are read back: any column may hold nulls, as always in files.
-
-    Raises:
-        PrototypeError: a column cannot be written.
-    """
-    check_written(prototype, PARQUET_LAYOUT)
-    check_types(prototype, PARQUET_LAYOUT)
+    """A prototype of the rows as they are read back: any column may hold nulls, as always in files."""
     schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])
     return prototype.sparkSession.createDataFrame([], schema)
 

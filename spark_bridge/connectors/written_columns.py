@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import StructType
 
 from flykka.spark_bridge.program.known_options import check_known
-from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.prototype import PrototypeError, check_types
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flykka.spark_bridge.rows.file_formats import FileFormat
     from flykka.spark_bridge.rows.files import FileLayout
 
-_NO_NAMES_OF_FOLDERS: tuple[type[DataType], ...] = (ArrayType, MapType, StructType, VariantType)
+_OF_FORMAT = {"orc": Use.ORC, "avro": Use.AVRO}
 
 
 def check_written(prototype: DataFrame, layout: FileLayout) -> None:
@@ -33,18 +35,24 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
             f"the output is to be partitioned by all columns of the stream, {', '.join(folders)}: none is left to be"
             " written into the files"
         )
-    _ask_spark(prototype.drop(*folders), layout)
+    files = prototype.drop(*folders)
+    if layout.format == "csv":
+        check_types(files.schema, Use.CSV)
+    check_file_types(files, layout.format)
+    _ask_spark(files, layout)
 
 
-def check_types(prototype: DataFrame, layout: FileLayout) -> None:
+def check_file_types(prototype: DataFrame, format: FileFormat) -> None:  # noqa: A002 - the word for it
     """Raise `PrototypeError`, which names a column, where files of this format have no such type."""
+    if format in _OF_FORMAT:
+        check_types(prototype.schema, _OF_FORMAT[format])
     jvm = prototype.sparkSession.sparkContext._jvm
     assert jvm is not None
-    file_format = getattr(jvm, SPARK_FORMATS[layout.format].file_format)()
+    file_format = getattr(jvm, SPARK_FORMATS[format].file_format)()
     for field in prototype._jdf.schema().fields():
         if not file_format.supportDataType(field.dataType()):
             kind = field.dataType().simpleString()
-            raise PrototypeError(f"{layout.format} files have no type {kind}, which the column {field.name()!r} has")
+            raise PrototypeError(f"{format} files have no type {kind}, which the column {field.name()!r} has")
 
 
 def _partition_column(prototype: DataFrame, name: str) -> str:
@@ -58,9 +66,7 @@ def _partition_column(prototype: DataFrame, name: str) -> str:
         columns = ", ".join(prototype.columns)
         raise PrototypeError(f"there is no column {name!r} to partition the output by; the columns are {columns}")
     (column,) = found
-    if isinstance(column.dataType, _NO_NAMES_OF_FOLDERS):
-        kind = column.dataType.simpleString()
-        raise PrototypeError(f"the output cannot be partitioned by {name!r}: a value of type {kind} names no folder")
+    check_types(StructType([column]), Use.FOLDER)
     if column.name.startswith("."):
         raise PrototypeError(f"the output cannot be partitioned by {name!r}: Spark does not read folders named .…")
     return column.name

@@ -25,6 +25,7 @@ from flykka.messages.state.operator_state import StateElement
 from flykka.messages.wire.codec import decode, encode
 from flykka.spark_bridge.functions.column_types import column_type
 from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
+from flykka.spark_bridge.worker.arrow_types import collected_table
 from flykka.spark_bridge.worker.broadcast_rows import RowsOfBroadcast, part_of, rows_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class BroadcastVariables:
         """Collect rows of a variable, unless it was restored: then these are the same, or none. Blocks."""
         variable = self.by_name[self._of_gate[gate]]
         if not variable.is_restored:
-            variable.parts += (part_of(rows.toArrow()),)
+            variable.parts += (part_of(collected_table(rows)),)
 
     def restore(self, restore: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
         """Take the variables that a checkpoint has; what it holds beside them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.cached_files import on_executor
 from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
 
@@ -34,11 +34,8 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
         subtask=f"{descriptor.job_id}/{context.link.uid}/{descriptor.subtask}",
         attempt=descriptor.attempt,
         inputs=code.inputs,
-        emitted=to_arrow_schema(StructType(list(code.emitted)), timezone="UTC"),
-        side=tuple(
-            SideColumn(tag=side.tag, name=side.column, schema=to_arrow_schema(side.columns, timezone="UTC"))
-            for side in code.side
-        ),
+        emitted=arrow_schema(StructType(list(code.emitted))),
+        side=tuple(SideColumn(tag=side.tag, name=side.column, schema=arrow_schema(side.columns)) for side in code.side),
         sees_watermarks=code.sees_watermarks,
         metrics={name: context.accumulator_of_metric(name, kind) for name, kind in code.metrics},
         broadcast_states=code.broadcast_states,

@@ -14,7 +14,6 @@ from operator import and_
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.actors.machines.state.schema_evolution import quoted
@@ -35,6 +34,8 @@ from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import grouping_frames
 
 if TYPE_CHECKING:
@@ -292,8 +293,8 @@ class CoGroupCode(JoinCode):
             exactly_named(self._with_bounds(rows)).groupBy(*self.sides[side].rows.keys, WINDOW_START)
             for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))
         )
-        emitted = to_arrow_schema(self.output, timezone="UTC")
-        return one.cogroup(other).applyInArrow(grouping_frames(self.function, emitted), self.output)
+        emitted = arrow_schema(self.output)
+        return one.cogroup(other).applyInArrow(grouping_frames(self.function, emitted), nullable(self.output))
 
     def _with_bounds(self, rows: DataFrame) -> DataFrame:
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)

@@ -6,10 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
 from flykka.actors.machines.state.schema_evolution import quoted
@@ -17,7 +13,9 @@ from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, red
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.program.pickled import pickled_function
-from flykka.spark_bridge.program.prototype import PrototypeError, check_compared, key_schema, transformed
+from flykka.spark_bridge.program.prototype import PrototypeError, check_types, key_schema, transformed
+from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
@@ -52,6 +50,7 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
     """
     if program.frames not in tuple(Frames):
         raise PrototypeError(f"frames are 'arrow' or 'pandas', not {program.frames!r}")
+    check_types(prototype.schema, Use.PYTHON)
     emitted = declared_rows(prototype.sparkSession, program.output)
     kept = declared_rows(prototype.sparkSession, program.state).schema
     keyed = key_schema(prototype, keys)
@@ -64,7 +63,7 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
         frames=Frames(program.frames),
         keys=tuple(keyed.names),
         columns=tuple(prototype.columns),
-        emitted=to_arrow_schema(emitted.schema, timezone="UTC"),
+        emitted=arrow_schema(emitted.schema),
         timer=program.timer,
     )
     on_timer = None if program.on_timer is None else replace(spec, pickled=pickled_function(program.on_timer))
@@ -97,19 +96,7 @@ def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_great
         PrototypeError: there is no such column, or its values have no order.
     """
     name = _name_of(prototype, column)
-    try:
-        prototype.agg(F.max(F.col(quoted(name)))).schema  # noqa: B018 - the analyzer looks whether there is an order
-        has_order = not pa.types.is_nested(
-            to_arrow_schema(prototype.select(quoted(name)).schema, timezone="UTC")[0].type
-        )
-    except PySparkException:
-        has_order = False
-    if not has_order:
-        raise PrototypeError(
-            f"rows cannot be compared by the column {name!r} of type {prototype.schema[name].dataType.simpleString()}:"
-            " name one of numbers, texts, times or booleans"
-        )
-    check_compared(prototype.select(quoted(name)).schema)
+    check_types(prototype.select(quoted(name)).schema, Use.ORDER)
     return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
 
 
@@ -126,7 +113,8 @@ def reduced_rows_code(
 def drop_duplicates_code(
     prototype: DataFrame, columns: Sequence[str], event_time: EventTime | None, within_ms: int | None
 ) -> DropDuplicatesCode:
-    """The first row of each key. Raises `PrototypeError` where there is no such column."""
+    """The first row of each key. Raises `PrototypeError` where there is no such column, or Python has none like it."""
+    check_types(prototype.schema, Use.PYTHON)
     keys = tuple(quoted(_name_of(prototype, name)) for name in columns)
     return DropDuplicatesCode(
         keys=keys,
@@ -144,6 +132,7 @@ def key_fields(keys: StructType) -> tuple[StructField, ...]:
 
 
 def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | ReduceRows) -> KeptRowsCode:
+    check_types(prototype.schema, Use.PYTHON)
     _check_state_names(prototype.schema, ())
     keyed = key_schema(prototype, keys)
     columns = [_column_of(prototype, name, key) for name, key in zip(keyed.names, keys, strict=True)]

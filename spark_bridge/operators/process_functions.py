@@ -17,7 +17,8 @@ from flykka.spark_bridge.functions.job_resources import NO_RESOURCES, JobResourc
 from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
 from flykka.spark_bridge.program.pickled import pickled_function
-from flykka.spark_bridge.program.prototype import declared_columns, key_schema, transformed
+from flykka.spark_bridge.program.prototype import check_types, emitted_columns, key_schema, transformed
+from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.worker.inputs import OneInput
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS, TOUCHED
@@ -57,7 +58,8 @@ class Keys:
 
 
 def one_input(prototype: DataFrame, event_time: EventTime | None, resources: JobResources) -> FunctionInputs:
-    """The input of a function that reads the rows of a stream."""
+    """The input of a function that reads a stream. Raises `PrototypeError` where Python has no such rows."""
+    check_types(prototype.schema, Use.PYTHON)
     read = OneInput(columns=tuple(prototype.columns), event_time=event_time)
     return FunctionInputs(session=prototype.sparkSession, inputs=read, resources=resources)
 
@@ -133,7 +135,7 @@ def keyed_process_code(
 
 def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame:
     """An empty DataFrame of declared columns. Raises `PrototypeError` where they cannot be read."""
-    read = declared_columns(columns)
+    read = emitted_columns(columns)
     made = transformed(session.createDataFrame([], read), lambda rows: rows)
     return transformed(made, lambda rows: rows.select(*(F.col(quoted(name)) for name in read.names)))
 

@@ -26,9 +26,10 @@ from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
 from flykka.spark_bridge.operators.process_functions import keys_of
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkTimedTables
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
-from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+from flykka.spark_bridge.program.prototype import PrototypeError, check_types, transformed
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.state.segment_files import StateRows
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.temporal_join import (
@@ -221,6 +222,8 @@ class TemporalJoin:
             StructType([side.prototype.schema[name] for name in names])
             for side, names in zip((self.left, self.right), needed, strict=True)
         )
+        for schema in schemas:
+            check_types(schema, Use.PYTHON)
         left, right = (
             TemporalSide(columns=names, event_time=_event_time(side))
             for side, names in zip((self.left, self.right), needed, strict=True)

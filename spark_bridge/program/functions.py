@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from flykka.actors.machines.state.schema_evolution import quoted
-from flykka.spark_bridge.program.prototype import declared_columns
-from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.program.prototype import emitted_columns, for_python
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import mapping_frames
 
 if TYPE_CHECKING:
@@ -66,13 +65,13 @@ def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
     """Apply a function to the rows as pandas DataFrames."""
-    declared = declared_columns(schema)
-    return exactly_named(rows).mapInArrow(mapping_frames(function, to_arrow_schema(declared, timezone="UTC")), declared)
+    declared = emitted_columns(schema)
+    return for_python(rows).mapInArrow(mapping_frames(function, arrow_schema(declared)), declared)
 
 
 def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
     """Apply a function to the rows as Arrow record batches."""
-    return exactly_named(rows).mapInArrow(function, schema)
+    return for_python(rows).mapInArrow(function, emitted_columns(schema))
 
 
 def join(rows: DataFrame, static: DataFrame, on: JoinOn | None, how: str) -> DataFrame:

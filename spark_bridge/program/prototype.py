@@ -35,8 +35,10 @@ from flykka.spark_bridge.program.across_windows import across_windows, key_colum
 from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplied, analyze, kept_whole
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
-from flykka.spark_bridge.rows.equality import has_collation
+from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.text_lengths import without_lengths
+from flykka.spark_bridge.rows.type_support import Use, misfit
+from flykka.spark_bridge.worker.parts import PartFunction
 
 __all__ = [
     "Column",
@@ -77,6 +79,7 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
     try:
         result = applied(function, prototype)
         _check_names(result)
+        check_types(result.schema, Use.STREAM)
     except NotADataFrameError as returned:
         raise PrototypeError(str(returned)) from None
     except PySparkException as refused:
@@ -91,21 +94,30 @@ def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType
         PrototypeError: a key does not fit the columns, or is of a type that no row is found by.
     """
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
-    check_compared(keyed.schema)
+    check_types(keyed.schema, Use.KEY)
     if keys:
         transformed(keyed, lambda rows: rows.select(F.hash("*")))
     return keyed.schema
 
 
-def check_compared(columns: StructType) -> None:
-    """Raise `PrototypeError` where values of a column are not compared by what they consist of."""
-    for column in columns:
-        if has_collation(column.dataType):
-            raise PrototypeError(
-                f"{column.name!r} is of the type {column.dataType.simpleString()}, and rows are brought together and"
-                " ordered by the bytes of texts: give a column without a collation, such as"
-                f" lower(collate({column.name}, 'UTF8_BINARY'))"
-            )
+def check_types(columns: StructType, use: Use) -> None:
+    """Raise `PrototypeError` where a column is of a type that a use of rows does not take."""
+    if wrong := misfit(columns, use):
+        raise PrototypeError(wrong)
+
+
+def for_python(rows: DataFrame) -> DataFrame:
+    """Rows that are given to Python. Raises `PrototypeError` where it has no such values."""
+    named = exactly_named(rows)
+    check_types(named.schema, Use.PYTHON)
+    return named
+
+
+def emitted_columns(columns: str | StructType) -> StructType:
+    """The declared columns of rows that Python emits. Raises `PrototypeError` where there can be none such."""
+    read = declared_columns(columns)
+    check_types(read, Use.PYTHON)
+    return read
 
 
 def declared_columns(columns: str | StructType, what: str = "the declared columns") -> StructType:
@@ -120,6 +132,7 @@ def declared_columns(columns: str | StructType, what: str = "the declared column
         raise PrototypeError(f"{what}, {columns!r}, cannot be read: {text}") from None
     if not isinstance(read, StructType) or not read.fields:
         raise PrototypeError(f"{what}, {columns!r}, are none: write them as 'id bigint, name string'")
+    check_types(read, Use.STREAM)
     return without_lengths(read)
 
 
@@ -253,6 +266,8 @@ def running(
             " distinct or filter, and not for texts with a collation: for others use windows,"
             " key_by(...).window(...).aggregate(...)"
         )
+    extremes = [each for each in plan.parts if each.function is not PartFunction.SUM]
+    check_types(StructType([StructField(each.label, each.data_type) for each in extremes]), Use.ORDER)
     return result, plan
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pyspark.sql.pandas.types import to_arrow_schema
-
 from flykka.spark_bridge.functions.emission import Row
-from flykka.spark_bridge.program.prototype import declared_columns
-from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.program.prototype import emitted_columns, for_python
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.row_functions import FilterRows, FlatMapRows, MapRows
 
 if TYPE_CHECKING:
@@ -19,22 +17,18 @@ if TYPE_CHECKING:
 
 def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType | str) -> DataFrame:
     """Make one row of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
-    schema = declared_columns(output)
-    return exactly_named(rows).mapInArrow(
-        MapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema
-    )
+    schema = emitted_columns(output)
+    return for_python(rows).mapInArrow(MapRows(function=function, emitted=arrow_schema(schema)), schema)
 
 
 def flat_map_rows(
     rows: DataFrame, function: Callable[[Row], Iterable[Row] | None], output: StructType | str
 ) -> DataFrame:
     """Make rows of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
-    schema = declared_columns(output)
-    return exactly_named(rows).mapInArrow(
-        FlatMapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema
-    )
+    schema = emitted_columns(output)
+    return for_python(rows).mapInArrow(FlatMapRows(function=function, emitted=arrow_schema(schema)), schema)
 
 
 def filter_rows(rows: DataFrame, function: Callable[[Row], object]) -> DataFrame:
     """The rows for which a Python function is true."""
-    return exactly_named(rows).mapInArrow(FilterRows(function=function), rows.schema)
+    return for_python(rows).mapInArrow(FilterRows(function=function), rows.schema)

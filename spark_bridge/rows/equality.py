@@ -2,20 +2,19 @@
 
 NaN is equal to itself and 0.0 to -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is a key like any
 other. Spark's `hash` follows the rule by itself. Texts with a collation do not: Spark hashes them by one rule and Arrow
-compares them by another, so they are refused as keys.
+compares them by another, so they are refused as keys (`type_support`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
 from flykka.spark_bridge.functions.equal_values import NAN
+from flykka.spark_bridge.rows.type_support import parts_of
 
 
 def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -29,7 +28,7 @@ def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def normalised_column(column: Column, data_type: DataType) -> Column:
     """A column of keys as Spark groups them, of which every row of a key has the same bits."""
-    if not any(isinstance(leaf, FloatType | DoubleType) for leaf in _leaves(data_type)):
+    if not any(isinstance(part, FloatType | DoubleType) for part in parts_of(data_type)):
         return column
     match data_type:
         case StructType():
@@ -40,23 +39,3 @@ def normalised_column(column: Column, data_type: DataType) -> Column:
         case ArrayType():
             return F.transform(column, lambda element: normalised_column(element, data_type.elementType))
     return F.when(F.isnan(column), F.lit(NAN).cast(data_type)).otherwise(column + F.lit(0.0).cast(data_type))
-
-
-def has_collation(data_type: DataType) -> bool:
-    """Tell whether texts of a type are compared by other than their bytes."""
-    return any(isinstance(leaf, StringType) and leaf.collation != "UTF8_BINARY" for leaf in _leaves(data_type))
-
-
-def _leaves(data_type: DataType) -> Iterator[DataType]:
-    """The types without parts that a type consists of."""
-    match data_type:
-        case StructType():
-            for field in data_type:
-                yield from _leaves(field.dataType)
-        case ArrayType():
-            yield from _leaves(data_type.elementType)
-        case MapType():
-            yield from _leaves(data_type.keyType)
-            yield from _leaves(data_type.valueType)
-        case _:
-            yield data_type

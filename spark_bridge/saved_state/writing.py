@@ -12,7 +12,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField
 
 from flykka.actors.machines.state.key_groups import key_groups_of
@@ -31,6 +30,7 @@ from flykka.spark_bridge.saved_state.reading import PANE_START, TIMER_COLUMNS, W
 from flykka.spark_bridge.state.file_digests import seal
 from flykka.spark_bridge.state.segment_files import saved_file, state_columns_of
 from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import (
     IS_DELETED,
@@ -102,7 +102,7 @@ def write_keyed_rows(
     )
     work = SaveRows(
         address=folder,
-        schema=to_arrow_schema(columns, timezone="UTC"),
+        schema=arrow_schema(columns),
         subtask_column=_SUBTASK,
         within=folder.rsplit("/", 1)[0],
     )

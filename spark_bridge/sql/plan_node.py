@@ -10,6 +10,7 @@ from typing import Any
 
 from py4j.java_gateway import get_field, is_instance_of
 from pyspark import SparkContext
+from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
 from flykka.spark_bridge.program.expressions import elements
 
@@ -175,6 +176,11 @@ class Expression(_Node):
     def field(self) -> str:
         """The name of the field that is taken out of a struct."""
         return str(self.java.extractFieldName())
+
+    @property
+    def column(self) -> StructType:
+        """A column of its values, under the name of its text."""
+        return StructType([StructField(self.sql, _parse_datatype_json_string(str(self.java.dataType().json())))])
 
     @property
     def type_name(self) -> str:

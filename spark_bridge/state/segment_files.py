@@ -13,7 +13,6 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
 
 from flykka.actors.machines.state.key_groups import key_groups_of
@@ -27,6 +26,7 @@ from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.state.stored_columns import moved_values
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import (
@@ -109,7 +109,7 @@ class FileStateBackend:
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
         self.schema = state_columns_of(keys, values)
-        self.arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
+        self.arrow_schema = arrow_schema(self.schema)
         self.folder = SegmentFolder(
             name=f"flykka-state/{descriptor.job_id}/{vertex.vertex_id}/{descriptor.subtask}",
             shared=None if has_one_machine(services.session) else _shared_folder(descriptor),

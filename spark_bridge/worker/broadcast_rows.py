@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flykka.spark_bridge.functions.emission import Row
 from flykka.spark_bridge.worker.rows import dicts
-from flykka.spark_bridge.worker.time_columns import in_utc
+from flykka.spark_bridge.worker.time_columns import as_held
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def part_of(table: pa.Table) -> bytes:
     """Some rows as bytes; times are those of UTC, as functions see them."""
-    rows = in_utc(table)
+    rows = as_held(table)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.shown import shown
-from flykka.spark_bridge.worker.time_columns import in_utc
+from flykka.spark_bridge.worker.time_columns import as_held
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
     def in_pandas(data_type: pa.DataType) -> Any:
         return pd.ArrowDtype(data_type) if pa.types.is_nested(data_type) else nullable.get(data_type)
 
-    frame: pd.DataFrame = in_utc(table).to_pandas(types_mapper=in_pandas)
+    frame: pd.DataFrame = as_held(table).to_pandas(types_mapper=in_pandas)
     return frame
 
 

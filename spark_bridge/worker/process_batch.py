@@ -30,7 +30,7 @@ from flykka.spark_bridge.worker.segment_file import (
 )
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, written
-from flykka.spark_bridge.worker.time_columns import in_utc
+from flykka.spark_bridge.worker.time_columns import as_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class ProcessBatch:
         arrived = [batch for batch in batches if batch.num_rows]
         if arrived:
             yield from self._processed(
-                with_keys_as_in(self.schema, in_utc(pa.Table.from_batches(arrived))), self._read()
+                with_keys_as_in(self.schema, as_held(pa.Table.from_batches(arrived))), self._read()
             )
 
     def _read(self) -> list[Segment]:

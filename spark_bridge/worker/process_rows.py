@@ -12,7 +12,7 @@ from flykka.spark_bridge.functions.emission import Emitted
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.worker.function_spec import FunctionSpec
 from flykka.spark_bridge.worker.outputs import emitted_batches
-from flykka.spark_bridge.worker.time_columns import in_utc
+from flykka.spark_bridge.worker.time_columns import as_held
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
@@ -29,7 +29,7 @@ class ProcessRows:
         """Process the rows of a partition; those that are emitted."""
         with self.spec.running(ProcessFunctionRunner) as runner:
             for batch in batches:
-                read = self.spec.inputs.read(in_utc(pa.Table.from_batches([batch])))
+                read = self.spec.inputs.read(as_held(pa.Table.from_batches([batch])))
                 emitted = runner.process(
                     read.rows,
                     read.timestamps,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from flykka.spark_bridge.functions.emission import Collector, Row
 from flykka.spark_bridge.functions.shown import note, shown
 from flykka.spark_bridge.worker.rows import dicts, table_of
-from flykka.spark_bridge.worker.time_columns import in_utc
+from flykka.spark_bridge.worker.time_columns import as_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class FilterRows:
 
 
 def _rows(batch: pa.RecordBatch) -> list[Row]:
-    return dicts(in_utc(batch))
+    return dicts(as_held(batch))
 
 
 def _called(function: Callable[[Row], Any], row: Row) -> Any:

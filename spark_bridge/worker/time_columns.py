@@ -1,4 +1,4 @@
-"""Columns of times in Python workers: in UTC, whatever the time zone of Spark's session, and as whole numbers.
+"""Columns in Python workers: times in UTC, whatever the time zone of Spark's session, and as whole numbers.
 
 As of single times (`functions.times`), a millisecond begins with its first microsecond, before 1970 too.
 """
@@ -20,10 +20,13 @@ MICROS = pa.timestamp("us", "UTC")
 """The type of times, as Spark has them."""
 
 
-def in_utc(rows: T) -> T:
-    """Return rows whose times have the zone UTC, those in lists, maps and structs too."""
-    schema = _schema_in_utc(rows.schema)
-    return rows if schema is None else rows.cast(schema)
+def as_held(rows: T) -> T:
+    """Return rows whose times have the zone UTC, and whose columns may be null, those in lists, maps and structs too.
+
+    A struct that is null has nulls in its fields, and Arrow casts none of these to a field that may have none.
+    """
+    schema = held_schema(rows.schema)
+    return rows if schema.equals(rows.schema) else rows.cast(schema)
 
 
 def micros(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0) -> pa.Array | pa.ChunkedArray:
@@ -46,23 +49,22 @@ def not_before(in_micros: Rows) -> Rows:
 
 
 @lru_cache(maxsize=64)
-def _schema_in_utc(schema: pa.Schema) -> pa.Schema | None:
-    """Return the schema with all times in UTC; None where they are."""
-    changed = pa.schema([_field_in_utc(field) for field in schema])
-    return None if changed.equals(schema) else changed
+def held_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of such rows."""
+    return pa.schema([_field(field) for field in schema])
 
 
-def _field_in_utc(field: pa.Field) -> pa.Field:
-    return field.with_type(_in_utc(field.type))
+def _field(field: pa.Field) -> pa.Field:
+    return field.with_type(_type(field.type)).with_nullable(True)
 
 
-def _in_utc(data_type: pa.DataType) -> pa.DataType:
+def _type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(data_type) and data_type.tz is not None:
         return pa.timestamp(data_type.unit, "UTC")
     if pa.types.is_struct(data_type):
-        return pa.struct([_field_in_utc(field) for field in data_type])
+        return pa.struct([_field(field) for field in data_type])
     if pa.types.is_list(data_type):
-        return pa.list_(_field_in_utc(data_type.value_field))
+        return pa.list_(_field(data_type.value_field))
     if pa.types.is_map(data_type):
-        return pa.map_(_field_in_utc(data_type.key_field), _field_in_utc(data_type.item_field))
+        return pa.map_(_field(data_type.key_field).with_nullable(False), _field(data_type.item_field))
     return data_type

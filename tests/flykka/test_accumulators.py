@@ -77,8 +77,10 @@ def test_the_attempts_that_have_finished_are_counted_and_no_others(spark: SparkS
         numbers = env.from_dataframe(spark.range(0, 90, 1, 6), uid="numbers", partitions_per_batch=1)
         numbers.transform(Counting()).uid("counting").sink_to(FileSink.parquet(str(tmp_path / "out"))).uid("out")
 
-        result = env.execute("counting")
+        client = env.execute_async("counting")
+        result = client.wait()
 
+        assert client.get_accumulators() == result.accumulator_results
     assert result.accumulator_results == {
         "rows": 90,
         "rows by remainder": {0: 30, 1: 30, 2: 30},

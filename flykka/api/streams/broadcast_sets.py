@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.api.runtime_mode import is_unbounded
 from flykka.api.streams.operator_settings import OperatorSettings
-from flykka.api.streams.program import check_one_program
+from flykka.api.streams.program import check_one_program, tried
 from flykka.api.streams.transformation import partitioned
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.operators.code import TransformCode
 from flykka.spark_bridge.operators.process_code import ProcessCode
+from flykka.spark_bridge.program.prototype import check_types
 from flykka.spark_bridge.program.rich_function import RichFunction
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -53,6 +55,7 @@ class BroadcastSets(OperatorSettings, ABC):
         if any(read.broadcast_variable == name for read in made.inputs):
             raise ProgramError(f"{what}: it has a broadcast variable of this name")
         _check(what, made, stream._inputs)
+        tried(what, lambda: check_types(stream.schema, Use.GROUPS))
         rows = partitioned(stream._inputs, ShipStrategy.BROADCAST)
         self._program.add_inputs(made, tuple(replace(each, broadcast_variable=name) for each in rows))
         return self

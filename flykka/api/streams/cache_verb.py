@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import APPEND_ONLY
-from flykka.api.streams.program import tried
 from flykka.api.streams.transformation import origins
 from flykka.errors import ProgramError
 from flykka.spark_bridge.connectors.dataset import as_kept
@@ -36,7 +35,6 @@ class CacheVerb(ABC):
 
         Raises:
             ProgramError: rows of the stream take the place of earlier ones, which needs their order.
-            StreamTypeError: a column cannot be written to parquet.
         """
         from flykka.api.streams.cached_data_stream import CachedDataStream
 
@@ -45,7 +43,6 @@ class CacheVerb(ABC):
                 f"cache() after {origins(self._inputs)} would keep rows in no order, and here a row takes the place of"
                 f" an earlier one ({self._type.changelog}): cache what comes before"
             )
-        what = f"cache() after {origins(self._inputs)}"
-        row_type = replace(self._type, prototype=tried(what, lambda: as_kept(self._type.prototype)))
+        row_type = replace(self._type, prototype=as_kept(self._type.prototype))
         made = self._program.cached.added(self._program, self._inputs, row_type)
         return CachedDataStream(self._program, made, row_type)

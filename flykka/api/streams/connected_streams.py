@@ -32,7 +32,8 @@ from flykka.spark_bridge.operators.process_functions import (
     keys_of,
     process_code,
 )
-from flykka.spark_bridge.program.prototype import Column
+from flykka.spark_bridge.program.prototype import Column, check_types
+from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.worker.inputs import OneInput, TwoInputs
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class _Connected:
 
     @property
     def _reads(self) -> FunctionInputs:
+        for each in (self._first, self._second):
+            check_types(each.type.prototype.schema, Use.PYTHON)
         first, second = (
             OneInput(columns=tuple(each.type.prototype.columns), event_time=each.type.event_time)
             for each in (self._first, self._second)

@@ -48,8 +48,9 @@ from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
-from flykka.spark_bridge.program.prototype import fitted, key_schema, running
+from flykka.spark_bridge.program.prototype import check_types, fitted, key_schema, running
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,8 +107,10 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
             EmptySourceError: a source has nothing to read yet.
             SourceError: a source cannot be read.
             ProgramError: an operator cannot run without a job; or the number is below 1.
+            StreamTypeError: Python has no such rows.
         """
         limit = at_least_one(rows, "number of rows to preview")
+        tried("preview(...)", lambda: check_types(self._type.prototype.schema, Use.PREVIEW))
         return preview(self._type.prototype.sparkSession, self._inputs, limit, self._program.files.of_job())
 
     def _summary(self) -> Summary:

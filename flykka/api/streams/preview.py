@@ -25,6 +25,7 @@ from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeConte
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.marks import without_marks
 from flykka.spark_bridge.rows.materialise import together
+from flykka.spark_bridge.worker.arrow_types import collected_table
 from flykka.spark_bridge.worker.broadcast_rows import part_of, rows_of
 from flykka.spark_bridge.worker.frames import frame_of
 
@@ -58,7 +59,7 @@ def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int, files: 
         files.distribute(session)
         opened.callback(files.withdraw)
         reader = _Preview(session, opened, files.resources)
-        return frame_of(reader.united(inputs).limit(rows).toArrow())
+        return frame_of(collected_table(reader.united(inputs).limit(rows)))
 
 
 class _Preview:
@@ -150,4 +151,4 @@ class _Preview:
 
     def _variable(self, made: Transformation, name: str) -> Collect:
         rows = self.united(tuple(each for each in made.inputs if each.broadcast_variable == name))
-        return lambda: rows_of([part_of(rows.toArrow())])
+        return lambda: rows_of([part_of(collected_table(rows))])

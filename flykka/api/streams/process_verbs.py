@@ -51,7 +51,7 @@ class ProcessVerb(ABC):
             )
         name = f"process({type(function).__name__})"
         row_type = self._type
-        reads = one_input(row_type.prototype, row_type.event_time, self._program.files.resources)
+        reads = tried(name, lambda: one_input(row_type.prototype, row_type.event_time, self._program.files.resources))
         prototype, code = tried(name, lambda: process_code(reads, function, output))
         return self._processed(name, code, prototype)
 
@@ -74,7 +74,7 @@ class KeyedProcessVerb(ProcessVerb):
             return super().process(function, output)
         name = f"process({type(function).__name__})"
         row_type, keys = self._type, self._keys
-        reads = one_input(row_type.prototype, row_type.event_time, self._program.files.resources)
+        reads = tried(name, lambda: one_input(row_type.prototype, row_type.event_time, self._program.files.resources))
         prototype, code = tried(
             name, lambda: keyed_process_code(reads, keys_of(row_type.prototype, keys), function, output)
         )

@@ -17,7 +17,14 @@ from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
-from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, event_time_column
+from flykka.spark_bridge.program.prototype import (
+    DataFrame,
+    PrototypeError,
+    check_condition,
+    check_types,
+    event_time_column,
+)
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,6 +141,7 @@ class ComputedFrames:
 def _bound(session: SparkSession, source: Source, event_time: str | None) -> tuple[Source, DataFrame, str | None]:
     bound = source.bound(session, event_time)
     prototype = bound.prototype(session)
+    check_types(prototype.schema, Use.STREAM)
     if event_time is None:
         return bound, prototype, None
     column = event_time_column(prototype, event_time)

@@ -20,8 +20,9 @@ from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import CoGroupCode, WindowJoinCode, check_keys, pairs
 from flykka.spark_bridge.operators.join_side import JoinSide
 from flykka.spark_bridge.operators.process_functions import declared_rows
-from flykka.spark_bridge.program.prototype import has_event_time
+from flykka.spark_bridge.program.prototype import check_types, has_event_time
 from flykka.spark_bridge.program.trials import checked_sendable
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -251,7 +252,10 @@ class CoGrouped(NamesElsewhere):
         def made() -> tuple[DataFrame, CoGroupCode]:
             left, right = (joined_rows(side, windows=self._windows) for side in (self._left, self._right))
             check_keys(left, right)
+            for side in (left, right):
+                check_types(side.prototype.schema, Use.GROUPS)
             prototype = declared_rows(left.prototype.sparkSession, output)
+            check_types(prototype.schema, Use.GROUPS)
             code = CoGroupCode(
                 left=JoinSide.of(left, left.prototype.columns),
                 right=JoinSide.of(right, right.prototype.columns),

@@ -12,6 +12,7 @@ from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import tried
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
+from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, AnyAggregateFunction, ReduceFunction
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
@@ -29,8 +30,15 @@ from flykka.spark_bridge.functions.windowing.window_function import (
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code, keys_of, one_input
 from flykka.spark_bridge.program.functions import only_key
-from flykka.spark_bridge.program.prototype import applied_to_windows, has_event_time, row_type, with_bounds
+from flykka.spark_bridge.program.prototype import (
+    applied_to_windows,
+    check_types,
+    has_event_time,
+    row_type,
+    with_bounds,
+)
 from flykka.spark_bridge.program.trials import checked_function
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -313,7 +321,11 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
             )
             reads = one_input(rows.prototype, rows.event_time, keyed._program.files.resources)
             keys = keys_of(rows.prototype, keyed._keys or (only_key(),))
-            emitted, code = keyed_process_code(reads, keys, WindowOperator(windowing), output)
+            try:
+                emitted, code = keyed_process_code(reads, keys, WindowOperator(windowing), output)
+            except StateDescriptorError:
+                check_types(rows.prototype.schema, Use.WINDOW)
+                raise
             if applied is None:
                 return emitted, code
             made = applied_to_windows(rows.prototype, keyed._keys, emitted, checked_function(applied))

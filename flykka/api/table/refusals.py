@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flykka.api.streams.summary import leading_to
 from flykka.errors import ProgramError
+from flykka.spark_bridge.rows.type_support import Use, misfit
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -67,14 +68,10 @@ def check_append_only(relation: Relation, clause: str, node: PlanNode) -> None:
         )
 
 
-def check_compared(value: Expression, clause: str, position: Position | None) -> None:
-    """Raise `RefusedError` where a clause would compare texts that have a collation."""
-    if " collate " in value.type_name:
-        raise RefusedError(
-            f"{clause} compares texts by their bytes, and {value.sql} is of the type {value.type_name}: take"
-            f" lower(collate({value.sql}, 'UTF8_BINARY')) or the like",
-            value.position or position,
-        )
+def check_compared(value: Expression, use: Use, clause: str, position: Position | None) -> None:
+    """Raise `RefusedError` where the values that a clause would compare are of a type that it cannot."""
+    if wrong := misfit(value.column, use):
+        raise RefusedError(f"{clause}: {wrong}", value.position or position)
 
 
 def without_event_time(stream: DataStream) -> str:

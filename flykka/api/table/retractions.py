@@ -13,6 +13,7 @@ from flykka.api.table.refusals import RefusedError, check_compared
 from flykka.api.table.relation import Rows, distinct, keyed_by, label
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
+from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import AGGREGATES, RetractedCall, counted, kind_of_number, number_of_rows
 from flykka.spark_bridge.sql.table_types import aggregates_type, lists_type, with_kind
@@ -146,11 +147,13 @@ def _check(call: Expression) -> None:
             f"{call.sql} of rows that change cannot run: count, sum, avg, min and max of one argument can",
             call.position,
         )
-    if call.called.kind in ("Min", "Max") or call.java.isDistinct():
-        check_compared(call.called.children[0], call.sql, call.position)
+    if call.java.isDistinct():
+        check_compared(call.called.children[0], Use.KEY, call.sql, call.position)
     if call.called.kind in ("Min", "Max") and call.type_name.startswith(("struct", "array")):
         raise RefusedError(
             f"{call.sql} of rows that change cannot run, as {call.type_name} has no order here: ROW_NUMBER() = 1 keeps"
             " the least or greatest row of a key",
             call.position,
         )
+    if call.called.kind in ("Min", "Max"):
+        check_compared(call.called.children[0], Use.ORDER, call.sql, call.position)

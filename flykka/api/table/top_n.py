@@ -23,6 +23,7 @@ from flykka.api.table.relation import (
 )
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
+from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
 from flykka.spark_bridge.sql.table_types import first_rows_types
 from flykka.spark_bridge.worker.first_rows import FirstRows
@@ -149,7 +150,7 @@ def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder
     columns = rows.columns
     for each in node.part("orderSpec"):
         value = each.children[0]
-        check_compared(value, "ORDER BY", node.position)
+        check_compared(value, Use.ORDER, "ORDER BY", node.position)
         name = rows.names.get(value.column_id)
         if name is None:
             (name,) = distinct(["order"], taken=(*rows.stream.columns, *computed))

@@ -19,9 +19,11 @@ from pyspark.sql.types import (
     ShortType,
     StringType,
     StructType,
+    TimestampNTZType,
 )
 
 from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.rows.type_support import parts_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
@@ -107,9 +109,12 @@ def misfit(table: StructType, rows: StructType, *, merges_schema: bool) -> str |
     return None
 
 
-def unknown_type(rows: StructType) -> str | None:
-    """Tell which column has a type that Delta does not know; None where it knows all."""
+def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
+    """Tell which column has a type that Delta, or a table that `is_new`, cannot have; None where there is none."""
     for field in rows:
+        if is_new and any(_is_map_of_local_times(part) for part in parts_of(field.dataType)):
+            # A new table is not given the feature that it needs for these, as deltalake does not look into maps.
+            return f"a new Delta table has no maps of timestamp_ntz, as {field.name!r} is: cast it to timestamp"
         if not _is_known(field.dataType):
             return (
                 f"a Delta table has no columns of type {field.dataType.simpleString()}, as {field.name!r} is: cast it"
@@ -128,6 +133,10 @@ def partition_misfit(rows: StructType, partition_by: Sequence[str]) -> str | Non
                 " make a column of type date, string, boolean or of a number of it"
             )
     return None
+
+
+def _is_map_of_local_times(data_type: DataType) -> bool:
+    return isinstance(data_type, MapType) and any(isinstance(each, TimestampNTZType) for each in parts_of(data_type))
 
 
 def _is_known(data_type: DataType) -> bool:

@@ -152,7 +152,7 @@ class DeltaSink(TransactionalSink):
         wrong = None if table is None else self._refusal(table)
         if wrong is not None:
             raise PrototypeError(wrong)
-        wrong = unknown_type(rows)
+        wrong = unknown_type(rows, is_new=table is None)
         if wrong is None and table is not None:
             wrong = misfit(columns_of(table), rows, merges_schema=self.merges_schema)
         if wrong is not None:

@@ -41,11 +41,14 @@ from flykka.spark_bridge.connectors.file.reading import (
 )
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, positive, split_of
+from flykka.spark_bridge.connectors.written_columns import check_file_types
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.program.prototype import check_types
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 
 Until = str | Callable[[], bool] | None
 """The end of a continuous discovery: the name of a marker file, or a function that says so."""
+
+_READ: Mapping[FileFormat, Use] = {"avro": Use.AVRO_READ, "json": Use.JSON}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,9 +285,15 @@ class FileSource(Source):
             EmptySourceError: no file is there to take the schema from.
             FileSchemaError: parquet files in different folders have different columns.
             UnreadableFileError: what is there gives no schema.
-            PrototypeError: the declared schema cannot be read.
+            PrototypeError: the declared schema cannot be read, or files of the format have no such types.
         """
-        return empty_frame(session, self._schema_there(session) if self.schema is None else self.schema, str(self))
+        made = empty_frame(session, self._schema_there(session) if self.schema is None else self.schema, str(self))
+        check_file_types(made, self.format)
+        if self.format in _READ:
+            check_types(made.schema, _READ[self.format])
+        if self.storage is not None:
+            check_types(made.schema, Use.STORE)
+        return made
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
         """Look at the files that are there, and at what they say of themselves. A monitored folder is left to the job.

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -73,7 +74,7 @@ def data_path(table: Table) -> str:
 
 def iceberg_columns(rows: StructType) -> pa.Schema:
     """Columns of Spark's as pyiceberg takes them. All may hold nulls: staged rows may."""
-    return to_arrow_schema(nullable(rows), timezone="UTC")
+    return arrow_schema(nullable(rows))
 
 
 def unwritable(table: Table) -> str | None:

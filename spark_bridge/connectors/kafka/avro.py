@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -38,6 +37,7 @@ from flykka.spark_bridge.connectors.kafka.formats import CORRUPT_RECORD, OnCorru
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +100,7 @@ class AvroFormat(ValueFormat):
             avro_schema=self.avro_schema,
             skip_bytes=_REGISTRY_HEADER_BYTES if self.registry_header else 0,
             on_corrupt=self.on_corrupt,
-            emitted=to_arrow_schema(emitted, timezone="UTC"),
+            emitted=arrow_schema(emitted),
         )
         return records.where("value IS NOT NULL").mapInArrow(work, emitted)
 

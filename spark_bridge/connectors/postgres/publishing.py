@@ -17,7 +17,7 @@ from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.statements import Statements
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.worker.time_columns import in_utc
+from flykka.spark_bridge.worker.time_columns import as_held
 
 if TYPE_CHECKING:
     import psycopg
@@ -79,7 +79,7 @@ def _csv(batch: pa.RecordBatch) -> memoryview:
     buffer = BytesIO()
     csv.write_csv(
         # PostgreSQL need not know the time zone of Spark's session.
-        in_utc(batch),
+        as_held(batch),
         buffer,
         csv.WriteOptions(include_header=False, quoting_style="needed"),
     )

@@ -26,6 +26,7 @@ from flykka.api.streams.operator_settings import DataStreamSink
 from flykka.api.streams.regular_join import RegularJoined
 from flykka.api.streams.window_join import CoGrouped, EqualTo, JoinedStreams, Where, WindowJoined
 from tests.flykka.programs import HOURS, bids
+from tests.layout.pyflink_methods import NAMES
 
 OWNERS: list[type[NamesElsewhere]] = [
     DataStream,
@@ -47,29 +48,17 @@ JOINS: list[type[NamesElsewhere]] = [
     CoGrouped,
 ]
 
-PYFLINK: dict[type[NamesElsewhere], str] = {
-    DataStream: """name uid set_uid_hash set_parallelism set_max_parallelism get_type get_execution_config
-        get_execution_environment force_non_parallel set_buffer_timeout start_new_chain disable_chaining
-        slot_sharing_group set_description map flat_map key_by filter window_all union connect shuffle project rescale
-        rebalance forward broadcast process assign_timestamps_and_watermarks partition_custom add_sink sink_to
-        execute_and_collect print get_side_output cache join coGroup keyBy flatMap sinkTo setParallelism global_
-        getSideOutput""",
-    KeyedStream: """map flat_map reduce filter sum min max min_by max_by add_sink key_by process window count_window
-        union connect partition_custom print sink_to name uid set_parallelism""",
-    WindowedStream: """trigger allowed_lateness side_output_late_data evictor reduce aggregate apply process sum min max
-        allowedLateness sideOutputLateData""",
-    AllWindowedStream: """trigger allowed_lateness side_output_late_data evictor reduce aggregate apply process
-        sum min max allowedLateness sideOutputLateData""",
-    DataStreamSink: "name uid set_parallelism set_description disable_chaining slot_sharing_group setParallelism",
-    StreamExecutionEnvironment: """get_config set_parallelism set_max_parallelism get_parallelism set_runtime_mode
-        set_buffer_timeout get_buffer_timeout disable_operator_chaining get_checkpoint_config enable_checkpointing
-        get_checkpoint_interval get_checkpointing_mode get_state_backend set_state_backend set_restart_strategy
-        enable_changelog_state_backend set_default_savepoint_directory configure add_python_file
-        set_python_requirements add_python_archive set_python_executable add_jars add_classpaths execute execute_async
-        get_execution_plan register_cached_file get_execution_environment create_input add_source from_source
-        read_text_file from_collection fromSource enableCheckpointing fromElements socketTextStream generateSequence
-        get_stream_graph getCheckpointConfig setStateBackend""",
+OF_JAVA: dict[type[NamesElsewhere], str] = {
+    DataStream: "join coGroup keyBy flatMap sinkTo setParallelism global_ getSideOutput",
+    KeyedStream: "sink_to",
+    WindowedStream: "evictor sum min max allowedLateness sideOutputLateData",
+    AllWindowedStream: "evictor sum min max allowedLateness sideOutputLateData",
+    DataStreamSink: "setParallelism",
+    StreamExecutionEnvironment: """get_state_backend set_state_backend set_restart_strategy read_text_file fromSource
+        enableCheckpointing fromElements socketTextStream generateSequence get_stream_graph getCheckpointConfig
+        setStateBackend""",
 }
+"""Names that PyFlink's classes do not have, or have no more."""
 
 
 @pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream, AllWindowedStream])
@@ -80,8 +69,8 @@ def test_every_name_of_a_data_frame_is_there_or_has_a_hint(stream: type[NamesEls
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_every_name_of_pyflink_is_there_or_has_a_hint(owner: type[NamesElsewhere]) -> None:
-    names = PYFLINK[owner].split()
+def test_every_name_of_flink_is_there_or_has_a_hint(owner: type[NamesElsewhere]) -> None:
+    names = [*NAMES[owner.__name__].split(), *OF_JAVA[owner].split()]
 
     assert [name for name in names if not hasattr(owner, name) and hint_for(owner, name) is None] == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.spark_bridge.functions.times import micros_of, millis_of, time_of_micros
 from flykka.spark_bridge.worker.rows import dicts
-from flykka.spark_bridge.worker.time_columns import MICROS, in_utc, micros, millis
+from flykka.spark_bridge.worker.time_columns import MICROS, as_held, held_schema, micros, millis
 
 ZONES = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Tokyo", "Pacific/Apia", "+05:45"]
 TIMES = [
@@ -67,7 +67,7 @@ def test_milliseconds_may_be_rounded_up() -> None:
     ],
 )
 def test_rows_have_times_in_utc(zone: str, shape: pa.DataType, values: list[Any]) -> None:
-    rows = in_utc(pa.table({"value": column(zone, values, shape)}))
+    rows = as_held(pa.table({"value": column(zone, values, shape)}))
 
     assert rows.schema.field("value").type == shape
     assert dicts(rows) == [{"value": value} for value in values]
@@ -81,4 +81,28 @@ def test_rows_have_times_in_utc(zone: str, shape: pa.DataType, values: list[Any]
 def test_times_without_a_zone_stay_as_they_are() -> None:
     rows = pa.table({"at": pa.array([0], pa.timestamp("us")), "id": [1]})
 
-    assert in_utc(rows) is rows
+    assert as_held(rows) is rows
+
+
+def test_a_struct_may_be_null_whose_fields_may_not() -> None:
+    inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    # As Spark gives it: a struct that is null has nulls in its fields.
+    nulls = pa.Array.from_buffers(inner, 1, [pa.py_buffer(b"\0")], children=[pa.nulls(1, pa.int64())])
+    rows = pa.table({"s": nulls})
+
+    held = as_held(rows)
+
+    assert held.to_pylist() == [{"s": None}]
+    assert held.schema.field("s").type == pa.struct([("a", pa.int64())])
+    assert held.cast(held.schema).equals(held)
+    with pytest.raises(pa.ArrowInvalid, match="nulls in input cannot be viewed as non-nullable"):
+        rows.cast(rows.schema)
+
+
+def test_all_parts_of_held_rows_may_be_null_but_keys_of_maps() -> None:
+    strict = pa.field("element", pa.int64(), nullable=False)
+    schema = held_schema(pa.schema([pa.field("l", pa.list_(strict)), pa.field("m", pa.map_(pa.string(), strict))]))
+
+    assert schema.field("l").type.value_field.nullable
+    assert schema.field("m").type.item_field.nullable
+    assert not schema.field("m").type.key_field.nullable

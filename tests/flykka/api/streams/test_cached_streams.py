@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from flykka import RichFunction, RuntimeExecutionMode
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
-from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
+from flykka.errors import DuplicateUidError, ProgramError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -91,14 +91,6 @@ def test_rows_that_take_the_place_of_others_are_not_cached(spark: SparkSession) 
 
     with pytest.raises(ProgramError, match=r"in no order.*upserts by auction.*cache what comes before"):
         newest.cache()
-
-
-def test_columns_that_no_file_can_have_are_not_cached(spark: SparkSession) -> None:
-    with pytest.raises(
-        StreamTypeError,
-        match=r"^cache\(\) after select_expr.*: parquet files have no type interval, which the column 'year' has",
-    ):
-        bids(spark).select_expr("price", "make_interval(1) AS year").cache()
 
 
 def test_nothing_can_be_set_on_it(spark: SparkSession) -> None:

@@ -1,0 +1,157 @@
+"""The types of columns that each use of rows takes: one table of those that it refuses, at any depth.
+
+What a job would fail at is known where the program is written. Types of files beyond this table are asked of Spark, and
+those of Delta, PostgreSQL and Iceberg tables of the table. docs/types.md has all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    GeographyType,
+    GeometryType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimeType,
+    UserDefinedType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+
+class Use(StrEnum):
+    """The uses of rows, as an error tells them."""
+
+    STREAM = "rows of a stream"
+    PYTHON = "functions of Python and rows that are kept"
+    GROUPS = "groups of two streams and broadcast variables"
+    PREVIEW = "previews"
+    KEY = "keys"
+    ORDER = "running minima and maxima"
+    WINDOW = "functions of windows, whose rows are state,"
+    ORC = "orc files"
+    AVRO = "avro files"
+    AVRO_READ = "avro files that are read"
+    CSV = "csv files that are written"
+    JSON = "json files that are read"
+    STORE = "files that are read with storage_options(...)"
+    FOLDER = "names of folders"
+
+
+class Collated(StringType):
+    """Stands for texts with a collation."""
+
+
+class NoVoid(NullType):
+    """Stands for parts of a column that have no values, and may not be null: there are none."""
+
+
+class Empty(StructType):
+    """Stands for structs without fields."""
+
+
+class OddKeys(MapType):
+    """Stands for maps whose keys are no texts."""
+
+
+_OF_BYTES = (VariantType, GeometryType, GeographyType)
+_INTERVALS = (YearMonthIntervalType, DayTimeIntervalType)
+_NESTED = (ArrayType, MapType, StructType, UserDefinedType)
+_REFUSED: Mapping[Use, tuple[type[DataType], ...]] = {
+    Use.STREAM: (CalendarIntervalType, TimeType, Empty),
+    Use.PYTHON: (YearMonthIntervalType, NoVoid),
+    Use.GROUPS: (YearMonthIntervalType, NoVoid, UserDefinedType, *_OF_BYTES),
+    Use.PREVIEW: (YearMonthIntervalType, NoVoid, *_OF_BYTES),
+    Use.KEY: (YearMonthIntervalType, NullType, Collated, *_OF_BYTES),
+    Use.ORDER: (YearMonthIntervalType, NullType, Collated, *_NESTED, *_OF_BYTES),
+    Use.WINDOW: (*_INTERVALS, NullType, Collated, UserDefinedType, *_OF_BYTES),
+    Use.ORC: (Collated,),
+    Use.AVRO: (Collated, OddKeys, UserDefinedType),
+    Use.AVRO_READ: (ByteType, ShortType),
+    Use.CSV: (BinaryType,),
+    Use.JSON: (OddKeys,),
+    Use.STORE: (*_INTERVALS, NullType, Collated, UserDefinedType, *_OF_BYTES),
+    Use.FOLDER: (BinaryType, NullType, Collated, *_NESTED, *_OF_BYTES),
+}
+
+
+def misfit(columns: StructType, use: Use) -> str | None:
+    """Tell which column has a type that is not taken, and what to do; None where all are."""
+    for column in columns:
+        for part in parts_of(column.dataType):
+            kind = _kind(part)
+            if issubclass(kind, _REFUSED[use]):
+                return (
+                    f"{column.name!r} is of the type {column.dataType.simpleString()}, which {use} do not take:"
+                    f" {_instead(kind, column.name)}"
+                )
+    return None
+
+
+def has_collation(data_type: DataType) -> bool:
+    """Tell whether texts of a type are compared by other than their bytes."""
+    return any(map(_is_collated, parts_of(data_type)))
+
+
+def parts_of(data_type: DataType) -> Iterator[DataType]:
+    """A type, and all that it consists of."""
+    yield data_type
+    match data_type:
+        case StructType():
+            for field in data_type:
+                yield from _parts(field.dataType, field.nullable)
+        case ArrayType():
+            yield from _parts(data_type.elementType, data_type.containsNull)
+        case MapType():
+            yield from _parts(data_type.keyType, False)
+            yield from _parts(data_type.valueType, data_type.valueContainsNull)
+
+
+def _parts(data_type: DataType, may_be_null: bool) -> Iterator[DataType]:
+    yield from [NoVoid()] if isinstance(data_type, NullType) and not may_be_null else parts_of(data_type)
+
+
+def _kind(part: DataType) -> type[DataType]:
+    match part:
+        case StringType() if _is_collated(part):
+            return Collated
+        case StructType(fields=[]):
+            return Empty
+        case MapType() if not isinstance(part.keyType, StringType):
+            return OddKeys
+    return type(part)
+
+
+def _is_collated(data_type: DataType) -> bool:
+    return isinstance(data_type, StringType) and data_type.collation != "UTF8_BINARY"
+
+
+def _instead(kind: type[DataType], name: str) -> str:
+    if issubclass(kind, Collated):
+        return f"give a column without a collation, such as lower(collate({name}, 'UTF8_BINARY'))"
+    if issubclass(kind, VariantType):
+        return f"take what is needed of it, as in variant_get({name}, '$.id', 'bigint'), or its text, to_json({name})"
+    if issubclass(kind, (GeometryType, GeographyType)):
+        return f"take its bytes, st_asbinary({name})"
+    if issubclass(kind, Empty):
+        return "leave it out, or give it a field"
+    if issubclass(kind, (ByteType, ShortType)):
+        return "declare it as int"
+    if issubclass(kind, BinaryType):
+        return f"write a text of it, base64({name}) or hex({name})"
+    if issubclass(kind, NullType):
+        return f"give it the type that it is meant to have, as in CAST({name} AS string)"
+    if issubclass(kind, _NESTED):
+        return "take a part of it"
+    return f"cast it, as in CAST({name} AS string), or EXTRACT numbers from it"

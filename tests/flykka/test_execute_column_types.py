@@ -1,0 +1,303 @@
+"""Columns of all types that a use takes, as the page on types says, have the values that a batch of Spark's has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import GeographyType, GeometryType, LongType, StructField, StructType
+from pyspark.testing.objects import ExamplePoint, ExamplePointUDT
+
+from flykka import (
+    DataStream,
+    DeltaSink,
+    DeltaSource,
+    FileSink,
+    FileSource,
+    KeyedProcessFunction,
+    ProcessWindowFunction,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
+from tests.flykka.api.column_types import VALUES
+from tests.flykka.api.test_types_page import CELLS
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+MINUTE = TumblingEventTimeWindows.of("1min")
+FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "avro", "json", "csv")
+ROWS = 4
+"""The last row has nulls alone, and the two before it are the same."""
+
+Row = dict[str, Any]
+
+
+def in_files(kind: FileFormat) -> list[str]:
+    """The columns of the types that files have, written and read."""
+    if kind in ("parquet", "orc"):
+        return names(kind)
+    return [name for name in names(f"{kind}, written") if name in names(f"{kind}, read")]
+
+
+@cache
+def names(use: str) -> list[str]:
+    """The columns of the types that a use takes, named by their places."""
+    return [f"c{place}" for place, kind in enumerate(VALUES) if CELLS[kind][use] == "yes"]
+
+
+def frame(spark: SparkSession) -> DataFrame:
+    """A column of each type that a stream may have."""
+    schema = StructType([StructField("n", LongType()), StructField("point", ExamplePointUDT())])
+    points = [(n, None if n == ROWS - 1 else ExamplePoint(float(min(n, 1)), 2.0)) for n in range(ROWS)]
+    rows = spark.createDataFrame(points, schema).selectExpr("*", f"if(n = {ROWS - 1}, null, least(n, 1) + 1) AS id")
+    values = [f"if(id IS NULL, null, {VALUES[kind]}) AS c{place}" for place, kind in enumerate(VALUES)]
+    wanted = [value for value in values if value.rsplit(" ", 1)[1] in names("columns")]
+    return rows.selectExpr("n", "timestamp_seconds(n) AS at", *wanted).coalesce(1)
+
+
+def text(rows: DataFrame | DataStream, name: str) -> Column:
+    """A column as a text."""
+    column, kind = F.col(name), rows.schema[name].dataType
+    shapes = (GeometryType, GeographyType)
+    return (F.hex(F.st_asbinary(column)) if isinstance(kind, shapes) else column.cast("string")).alias(name)
+
+
+def as_texts(rows: Any) -> Any:
+    return rows.select(*(text(rows, name) for name in rows.columns))
+
+
+def values(rows: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, as_texts(rows).collect()), key=str)
+
+
+def output(rows: DataStream, use: str) -> StructType:
+    return StructType([rows.schema["n"], *(rows.schema[name] for name in names(use))])
+
+
+class Remember(KeyedProcessFunction):
+    """Emits values as state has them."""
+
+    def __init__(self, kinds: dict[str, str]) -> None:
+        self._kinds = kinds
+
+    def open(self, runtime_context: Any) -> None:
+        self._states = {
+            name: runtime_context.get_state(ValueStateDescriptor(name, kind)) for name, kind in self._kinds.items()
+        }
+
+    def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
+        for name, state in self._states.items():
+            value = row[name]
+            # Maps come as pairs.
+            state.update(dict(value) if self._kinds[name].startswith("map") and value is not None else value)
+        yield {"n": row["n"], **{name: state.value() for name, state in self._states.items()}}
+
+
+class Contents(ProcessWindowFunction):
+    """Emits the rows of windows."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Row]:
+        yield from ({"n": row["n"], **{name: row[name] for name in names("functions of windows")}} for row in elements)
+
+
+def remembered(rows: DataStream) -> DataStream:
+    kinds = {name: rows.schema[name].dataType.simpleString() for name in names("states")}
+    return rows.key_by("n").process(Remember(kinds), output(rows, "states"))
+
+
+def in_tables(rows: DataStream) -> DataStream:
+    """Rows as they are, by a function that has the columns as state too."""
+    kept, state = output(rows, FUNCTIONS), StructType([rows.schema[name] for name in names(FUNCTIONS)])
+
+    def emit(table: Any, state: Any) -> tuple[Any, Any]:
+        return table, state
+
+    return (
+        rows.select("n", *names(FUNCTIONS))
+        .key_by("n")
+        .process_table(
+            emit, state=StructType([StructField(f"s_{field.name}", field.dataType) for field in state]), output=kept
+        )
+    )
+
+
+def grouped(rows: DataStream) -> DataStream:
+    both = rows.co_group(rows).where("n").equal_to("n").window(MINUTE)
+    columns = ["n", *names(GROUPS)]
+    return both.apply(lambda left, right: left[columns], output(rows, GROUPS))
+
+
+FUNCTIONS, GROUPS = "functions, kept rows", "`co_group`, broadcast variables"
+WAYS: dict[str, tuple[str, Callable[[DataStream], DataStream]]] = {
+    "rebalance": ("columns", lambda rows: rows.rebalance().where("true")),
+    "window": ("columns", lambda rows: rows.key_by("n").window(MINUTE).apply(lambda frame: frame)),
+    "interval_join": (
+        "columns",
+        lambda rows: rows.key_by("n").interval_join(rows.key_by("n")).between("0s", "0s").select("left.*"),
+    ),
+    "regular_join": ("columns", lambda rows: rows.key_by("n").regular_join(rows.key_by("n")).select("right.*")),
+    "map": (FUNCTIONS, lambda rows: rows.map(lambda row: row, rows.schema)),
+    "flat_map": (FUNCTIONS, lambda rows: rows.flat_map(lambda row: [row], rows.schema)),
+    "filter": (FUNCTIONS, lambda rows: rows.filter(lambda row: True)),
+    "map_in_pandas": (FUNCTIONS, lambda rows: rows.map_in_pandas(lambda frames: frames, rows.schema)),
+    "map_in_arrow": (FUNCTIONS, lambda rows: rows.map_in_arrow(lambda batches: batches, rows.schema)),
+    "process_table": (FUNCTIONS, in_tables),
+    "reduce": (FUNCTIONS, lambda rows: rows.key_by("n").reduce(lambda one, other: other)),
+    "drop_duplicates": (FUNCTIONS, lambda rows: rows.drop_duplicates(["n"])),
+    "temporal_join": (
+        FUNCTIONS,
+        lambda rows: (
+            rows.key_by("n").temporal_join(rows.key_by("n")).select(*(F.col(f"right.{name}") for name in rows.columns))
+        ),
+    ),
+    "co_group": (GROUPS, grouped),
+    "window function": (
+        "functions of windows",
+        lambda rows: rows.key_by("n").window(MINUTE).process(Contents(), output(rows, "functions of windows")),
+    ),
+    "state": ("states", remembered),
+}
+
+
+@pytest.fixture
+def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
+    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=8) as made:
+        yield made
+
+
+def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:
+    timed = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    return env.from_dataframe(rows, timed, uid="rows")
+
+
+def test_values_pass_through_all_that_takes_their_types(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    batch = frame(spark)
+    rows = stream(env, batch)
+    for name, (use, way) in WAYS.items():
+        made = way(rows.select("n", "at", *names(use))).select("n", *names(use))
+        as_texts(made).sink_to(FileSink.parquet(str(tmp_path / name))).uid(name)
+
+    assert len(rows.select("n", *names("`preview`")).preview()) == ROWS
+    env.execute("types")
+
+    wrong = {
+        name
+        for name, (use, _) in WAYS.items()
+        if values(spark.read.parquet(str(tmp_path / name))) != values(batch.select("n", *names(use)))
+    }
+    assert wrong == set()
+
+
+def test_keys_and_extremes_are_those_of_a_batch(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    batch = frame(spark)
+    extremes = [
+        function(name).alias(f"{name}_{number}")
+        for name in names("running `min`, `max`")
+        for number, function in enumerate((F.min, F.max))
+    ]
+    count, keys = F.count("*").alias("count"), names("keys")
+    rows = stream(env, batch)
+    grouped, greatest = rows.key_by(*keys).aggregate(count), rows.key_by(F.lit(1).alias("one")).aggregate(*extremes)
+    distinct = rows.select(*keys).drop_duplicates(keys)
+    for name, made in {"grouped": grouped, "greatest": greatest, "distinct": distinct}.items():
+        as_texts(made).sink_to(FileSink.parquet(str(tmp_path / name))).uid(name)
+
+    env.execute("keys")
+
+    def written(name: str) -> list[tuple[Any, ...]]:
+        return values(spark.read.parquet(str(tmp_path / name)))
+
+    assert written("grouped") == values(batch.groupBy(*keys).agg(count))
+    assert written("greatest") == values(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
+    assert written("distinct") == values(batch.select(*keys).distinct())
+
+
+def test_files_and_tables_have_the_values_and_give_them_back(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    batch = frame(spark)
+    rows = stream(env, batch)
+    for name in FORMATS:
+        sink: FileSink = getattr(FileSink, name)(str(tmp_path / name))
+        rows.select("n", *in_files(name)).sink_to(sink).uid(name)
+    for column in names("`partition_by`"):
+        folder = str(tmp_path / "by" / column)
+        rows.select("n", column).sink_to(FileSink.parquet(folder).partition_by(column)).uid(f"by {column}")
+    rows.select("n", *names("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
+    env.execute("write")
+
+    wanted = {name: batch.select("n", *in_files(name)) for name in FORMATS}
+    for name in FORMATS:
+        source: FileSource = getattr(FileSource, name)(str(tmp_path / name), schema=wanted[name].schema)
+        read = as_texts(env.from_source(source, uid=name))
+        read.sink_to(FileSink.parquet(str(tmp_path / "read" / name))).uid(f"read {name}")
+    table = as_texts(env.from_source(DeltaSource.of_path(str(tmp_path / "delta")), uid="delta"))
+    table.sink_to(FileSink.parquet(str(tmp_path / "read" / "delta"))).uid("read delta")
+    env.execute("read")
+
+    for name, rows_of_format in wanted.items():
+        kind = SPARK_FORMATS[name].data_source
+        rows_of_format.write.format(kind).save(str(tmp_path / "by Spark" / name))
+        reader = spark.read.format(kind).schema(rows_of_format.schema)
+        expected = values(reader.load(str(tmp_path / "by Spark" / name)))
+        assert values(reader.load(str(tmp_path / name))) == expected, name
+        assert values(spark.read.parquet(str(tmp_path / "read" / name))) == expected, name
+        assert expected == values(rows_of_format) or name in ("json", "csv")
+    assert values(spark.read.parquet(str(tmp_path / "read" / "delta"))) == values(batch.select("n", *names("Delta")))
+    for column in names("`partition_by`"):
+        parted = batch.select("n", column)
+        assert values(spark.read.schema(parted.schema).parquet(str(tmp_path / "by" / column))) == values(parted)
+
+
+def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    batch = frame(spark).select("n", "at", *names(FUNCTIONS))
+    checkpoint = None
+    for number in range(2):
+        batch.write.parquet(str(tmp_path / "in"), mode="append")
+        with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=4) as env:
+            env.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("200ms")
+            env.from_checkpoint(checkpoint)
+            source = FileSource.parquet(str(tmp_path / "in"), schema=batch.schema).monitor_continuously(
+                "1h", until=None
+            )
+            rows = env.from_source(source, uid="in")
+            kept = rows.key_by("n").reduce(lambda one, other: one).uid("reduce")
+            joined = rows.key_by("n").regular_join(rows.key_by("n")).select("left.*").uid("join")
+            for name, made in {"kept": kept, "joined": joined}.items():
+                as_texts(made).sink_to(FileSink.parquet(str(tmp_path / f"{name} {number}"))).uid(name)
+            checkpoint = stopped_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
+
+    assert values(spark.read.parquet(str(tmp_path / "kept 1"))) == values(batch)
+    # Each row has met both of its key: one of them is from the first job.
+    assert values(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(values(batch) * 3, key=str)
+
+
+def stopped_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
+    """The savepoint of a job that was stopped when there were rows in all folders."""
+    published = threading.Event()
+
+    def look(said: object) -> None:
+        if isinstance(said, CheckpointCompleted) and all(any(folder.glob("*.parquet")) for folder in folders):
+            published.set()
+
+    client = env.execute_async("kept")
+    client.add_listener(look)
+    published.wait(timeout=60)
+    assert published.is_set(), client.exception()
+    savepoint = client.stop()
+    client.wait(timeout=60)
+    return savepoint
