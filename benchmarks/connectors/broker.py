@@ -137,7 +137,7 @@ class Broker:
     def __init__(
         self, folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         port = free_port()
         self._listeners = (Listener(name="PLAINTEXT", port=port), *listeners)
         self._settings = settings or {}
@@ -148,8 +148,8 @@ class Broker:
 
     def start(self) -> None:
         """Start it, or again after it was killed: with what it has kept."""
-        with (self._folder.parent / "broker.log").open("ab") as log:
-            command = self.program.command(self._folder, self._listeners, self._settings)
+        with (self.folder.parent / "broker.log").open("ab") as log:
+            command = self.program.command(self.folder, self._listeners, self._settings)
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         admin, deadline = self.admin(), time.monotonic() + _DEADLINE_S
         while True:
@@ -204,7 +204,7 @@ class Broker:
 
     def send(self, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
         """Send values, and wait until they are there."""
-        producer = Producer(self.client(linger_ms=0))
+        producer = Producer(self.client(linger_ms=0, message_max_bytes=100_000_000))
         for value in values:
             producer.produce(topic, value=value, partition=partition, **more)  # type: ignore[arg-type]
         assert producer.flush(_DEADLINE_S) == 0

@@ -146,9 +146,10 @@ class _Reading:
             self.trouble = f": {told(error)}"
             return False
         hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
+        # An error of the cluster's has no topic.
+        of = self if message.topic() is None else f"{message.topic()}-{message.partition()}"
         raise SourceError(
-            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of"
-            f" {message.topic()}-{message.partition()}{hint}: {told(error)}"
+            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}{hint}: {told(error)}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -20,7 +21,17 @@ BEFORE_PRODUCE = Moment(request=Request.PRODUCE)
 BEFORE_MARK = Moment(request=Request.TXN_OFFSET_COMMIT)
 BEFORE_COMMIT = Moment(request=Request.END_TXN)
 COMMITTED = Moment(request=Request.END_TXN, of_answer=True)
-MOMENTS = [BEFORE_PRODUCE, BEFORE_MARK, BEFORE_COMMIT, COMMITTED]
+
+
+def moments(*of_each_run: Moment) -> Any:
+    """All moments, of which these are those of each run, and the others of long ones."""
+    return pytest.mark.parametrize(
+        "moment",
+        [
+            pytest.param(moment, id=str(moment), marks=() if moment in of_each_run else pytest.mark.long)
+            for moment in (BEFORE_PRODUCE, BEFORE_MARK, BEFORE_COMMIT, COMMITTED)
+        ],
+    )
 
 
 def is_open(broker: Broker, topic: str) -> bool:
@@ -33,7 +44,7 @@ def is_open(broker: Broker, topic: str) -> bool:
     return bool(ends[0] < ends[1])
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=str)
+@moments(BEFORE_PRODUCE, BEFORE_COMMIT, COMMITTED)
 def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -50,13 +61,7 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt
     assert kafka.values(topic) == ROWS
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        pytest.param(moment, id=str(moment), marks=() if moment is BEFORE_COMMIT else pytest.mark.long)
-        for moment in MOMENTS
-    ],
-)
+@moments(BEFORE_COMMIT)
 def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -76,7 +81,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     assert kafka.values(topic) == ROWS
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=str)
+@moments(BEFORE_COMMIT, COMMITTED)
 def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -95,12 +100,11 @@ def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
     assert moment is COMMITTED or "another attempt has taken over" in words
 
 
-@pytest.mark.parametrize("moment", [BEFORE_MARK, BEFORE_COMMIT], ids=str)
 def test_rows_of_a_transaction_that_took_too_long_are_published_by_the_next_attempt(
-    kafka: Broker, gate: Gate, topic: str, moment: Moment
+    kafka: Broker, gate: Gate, topic: str
 ) -> None:
     kafka.create(topic)
-    with gate.hold(moment) as held, publishing(gate.address, topic, timeout_ms=1_000) as process:
+    with gate.hold(BEFORE_COMMIT) as held, publishing(gate.address, topic, timeout_ms=1_000) as process:
         held.wait()
         process.send_signal(signal.SIGSTOP)
         wait_until_aborted(kafka, topic)
