@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.connectors.broker import ApacheKafka, Broker, Listener, free_port, program, running_broker
+from benchmarks.connectors.broker import ApacheKafka, Broker, program, running_broker
 from tests.connectors.kafka.gate import Gate, running_gate
 
 
@@ -19,9 +19,7 @@ def _gate() -> Iterator[Gate]:
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory, _gate: Gate) -> Iterator[Broker]:
-    _gate.broker_port = free_port()
-    gated = Listener(name="GATED", port=_gate.broker_port, advertised_port=_gate.port)
-    listeners = (gated,) if isinstance(program(), ApacheKafka) else ()
+    listeners = (_gate.listener,) if isinstance(program(), ApacheKafka) else ()
     with running_broker(tmp_path_factory.mktemp("kafka") / "data", listeners=listeners) as running:
         yield running
 

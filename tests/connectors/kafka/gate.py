@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import unpack
 
+from benchmarks.connectors.broker import Listener, free_port
+
 DEADLINE_S = 60.0
 
 
@@ -59,13 +61,13 @@ class Held:
 
 
 class Gate:
-    """The proxy: clients that come to `port` reach the broker at `broker_port`."""
+    """The proxy: clients that come to `address` reach the broker that has its `listener`."""
 
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._server.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self.broker_port = 0
+        port: int = self._server.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        self.listener = Listener(name="GATED", port=free_port(), advertised_port=port)
         self._lock = threading.Lock()
         self._held: list[Held] = []
 
@@ -97,7 +99,7 @@ class Gate:
 
     def _connect(self, client: socket.socket) -> None:
         try:
-            broker = socket.create_connection(("127.0.0.1", self.broker_port))
+            broker = socket.create_connection(("127.0.0.1", self.listener.port))
         except OSError:
             client.close()
             return
