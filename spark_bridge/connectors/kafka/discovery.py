@@ -197,7 +197,9 @@ class KafkaSplitDiscovery:
         ids = self._offsets.ids(topics) if topics else {}
         for topic, known in at.ids.items():
             if ids.get(topic, known) != known:
-                read_up_to = ", ".join(f"{each} up to offset {at.next[each]}" for each in at.next if each.topic == topic)
+                read_up_to = ", ".join(
+                    f"{each} up to offset {at.next[each]}" for each in at.next if each.topic == topic
+                )
                 raise ReplacedTopicError(
                     f"the topic {topic} at {self._source.cluster.bootstrap_servers} was deleted and made again since"
                     f" it was read ({read_up_to}): begin without the checkpoint to read the new one"

@@ -116,7 +116,10 @@ def test_a_job_ends_with_the_records_that_were_committed(
     kafka.create(topic, 2)
     committed(kafka, topic, b"1")
     aborted(kafka, topic, b"no")
-    with transaction(kafka, topic, b"not yet", partition=1), StreamExecutionEnvironment.get_execution_environment() as env:
+    with (
+        transaction(kafka, topic, b"not yet", partition=1),
+        StreamExecutionEnvironment.get_execution_environment() as env,
+    ):
         env.enable_checkpointing("100ms").set_checkpoint_dir(f"{tmp_path}/checkpoints")
         source = all_that_is_there(kafka, topic)
         rows = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="in")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink, KafkaSource
 from flykka.connectors import SinkError, SourceError
-from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
 from tests.connectors.kafka.records import values
 from tests.spark_bridge.sink_contexts import sink_context
 
@@ -49,17 +49,12 @@ def test_a_client_that_does_not_take_them_is_told_the_setting(kafka: Broker, top
     assert kafka.values(topic) == []
 
 
-@pytest.mark.parametrize("is_transaction", [True, False], ids=["exactly-once", "at-least-once"])
-def test_a_topic_that_does_not_take_them_is_told_the_setting(kafka: Broker, topic: str, is_transaction: bool) -> None:
+def test_a_topic_that_does_not_take_them_is_told_the_setting(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     sink = KafkaSink.to_topic(kafka.address, topic, message_max_bytes=LIMIT)
 
     with pytest.raises(SinkError, match=r"raise max\.message\.bytes of the topic"):
-        if is_transaction:
-            publish(sink, b"small", b"x" * LARGE)
-        else:
-            rows = pa.RecordBatch.from_pylist([{"value": b"x" * LARGE}])
-            list(ProduceRecords(cluster=sink.cluster, topic=topic)([rows]))
+        publish(sink, b"small", b"x" * LARGE)
 
     assert kafka.values(topic) == []
 
@@ -68,7 +63,11 @@ def test_a_source_that_does_not_take_them_is_told_the_setting(kafka: Broker, top
     kafka.create(topic, max_message_bytes=LIMIT)
     kafka.send(topic, b"x" * LARGE)
     source = KafkaSource.of_topics(
-        kafka.address, topic, receive_message_max_bytes=1_000_512, fetch_max_bytes=1_000_000, message_max_bytes=1_000_000
+        kafka.address,
+        topic,
+        receive_message_max_bytes=1_000_512,
+        fetch_max_bytes=1_000_000,
+        message_max_bytes=1_000_000,
     )
 
     with pytest.raises(SourceError, match=f"records of {topic}-0: .*raise receive_message_max_bytes of the source"):

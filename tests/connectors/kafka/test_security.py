@@ -100,9 +100,7 @@ def sasl(mechanism: str, password: str = PASSWORD) -> dict[str, str]:
         pytest.param("BOTH", sasl("SCRAM-SHA-512") | {"security_protocol": "SASL_SSL"}, id="SCRAM and TLS"),
     ],
 )
-def test_records_are_written_and_read(
-    secured: Secured, topic: str, listener: str, properties: dict[str, str]
-) -> None:
+def test_records_are_written_and_read(secured: Secured, topic: str, listener: str, properties: dict[str, str]) -> None:
     secured.broker.create(topic)
     given = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
     sink = KafkaSink.to_topic(secured.address(listener), topic, **given)
