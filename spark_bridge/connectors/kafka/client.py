@@ -60,10 +60,11 @@ class Cluster:
         return Consumer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def producer(self, **own: Any) -> Producer:
-        """Make a producer; own settings come last."""
+        """Make a producer, which tells of records that were refused, and of no others; own settings come last."""
         from confluent_kafka import Producer
 
-        return Producer(self._settings(**own), logger=_LIBRDKAFKA)
+        ours = {"delivery.report.only.error": True}
+        return Producer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def admin(self) -> AdminClient:
         """Make a client that asks about topics."""

@@ -20,10 +20,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pyte
 
 PATIENCE_S = 180
 MOMENTS = [
-    Moment(request=Request.PRODUCE, nth=2),
-    Moment(request=Request.TXN_OFFSET_COMMIT, nth=2),
-    Moment(request=Request.END_TXN, nth=2),
-    Moment(request=Request.END_TXN, nth=2, of_answer=True),
+    Moment(request=Request.PRODUCE),
+    Moment(request=Request.TXN_OFFSET_COMMIT),
+    Moment(request=Request.END_TXN),
+    Moment(request=Request.END_TXN, of_answer=True),
 ]
 
 
