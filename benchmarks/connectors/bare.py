@@ -22,6 +22,9 @@ _AT_ONCE = 10_000
 WHOLE_BACKLOG = {"receive.message.max.bytes": 2_000_000_000}
 """The broker of noida-db puts all that it has into one response, of which a client takes 100 MB by default."""
 
+_AS_THE_SOURCE = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 10}
+"""Settings of a KafkaSource. By default a client waits for a second where it has fetched ahead enough."""
+
 
 def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
     """Make a topic with records of 100 bytes of JSON."""
@@ -62,7 +65,7 @@ def main(
     """Consume as many records from these partitions, and print the seconds."""
     own = {"isolation.level": "read_committed"} if interval_s else {}
     settings = {"bootstrap.servers": address, "group.id": f"bare-{target}", "enable.auto.commit": False}
-    consumer = Consumer({**settings, **own, **WHOLE_BACKLOG})
+    consumer = Consumer({**settings, **own, **WHOLE_BACKLOG, **_AS_THE_SOURCE})
     begun = time.perf_counter()
     consumer.assign([TopicPartition(topic, int(number), 0) for number in partitions.split(",")])
     if target is None:

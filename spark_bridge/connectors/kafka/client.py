@@ -16,7 +16,7 @@ from flykka.spark_bridge.errors import SinkError, SourceError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
-    from confluent_kafka.admin import AdminClient, ClusterMetadata
+    from confluent_kafka.admin import AdminClient
 
     from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange
 
@@ -95,7 +95,7 @@ class OffsetReader:
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of topics that are there. Raises `SourceError`."""
-        there = self._metadata().topics
+        there = self._metadata()
         return [
             TopicPartition(topic, number)
             for topic in topics
@@ -105,7 +105,7 @@ class OffsetReader:
 
     def topics(self) -> list[str]:
         """The names of all topics but Kafka's own. Raises `SourceError`."""
-        return sorted(name for name in self._metadata().topics if name[:2] != "__")
+        return sorted(name for name in self._metadata() if name[:2] != "__")
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The ids of topics: one that is deleted and made again has another one. Raises `SourceError`.
@@ -130,8 +130,8 @@ class OffsetReader:
                         raise
         return {topic: each for topic, each in found.items() if each != _NO_ID}
 
-    def _metadata(self) -> ClusterMetadata:
-        """All topics. Raises `SourceError`: at once where a password or a certificate is refused.
+    def _metadata(self) -> dict[str, Any]:
+        """All topics, by name. Raises `SourceError`: at once where a password or a certificate is refused.
 
         librdkafka would try it again until the time is over, and then say nothing of the reason.
         """
@@ -142,7 +142,7 @@ class OffsetReader:
             while True:
                 left = deadline - time.monotonic()
                 try:
-                    return self._consumer.list_topics(timeout=max(0.0, min(patience, left)))
+                    return dict(self._consumer.list_topics(timeout=max(0.0, min(patience, left))).topics)
                 except KafkaException:
                     self._consumer.poll(0)
                     if refused := [each for each in self._heard if each.name() in _REFUSALS]:
