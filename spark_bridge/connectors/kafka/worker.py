@@ -164,6 +164,8 @@ def _consumer(cluster: Cluster) -> Consumer:
             # A partition of which enough waits to be read is left alone for so long, by default for a second: it may be
             # assigned again before, for the next batch.
             "fetch.queue.backoff.ms": 2,
+            # What is fetched ahead is thrown away with the assignment of the batch.
+            "queued.min.messages": _RECORDS_AT_ONCE,
         }
         # Nothing is committed to the group: it is Kafka that wants a name.
         known = _consumers[cluster] = cluster.consumer("flykka", **own)
