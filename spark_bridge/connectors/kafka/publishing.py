@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, told
 from flykka.spark_bridge.connectors.number_of_rows import number_of
@@ -21,6 +22,9 @@ from flykka.spark_bridge.worker.time_columns import millis
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
+
+
+_ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,24 @@ class PublishTransaction(ProduceRecords):
                 f"Kafka at {self.cluster.bootstrap_servers} does not say what was published: {told(refused)}"
             ) from refused
         return bool(last.offset >= self.checkpoint_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishFiles:
+    """Rows of parquet files that the worker reads by itself: the JVM would take as long as producing them does."""
+
+    transaction: PublishTransaction
+    files: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Publish the rows of the files for the one row that is given, and tell how many they are."""
+        for _ in batches:
+            yield from self.transaction(self._rows())
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        for file in self.files:
+            with pq.ParquetFile(file) as rows:
+                yield from rows.iter_batches(_ROWS_AT_ONCE)
 
 
 def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivered: Callable[[Any, Any], None]) -> None:
