@@ -1,4 +1,4 @@
-"""The columns of a row become those of a record, and what is null is left to Kafka, whoever reads the staged rows."""
+"""The columns of a row become those of a record, and what is null is left to Kafka: from files and from batches."""
 
 from __future__ import annotations
 
