@@ -21,6 +21,7 @@ SparkBridgeError
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
+│   ├── ReplacedTopicError      a topic was deleted and made again: offsets of checkpoints say nothing of it
 │   ├── SchemaChangedError      the columns of a table have changed while a job reads its changes
 │   ├── MissingChangesError     rows of a table came or went without changes that say so
 │   ├── UnreadableValueError    a value that Spark's type does not have
@@ -144,6 +145,12 @@ class SourceNotFoundError(SourceError):
 
 class EmptySourceError(SourceError):
     """There is nothing to read, or nothing to take a schema from."""
+
+
+class ReplacedTopicError(SourceError):
+    """A topic was deleted and made again: offsets of checkpoints say nothing of it. The text names its partitions."""
+
+    suppress_restarts = True
 
 
 class SchemaChangedError(SourceError):

@@ -1,10 +1,10 @@
 """Times connectors: `python -m benchmarks.connectors`.
 
 Records of 100 bytes wait in a topic of four partitions. Two processes with nothing but a consumer each read half of the
-partitions; one process consumes and produces each record again; a job reads them into parquet, another one into a
-topic, exactly once, with a checkpoint per second. Then a job takes rows from parquet to parquet, and another to a table
-of Delta. The jobs run in one process, each once before it counts; of each the median of the rounds counts, and the rows
-that came out are counted.
+partitions; one process consumes and produces each record again, and another one does so in transactions of a second; a
+job reads them into parquet, another one into a topic, exactly once, with a checkpoint per second. Then a job takes rows
+from parquet to parquet, and another to a table of Delta. The jobs run in one process, each once before it counts; of
+each the median of the rounds counts, and the rows that came out are counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statistics import median
 from benchmarks.arguments import positive_int
 from benchmarks.connectors import bare
 from benchmarks.connectors.broker import Broker, running_broker
-from benchmarks.connectors.jobs import Jobs, WrongCountError, write_rows
+from benchmarks.connectors.jobs import CHECKPOINT_INTERVAL_S, Jobs, WrongCountError, write_rows
 from benchmarks.engine_process import EngineFailedError
 
 TOPIC = "records"
@@ -42,15 +42,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(failed, file=sys.stderr)
                 return 1
     found = as_json(rates)
-    print(json.dumps(found, indent=2) if options.json else _table(found, options))
+    print(json.dumps(found, indent=2) if options.json else _table(found, options, broker.program.name))
     return 0
 
 
 def as_json(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The medians, in records per second, and the ratio of the table to the files."""
+    """The medians, in records per second, and the ratios: of Kafka to bare clients, and of the table to the files."""
     found = {name: median(several) for name, several in rates.items()}
-    over = round(found["delta"] / found["parquet"], 2)
-    return {**{name: round(rate) for name, rate in found.items()}, "delta_over_parquet": over}
+    ratios = {
+        "kafka_to_kafka_over_bare": found["kafka_to_kafka"] / found["bare_transactions"],
+        "delta_over_parquet": found["delta"] / found["parquet"],
+    }
+    return {
+        **{name: round(rate) for name, rate in found.items()},
+        **{name: round(ratio, 2) for name, ratio in ratios.items()},
+    }
 
 
 def _rates(
@@ -64,6 +70,9 @@ def _rates(
         contestants: dict[str, Callable[[int], float]] = {
             "bare_consumers": lambda _: bare.consumed(broker, TOPIC, PARTITIONS, options.records),
             "bare_consumer_and_producer": lambda turn: bare.copied(broker, TOPIC, f"copy-{turn}", options.records),
+            "bare_transactions": lambda turn: bare.copied(
+                broker, TOPIC, f"transactions-{turn}", options.records, CHECKPOINT_INTERVAL_S
+            ),
             "kafka_to_parquet": lambda turn: jobs.kafka_to_parquet(TOPIC, turn),
             "kafka_to_kafka": lambda turn: jobs.kafka_to_kafka(TOPIC, broker, turn),
             "parquet": jobs.parquet_to_parquet,
@@ -78,23 +87,26 @@ def _rates(
     return rates
 
 
-def _table(found: Mapping[str, float], options: argparse.Namespace) -> str:
+def _table(found: Mapping[str, float], options: argparse.Namespace, broker: str) -> str:
     """The same as Markdown."""
     lines = [
-        f"{options.records:,} records of 100 bytes, medians of {options.repeat}, {os.cpu_count()} cores:",
+        f"{options.records:,} records of 100 bytes, medians of {options.repeat}, {os.cpu_count()} cores, {broker}:",
         "",
         "| | records/s |",
         "| --- | ---: |",
     ]
     lines += [f"| {title} | {found[name]:,.0f} |" for name, title in _TITLES.items()]
-    return "\n".join(
-        [*lines, "", f"The Delta sink is {found['delta_over_parquet']} times as fast as the parquet sink."]
+    said = (
+        f"From Kafka to Kafka flykka has {found['kafka_to_kafka_over_bare']} times the speed of bare transactions.",
+        f"The Delta sink is {found['delta_over_parquet']} times as fast as the parquet sink.",
     )
+    return "\n".join([*lines, "", *said])
 
 
 _TITLES = {
     "bare_consumers": "two processes that consume, and do nothing else",
     "bare_consumer_and_producer": "one process that consumes and produces",
+    "bare_transactions": "one process that consumes, and produces in transactions of a second",
     "kafka_to_parquet": "flykka, Kafka to parquet, exactly once",
     "kafka_to_kafka": "flykka, Kafka to Kafka, exactly once",
     "parquet": "flykka, parquet to parquet, exactly once",

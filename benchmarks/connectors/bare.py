@@ -1,8 +1,9 @@
 """The client alone: processes that consume records and do nothing else with them, or produce them again.
 
-    python -m benchmarks.connectors.bare ADDRESS TOPIC PARTITION,... RECORDS [TARGET]
+    python -m benchmarks.connectors.bare ADDRESS TOPIC PARTITION,... RECORDS [TARGET [SECONDS]]
 
-is such a process; it prints the seconds that it took, from its first request to its last record.
+is such a process; it prints the seconds that it took, from its first request to its last record. With SECONDS the
+records are produced in transactions of so many seconds, which also commit how far was consumed.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from benchmarks.connectors.broker import Broker
 from benchmarks.engine_process import EngineFailedError
@@ -20,6 +21,9 @@ from benchmarks.engine_process import EngineFailedError
 _AT_ONCE = 10_000
 WHOLE_BACKLOG = {"receive.message.max.bytes": 2_000_000_000}
 """The broker of noida-db puts all that it has into one response, of which a client takes 100 MB by default."""
+
+_AS_THE_SOURCE = {"fetch.queue.backoff.ms": 2, "fetch.wait.max.ms": 10}
+"""Settings of a KafkaSource. By default a client waits for a second where it has fetched ahead enough."""
 
 
 def fill(broker: Broker, topic: str, partitions: int, records: int) -> None:
@@ -39,31 +43,78 @@ def consumed(broker: Broker, topic: str, partitions: int, records: int) -> float
     return max(_run([[broker.address, topic, ",".join(map(str, half)), str(per_half)] for half in halves]))
 
 
-def copied(broker: Broker, topic: str, target: str, records: int) -> float:
-    """Seconds that a process takes to produce again what it consumes. Raises `EngineFailedError`."""
+def copied(broker: Broker, topic: str, target: str, records: int, interval_s: float | None = None) -> float:
+    """Seconds that a process takes to produce again what it consumes, in transactions of `interval_s` if it is given.
+
+    Raises:
+        EngineFailedError: the process failed, or not all records came out.
+    """
     partitions = ",".join(map(str, range(4)))
     broker.create(target, 4)
-    (seconds,) = _run([[broker.address, topic, partitions, str(records), target]])
+    interval = [] if interval_s is None else [str(interval_s)]
+    (seconds,) = _run([[broker.address, topic, partitions, str(records), target, *interval]])
+    if (found := len(broker.values(target))) != records:
+        raise EngineFailedError(f"a bare client has produced {found:,} records, not {records:,}")
     broker.delete(target)
     return seconds
 
 
-def main(address: str, topic: str, partitions: str, records: str, target: str | None = None) -> None:
+def main(
+    address: str, topic: str, partitions: str, records: str, target: str | None = None, interval_s: str | None = None
+) -> None:
     """Consume as many records from these partitions, and print the seconds."""
-    settings = {"bootstrap.servers": address, "group.id": "bare", "enable.auto.commit": False, **WHOLE_BACKLOG}
-    consumer = Consumer(settings)
-    producer = None if target is None else Producer({"bootstrap.servers": address, "linger.ms": 50})
-    begun, left = time.perf_counter(), int(records)
+    own = {"isolation.level": "read_committed"} if interval_s else {}
+    settings = {"bootstrap.servers": address, "group.id": f"bare-{target}", "enable.auto.commit": False}
+    consumer = Consumer({**settings, **own, **WHOLE_BACKLOG, **_AS_THE_SOURCE})
+    begun = time.perf_counter()
     consumer.assign([TopicPartition(topic, int(number), 0) for number in partitions.split(",")])
-    while left > 0:
-        messages = consumer.consume(min(_AT_ONCE, left), timeout=1.0)
-        left -= len(messages)
-        if producer is not None and target is not None:
-            for message in messages:
-                _produce(producer, target, message.value() or b"", message.partition() or 0)
-    if producer is not None:
-        producer.flush()
+    if target is None:
+        for _ in _consumed(consumer, int(records)):
+            pass
+    elif interval_s is None:
+        _copy(consumer, Producer({"bootstrap.servers": address, "linger.ms": 50}), int(records), target)
+    else:
+        own = {"transactional.id": f"bare-{target}"}
+        producer = Producer({"bootstrap.servers": address, "linger.ms": 50, **own})
+        _copy_in_transactions(consumer, producer, int(records), target, float(interval_s))
     print(time.perf_counter() - begun)
+
+
+def _consumed(consumer: Consumer, records: int) -> Iterator[list[Message]]:
+    while records > 0:
+        messages = consumer.consume(min(_AT_ONCE, records), timeout=1.0)
+        records -= len(messages)
+        yield messages
+
+
+def _copy(consumer: Consumer, producer: Producer, records: int, target: str) -> None:
+    for messages in _consumed(consumer, records):
+        _produce_again(producer, target, messages)
+    producer.flush()
+
+
+def _copy_in_transactions(consumer: Consumer, producer: Producer, records: int, target: str, interval_s: float) -> None:
+    producer.init_transactions()
+    producer.begin_transaction()
+    begun = time.perf_counter()
+    for messages in _consumed(consumer, records):
+        _produce_again(producer, target, messages)
+        if time.perf_counter() - begun >= interval_s:
+            _commit(consumer, producer)
+            producer.begin_transaction()
+            begun = time.perf_counter()
+    _commit(consumer, producer)
+
+
+def _commit(consumer: Consumer, producer: Producer) -> None:
+    positions = consumer.position(consumer.assignment())
+    producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata())
+    producer.commit_transaction()
+
+
+def _produce_again(producer: Producer, target: str, messages: Sequence[Message]) -> None:
+    for message in messages:
+        _produce(producer, target, message.value() or b"", message.partition() or 0)
 
 
 def _produce(producer: Producer, topic: str, value: bytes, partition: int) -> None:

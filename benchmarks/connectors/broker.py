@@ -8,8 +8,9 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,8 +27,9 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={advertised}
+listener.security.protocol.map={protocols},CONTROLLER:PLAINTEXT
 log.dirs={data}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -35,8 +37,20 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+log.cleaner.backoff.ms=100
 group.initial.rebalance.delay.ms=0
+{settings}
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A port of a broker's, and the one that it sends its clients to: another one where a proxy is between them."""
+
+    name: str
+    port: int
+    protocol: str = "PLAINTEXT"
+    advertised_port: int | None = None
 
 
 class NoBrokerError(Exception):
@@ -50,8 +64,8 @@ class Program(ABC):
     forgets: ClassVar[bool]
 
     @abstractmethod
-    def command(self, data: Path, port: int) -> list[str]:
-        """The command that serves clients on a port of loopback, with its data in a folder."""
+    def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
+        """The command that serves clients on ports of loopback, with its data in a folder."""
 
 
 class ApacheKafka(Program):
@@ -65,11 +79,22 @@ class ApacheKafka(Program):
         java = str(Path(home, "bin", "java")) if home else "java"
         self._java = [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
 
-    def command(self, data: Path, port: int) -> list[str]:
+    def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
         """As `Program` says. Formats the folder where it is new."""
         configuration = data.with_name(f"{data.name}.properties")
         if not configuration.exists():
-            configuration.write_text(_CONFIGURATION.format(port=port, controller=_free_port(), data=data))
+            configuration.write_text(
+                _CONFIGURATION.format(
+                    controller=free_port(),
+                    listeners=",".join(f"{each.name}://127.0.0.1:{each.port}" for each in listeners),
+                    advertised=",".join(
+                        f"{each.name}://127.0.0.1:{each.advertised_port or each.port}" for each in listeners
+                    ),
+                    protocols=",".join(f"{each.name}:{each.protocol}" for each in listeners),
+                    data=data,
+                    settings="\n".join(f"{name}={value}" for name, value in settings.items()),
+                )
+            )
             formatting = ["kafka.tools.StorageTool", "format", "-t", "flykka-tests-of-kafkA", "-c", str(configuration)]
             subprocess.run([*self._java, *formatting], check=True, capture_output=True)
         return [*self._java, "kafka.Kafka", str(configuration)]
@@ -89,9 +114,12 @@ class NoidaDb(Program):
             )
         self._program = Path(spec.origin).with_name("noida-db")
 
-    def command(self, data: Path, port: int) -> list[str]:
-        """As `Program` says."""
-        return [str(self._program), "start", "--only", "kafka", "--data-dir", str(data), "--kafka-port", str(port)]
+    def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
+        """As `Program` says, with one port and no settings."""
+        if len(listeners) > 1 or settings:
+            raise NoBrokerError(f"{self.name} has one listener and no settings")
+        port = str(listeners[0].port)
+        return [str(self._program), "start", "--only", "kafka", "--data-dir", str(data), "--kafka-port", port]
 
 
 @cache
@@ -104,20 +132,25 @@ def program() -> Program:
 
 
 class Broker:
-    """A broker with its data in a folder."""
+    """A broker with its data in a folder. What follows asks it at its first listener, which needs no password."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._port = _free_port()
+    def __init__(
+        self, folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        port = free_port()
+        self._listeners = (Listener(name="PLAINTEXT", port=port), *listeners)
+        self._settings = settings or {}
         self._process: subprocess.Popen[bytes] | None = None
-        self.address = f"127.0.0.1:{self._port}"
+        self.address = f"127.0.0.1:{port}"
         self.program = program()
         self.start()
 
     def start(self) -> None:
         """Start it, or again after it was killed: with what it has kept."""
-        with (self._folder.parent / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(self.program.command(self._folder, self._port), stdout=log, stderr=log)
+        with (self.folder.parent / "broker.log").open("ab") as log:
+            command = self.program.command(self.folder, self._listeners, self._settings)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
         admin, deadline = self.admin(), time.monotonic() + _DEADLINE_S
         while True:
             try:
@@ -144,14 +177,15 @@ class Broker:
         named = {key.replace("_", "."): value for key, value in settings.items()}
         return {"bootstrap.servers": self.address, "log_level": 0, **named}
 
-    def create(self, topic: str, partitions: int = 1) -> None:
-        """Create a topic."""
+    def create(self, topic: str, partitions: int = 1, **config: str | int) -> None:
+        """Create a topic; its settings are named with `_` for `.`."""
         admin = self.admin()
-        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        named = {key.replace("_", "."): str(value) for key, value in config.items()}
+        for made in admin.create_topics([NewTopic(topic, partitions, 1, config=named)]).values():
             made.result()
 
     def delete(self, topic: str) -> None:
-        """Delete a topic: all that it has is saved again every second."""
+        """Delete a topic: a broker of noida-db saves all that it has again every second."""
         admin = self.admin()
         for deleted in admin.delete_topics([topic]).values():
             deleted.result()
@@ -170,7 +204,7 @@ class Broker:
 
     def send(self, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
         """Send values, and wait until they are there."""
-        producer = Producer(self.client(linger_ms=0))
+        producer = Producer(self.client(linger_ms=0, message_max_bytes=100_000_000))
         for value in values:
             producer.produce(topic, value=value, partition=partition, **more)  # type: ignore[arg-type]
         assert producer.flush(_DEADLINE_S) == 0
@@ -220,16 +254,19 @@ def _until_end(reader: Consumer) -> list[bytes]:
         found.append(message.value() or b"")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
 @contextmanager
-def running_broker(folder: Path) -> Iterator[Broker]:
+def running_broker(
+    folder: Path, *, listeners: Sequence[Listener] = (), settings: Mapping[str, str] | None = None
+) -> Iterator[Broker]:
     """A broker until the block is left."""
-    broker = Broker(folder)
+    broker = Broker(folder, listeners=listeners, settings=settings)
     try:
         yield broker
     finally:

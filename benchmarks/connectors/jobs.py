@@ -25,6 +25,7 @@ from flykka import (
 )
 from flykka.connectors import Sink, Source
 
+CHECKPOINT_INTERVAL_S = 1
 _FILES = 12
 
 
@@ -97,7 +98,8 @@ class Jobs:
 
     def _run(self, source: Source, sink: Sink, count: Callable[[], int]) -> float:
         """Seconds of a job. Raises `WrongCountError` where not all rows came out."""
-        self._env.enable_checkpointing("1s").set_checkpoint_dir(str(self._folder / "checkpoints"))
+        self._env.enable_checkpointing(f"{CHECKPOINT_INTERVAL_S}s")
+        self._env.set_checkpoint_dir(str(self._folder / "checkpoints"))
         rows = self._env.from_source(source, WatermarkStrategy.no_watermarks(), uid="in")
         rows.sink_to(sink).uid("out")
         begun = time.perf_counter()

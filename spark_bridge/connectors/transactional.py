@@ -72,6 +72,15 @@ class Transaction:
         self.check.check_batches(self.batches)
         return tuple(batch.path for batch in self.batches)
 
+    def local_files(self) -> tuple[str, ...] | None:
+        """The staged files where Python reaches them without the JVM, else None. Raises as `folders` does."""
+        places = [
+            (batch, self.filesystem.local(folder)) for batch, folder in zip(self.batches, self.folders(), strict=True)
+        ]
+        if any(place is None or not batch.files for batch, place in places):
+            return None
+        return tuple(f"{place}/{file.name}" for batch, place in places for file in batch.files)
+
     @property
     def check(self) -> StagedCheck:
         """The check of staged files before they are published."""

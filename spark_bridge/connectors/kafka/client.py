@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.secrets import remember_secrets
@@ -15,6 +16,7 @@ from flykka.spark_bridge.errors import SinkError, SourceError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
 
     from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange
 
@@ -48,7 +50,7 @@ class Cluster:
     """A cluster, by its addresses and the properties of its clients."""
 
     bootstrap_servers: str
-    properties: Properties = ()
+    properties: Properties = field(default=(), repr=False)
 
     def consumer(self, group_id: str, **own: Any) -> Consumer:
         """Make a consumer of committed records, which commits nothing by itself; own settings come last."""
@@ -58,10 +60,17 @@ class Cluster:
         return Consumer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def producer(self, **own: Any) -> Producer:
-        """Make a producer; own settings come last."""
+        """Make a producer, which tells of records that were refused, and of no others; own settings come last."""
         from confluent_kafka import Producer
 
-        return Producer(self._settings(**own), logger=_LIBRDKAFKA)
+        ours = {"delivery.report.only.error": True}
+        return Producer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
+
+    def admin(self) -> AdminClient:
+        """Make a client that asks about topics."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._settings(), logger=_LIBRDKAFKA)
 
     def _settings(self, **own: Any) -> dict[str, Any]:
         return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers, **own}
@@ -75,17 +84,18 @@ class OffsetReader:
         self._group_id = group_id
         self._timeout = timeout_seconds
         self._made: Consumer | None = None
+        self._admin: AdminClient | None = None
+        self._heard: list[KafkaError] = []
 
     @property
     def _consumer(self) -> Consumer:
         if self._made is None:
-            self._made = self._cluster.consumer(self._group_id or "flykka")
+            self._made = self._cluster.consumer(self._group_id or "flykka", error_cb=self._heard.append)
         return self._made
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of topics that are there. Raises `SourceError`."""
-        with self._told():
-            there = self._consumer.list_topics(timeout=self._timeout).topics
+        there = self._metadata()
         return [
             TopicPartition(topic, number)
             for topic in topics
@@ -95,8 +105,51 @@ class OffsetReader:
 
     def topics(self) -> list[str]:
         """The names of all topics but Kafka's own. Raises `SourceError`."""
+        return sorted(name for name in self._metadata() if name[:2] != "__")
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of topics: one that is deleted and made again has another one. Raises `SourceError`.
+
+        Without those of topics that are not there; a cluster that has no ids gives none.
+        """
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        found: dict[str, str] = {}
         with self._told():
-            return sorted(name for name in self._consumer.list_topics(timeout=self._timeout).topics if name[:2] != "__")
+            asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self._timeout)
+            for topic, answer in asked.items():
+                try:
+                    found[topic] = str(answer.result().topic_id)
+                except KafkaException as refused:
+                    if refused.args[0].code() not in (
+                        KafkaError.UNKNOWN_TOPIC_OR_PART,
+                        KafkaError._UNSUPPORTED_FEATURE,
+                    ):
+                        raise
+        return {topic: each for topic, each in found.items() if each != _NO_ID}
+
+    def _metadata(self) -> dict[str, Any]:
+        """All topics, by name. Raises `SourceError`: at once where a password or a certificate is refused.
+
+        librdkafka would try it again until the time is over, and then say nothing of the reason.
+        """
+        from confluent_kafka import KafkaException
+
+        deadline, patience = time.monotonic() + self._timeout, _FIRST_PATIENCE_SECONDS
+        with self._told():
+            while True:
+                left = deadline - time.monotonic()
+                try:
+                    return dict(self._consumer.list_topics(timeout=max(0.0, min(patience, left))).topics)
+                except KafkaException:
+                    self._consumer.poll(0)
+                    if refused := [each for each in self._heard if each.name() in _REFUSALS]:
+                        raise KafkaException(refused[-1]) from None
+                    if left <= patience:
+                        raise
+                patience *= 2
 
     def bounds(self, at: TopicPartition) -> tuple[int, int]:
         """The first offset that is there, and the one behind the last that a reader may see. Raises `SourceError`."""
@@ -140,7 +193,7 @@ class OffsetReader:
         """Close the connection."""
         if self._made is not None:
             self._made.close()
-            self._made = None
+            self._made = self._admin = None
 
     @contextmanager
     def _told(self, at: TopicPartition | None = None) -> Iterator[None]:
@@ -155,9 +208,21 @@ class OffsetReader:
             ) from refused
 
 
+_FIRST_PATIENCE_SECONDS = 1.0
+_REFUSALS = frozenset({"_AUTHENTICATION", "_SSL"})
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+_REPLACED = (
+    ": another attempt has taken over, or the transaction took too long: then raise transaction_timeout_ms of the sink"
+)
 _ADVICE = {
     "MSG_SIZE_TOO_LARGE": ": make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of"
-    " the sink"
+    " the sink",
+    # So librdkafka says of an answer that it takes for too long.
+    "_BAD_MSG": ": if records are large, raise receive_message_max_bytes of the source",
+    "_FENCED": _REPLACED,
+    "PRODUCER_FENCED": _REPLACED,
+    "INVALID_PRODUCER_EPOCH": _REPLACED,
 }
 """Advice, by the names of librdkafka's errors."""
 

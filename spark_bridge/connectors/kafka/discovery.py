@@ -1,8 +1,8 @@
 """The splits of a KafkaSource: records that have come since the last look, in portions.
 
 The position of a look is a text of JSON: `next`, the offsets from which on nothing was found yet, by topic and
-partition; `end`, those before which a bounded source ends; and how many splits there were. Partitions that appear while
-the job runs are read from their beginning: all that is in them has come since.
+partition; `end`, those before which a bounded source ends; `ids`, those of the topics; and how many splits there were.
+Partitions that appear while the job runs are read from their beginning: all that is in them has come since.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flykka.spark_bridge.connectors.kafka.ranges import (
 )
 from flykka.spark_bridge.connectors.kafka.time_order import TimeOrder
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
-from flykka.spark_bridge.errors import EmptySourceError, SourceError
+from flykka.spark_bridge.errors import EmptySourceError, ReplacedTopicError, SourceError
 
 if TYPE_CHECKING:
     from flykka.messages.tasks.source import SerializedSplit
@@ -43,6 +43,7 @@ _LOOKS_PER_SECOND_MAX = 50
 class _Position:
     next: dict[TopicPartition, int] = field(default_factory=dict)
     end: dict[TopicPartition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
     splits: int = 0
     begun: bool = False
 
@@ -52,12 +53,20 @@ class _Position:
             return cls()
         try:
             given: Mapping[str, Any] = json.loads(position)
-            return cls(next=read(given["next"]), end=read(given["end"]), splits=given["splits"], begun=True)
+            return cls(
+                next=read(given["next"]),
+                end=read(given["end"]),
+                # Checkpoints of earlier versions have none.
+                ids=dict(given.get("ids", {})),
+                splits=given["splits"],
+                begun=True,
+            )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise SourceError(f"the checkpoint's position {position!r} is none of a Kafka source") from None
 
     def encoded(self) -> bytes:
-        return json.dumps({"next": written(self.next), "end": written(self.end), "splits": self.splits}).encode()
+        content = {"next": written(self.next), "end": written(self.end), "ids": self.ids, "splits": self.splits}
+        return json.dumps(content).encode()
 
 
 class KafkaSplitDiscovery:
@@ -99,8 +108,12 @@ class KafkaSplitDiscovery:
             for each, start in sorted(at.next.items())
         ]
         splits, left = self._splits(pending, at)
-        at.next = {each.at: each.start for each in left}
-        is_over = self._source.is_bounded and all(at.next[each] >= end for each, end in at.end.items())
+        reached = {each.at: each.start for each in left}
+        is_over = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
+        if is_over:
+            # No later look would see that the last records are those of another topic.
+            self._check_ids(at, {each.topic for each in reached})
+        at.next = reached
         return SplitsDiscovered(
             operator_id=self._operator_id,
             splits=tuple(splits),
@@ -168,6 +181,7 @@ class KafkaSplitDiscovery:
         if missing or (not there and self._source.is_bounded):
             named = ", ".join(missing) or f"that matches {self._source.pattern}"
             raise EmptySourceError(f"there is no topic {named} at {self._source.cluster.bootstrap_servers}")
+        self._check_ids(at, {each.topic for each in there})
         new = [each for each in there if each not in at.next]
         if not new or (at.begun and self._source.is_bounded):
             return
@@ -177,6 +191,20 @@ class KafkaSplitDiscovery:
         at.next |= self._initial(self._source.starting, new)
         if self._source.stopping is not None:
             at.end |= self._initial(self._source.stopping, new)
+
+    def _check_ids(self, at: _Position, topics: set[str]) -> None:
+        """Note the ids of topics that are read. Raises `ReplacedTopicError` where one has another id than before."""
+        ids = self._offsets.ids(topics) if topics else {}
+        for topic, known in at.ids.items():
+            if ids.get(topic, known) != known:
+                read_up_to = ", ".join(
+                    f"{each} up to offset {at.next[each]}" for each in at.next if each.topic == topic
+                )
+                raise ReplacedTopicError(
+                    f"the topic {topic} at {self._source.cluster.bootstrap_servers} was deleted and made again since"
+                    f" it was read ({read_up_to}): begin without the checkpoint to read the new one"
+                )
+        at.ids |= ids
 
     def _topics(self) -> list[str]:
         if self._source.pattern is None:

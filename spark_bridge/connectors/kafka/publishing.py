@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, told
 from flykka.spark_bridge.connectors.number_of_rows import number_of
@@ -19,6 +22,9 @@ from flykka.spark_bridge.worker.time_columns import millis
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
+
+
+_ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +52,7 @@ class ProduceRecords:
         rows = 0
         for batch in batches:
             try:
-                for record in _records(batch, self.topic):
-                    _when_there_is_room(producer, record, delivered)
+                _produce_all(producer, batch, self.topic, delivered)
             except KafkaException as too_large:
                 refused.append(told(too_large))
             rows += batch.num_rows
@@ -120,22 +125,42 @@ class PublishTransaction(ProduceRecords):
         return bool(last.offset >= self.checkpoint_id)
 
 
-def _records(batch: pa.RecordBatch, topic: str) -> Iterator[dict[str, Any]]:
-    columns = {name: _ARGUMENTS[name](batch.column(name)) for name in batch.schema.names if name in _ARGUMENTS}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishFiles:
+    """Rows of parquet files that the worker reads by itself: the JVM would take as long as producing them does."""
+
+    transaction: PublishTransaction
+    files: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Publish the rows of the files for the one row that is given, and tell how many they are."""
+        for _ in batches:
+            yield from self.transaction(self._rows())
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        for file in self.files:
+            with pq.ParquetFile(file) as rows:
+                yield from rows.iter_batches(_ROWS_AT_ONCE)
+
+
+def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivered: Callable[[Any, Any], None]) -> None:
+    """Produce the rows of a batch; what is null or no column is left to Kafka. It is as short as it can be per row."""
+    columns = {name: read(batch.column(name)) for name, read in _ARGUMENTS.items() if name in batch.schema.names}
     columns["topic"] = [each or topic for each in columns.get("topic", [None] * batch.num_rows)]
-    names = tuple(columns)
-    for values in zip(*columns.values(), strict=True):
-        # What is null is left to Kafka; a value may be.
-        yield {name: value for name, value in zip(names, values, strict=True) if value is not None or name == "value"}
+    rows = zip(*(columns.get(name, repeat(left_out)) for name, left_out in _LEFT_OUT.items()), strict=False)
+    produce = producer.produce
+    for to, value, key, partition, timestamp, headers in rows:
+        while True:
+            try:
+                produce(to, value, key, partition, on_delivery=delivered, timestamp=timestamp, headers=headers)
+                break
+            except BufferError:
+                # There is no room.
+                producer.poll(0.1)
 
 
-def _when_there_is_room(producer: Producer, record: dict[str, Any], delivered: Callable[[Any, Any], None]) -> None:
-    while True:
-        try:
-            producer.produce(**record, on_delivery=delivered)
-            return
-        except BufferError:
-            producer.poll(0.1)
+def _or(left_out: int, column: pa.Array) -> list[Any]:
+    return column.fill_null(left_out).to_pylist()  # type: ignore[no-any-return]
 
 
 def _headers(column: pa.Array) -> list[list[tuple[str, bytes]] | None]:
@@ -143,11 +168,22 @@ def _headers(column: pa.Array) -> list[list[tuple[str, bytes]] | None]:
     return [None if row is None else [(each["key"], each["value"]) for each in row] for row in of_rows]
 
 
+_ANY_PARTITION, _NOW = -1, 0
+_LEFT_OUT = {
+    "topic": None,
+    "value": None,
+    "key": None,
+    "partition": _ANY_PARTITION,
+    "timestamp": _NOW,
+    "headers": None,
+}
+"""The arguments of a producer, by the names of columns, and what each is where nothing is given."""
+
 _ARGUMENTS: dict[str, Callable[[pa.Array], list[Any]]] = {
     "value": pa.Array.to_pylist,
     "key": pa.Array.to_pylist,
     "topic": pa.Array.to_pylist,
-    "partition": pa.Array.to_pylist,
-    "timestamp": lambda times: millis(times).to_pylist(),
+    "partition": partial(_or, _ANY_PARTITION),
+    "timestamp": lambda times: _or(_NOW, millis(times)),
     "headers": _headers,
 }

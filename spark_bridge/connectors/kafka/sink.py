@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties, topics_there
-from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishTransaction
 from flykka.spark_bridge.connectors.kafka.reading import METADATA
 from flykka.spark_bridge.connectors.number_of_rows import ROWS
 from flykka.spark_bridge.connectors.sink import SinkContext
@@ -123,8 +123,14 @@ class KafkaSink(TransactionalSink):
             writer=transaction.writer,
             checkpoint_id=transaction.checkpoint_id,
         )
-        if not work.is_published():
+        if work.is_published():
+            return
+        files = transaction.local_files()
+        if files is None:
             transaction.rows.coalesce(1).mapInArrow(work, ROWS).collect()
+        else:
+            one = transaction.session.range(0, 1, 1, 1)
+            one.mapInArrow(PublishFiles(transaction=work, files=files), ROWS).collect()
 
 
 class AtLeastOnceWriter(SinkWriter["DataFrame"]):

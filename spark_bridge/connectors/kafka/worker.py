@@ -146,9 +146,10 @@ class _Reading:
             self.trouble = f": {told(error)}"
             return False
         hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
+        # An error of the cluster's has no topic.
+        of = self if message.topic() is None else f"{message.topic()}-{message.partition()}"
         raise SourceError(
-            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of"
-            f" {message.topic()}-{message.partition()}{hint}: {told(error)}"
+            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}{hint}: {told(error)}"
         )
 
 
@@ -163,6 +164,8 @@ def _consumer(cluster: Cluster) -> Consumer:
             # A partition of which enough waits to be read is left alone for so long, by default for a second: it may be
             # assigned again before, for the next batch.
             "fetch.queue.backoff.ms": 2,
+            # What is fetched ahead is thrown away with the assignment of the batch.
+            "queued.min.messages": _RECORDS_AT_ONCE,
         }
         # Nothing is committed to the group: it is Kafka that wants a name.
         known = _consumers[cluster] = cluster.consumer("flykka", **own)

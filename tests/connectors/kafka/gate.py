@@ -1,0 +1,161 @@
+"""A proxy before a broker that holds a request of a kind, or its answer: so a test acts at a moment of the protocol."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from struct import unpack
+
+from benchmarks.connectors.broker import Listener, free_port
+
+DEADLINE_S = 60.0
+
+
+class Request(IntEnum):
+    """Kinds of requests, by their numbers in Kafka's protocol."""
+
+    PRODUCE = 0
+    FETCH = 1
+    INIT_PRODUCER_ID = 22
+    TXN_OFFSET_COMMIT = 28
+    END_TXN = 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The moment before the broker gets a request, or before its client gets the answer: the nth of this kind."""
+
+    request: Request
+    of_answer: bool = False
+    nth: int = 1
+
+    def __str__(self) -> str:
+        return f"{'answered' if self.of_answer else 'before'}-{self.request.name.lower()}"
+
+
+@dataclass(slots=True)
+class Held:
+    """What is held: `reached` is set when its moment has come, and it goes on when `release` is called."""
+
+    moment: Moment
+    seen: int = 0
+    reached: threading.Event = field(default_factory=threading.Event)
+    _released: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self) -> None:
+        """Wait until the moment has come."""
+        assert self.reached.wait(DEADLINE_S), f"nobody came to {self.moment}"
+
+    def release(self) -> None:
+        """Let it go on."""
+        self._released.set()
+
+    def stop_here(self) -> None:
+        """Stop the thread of the connection."""
+        self.reached.set()
+        self._released.wait()
+
+
+class Gate:
+    """The proxy: clients that come to `address` reach the broker that has its `listener`."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        port: int = self._server.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        self.listener = Listener(name="GATED", port=free_port(), advertised_port=port)
+        self._lock = threading.Lock()
+        self._held: list[Held] = []
+
+    @contextmanager
+    def hold(self, moment: Moment) -> Iterator[Held]:
+        """Hold what comes to a moment, until the block is left at the latest."""
+        held = Held(moment)
+        with self._lock:
+            self._held.append(held)
+        try:
+            yield held
+        finally:
+            with self._lock:
+                self._held.remove(held)
+            held.release()
+
+    def serve(self) -> None:
+        """Serve clients until the gate is closed."""
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more clients."""
+        # A thread that accepts does not see that its socket is closed.
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _connect(self, client: socket.socket) -> None:
+        try:
+            broker = socket.create_connection(("127.0.0.1", self.listener.port))
+        except OSError:
+            client.close()
+            return
+        of_answers: dict[bytes, Held] = {}
+        threading.Thread(target=self._answers, args=(broker, client, of_answers), daemon=True).start()
+        with suppress(OSError):
+            while (request := _read(client)) is not None:
+                held = self._holding(request)
+                if held is not None and held.moment.of_answer:
+                    of_answers[request[8:12]] = held
+                elif held is not None:
+                    held.stop_here()
+                broker.sendall(request)
+        _end(client, broker)
+
+    def _answers(self, broker: socket.socket, client: socket.socket, held: dict[bytes, Held]) -> None:
+        with suppress(OSError):
+            while (answer := _read(broker)) is not None:
+                if (of_answer := held.pop(answer[4:8], None)) is not None:
+                    of_answer.stop_here()
+                client.sendall(answer)
+        _end(client, broker)
+
+    def _holding(self, request: bytes) -> Held | None:
+        (kind,) = unpack(">h", request[4:6])
+        with self._lock:
+            for held in self._held:
+                if held.moment.request == kind:
+                    held.seen += 1
+                    if held.seen == held.moment.nth:
+                        return held
+        return None
+
+
+@contextmanager
+def running_gate() -> Iterator[Gate]:
+    """A gate until the block is left."""
+    gate = Gate()
+    threading.Thread(target=gate.serve, daemon=True).start()
+    try:
+        yield gate
+    finally:
+        gate.close()
+
+
+def _read(connection: socket.socket) -> bytes | None:
+    """A request or an answer, with its length before it; None behind the last."""
+    length = connection.recv(4, socket.MSG_WAITALL)
+    if len(length) < 4:
+        return None
+    content = connection.recv(unpack(">i", length)[0], socket.MSG_WAITALL)
+    return length + content
+
+
+def _end(*connections: socket.socket) -> None:
+    for connection in connections:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        connection.close()
