@@ -24,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, _gate: Gate) -> Iterator[Br
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def kafka(broker: Broker) -> Broker:
     """The broker, for what not every one can do."""
     if not isinstance(broker.program, ApacheKafka):

@@ -17,19 +17,19 @@ LEFT = [0, 29, 48, 49]
 
 
 @pytest.fixture(scope="module")
-def compacted(broker: Broker) -> str:
+def compacted(kafka: Broker) -> str:
     """A topic of which the offsets 0, 29, 48 and 49 are left."""
     topic, hour_ago_ms = "compacted", round(time.time() * 1000) - 3_600_000
-    broker.create(
+    kafka.create(
         topic, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms=100, max_compaction_lag_ms=100
     )
     keys = [b"alone", *[b"first"] * 29, *[b"second"] * 19, b"last"]
     for second, key in enumerate(dict.fromkeys(keys)):
         # Each key begins a segment: what is written to is not compacted.
         values = [b"%d" % offset for offset, each in enumerate(keys) if each == key]
-        broker.send(topic, *values, key=key, timestamp=hour_ago_ms + second * 1_000)
+        kafka.send(topic, *values, key=key, timestamp=hour_ago_ms + second * 1_000)
     deadline = time.monotonic() + DEADLINE_S
-    while offsets(KafkaSource.of_topics(broker.address, topic)) != LEFT:
+    while offsets(KafkaSource.of_topics(kafka.address, topic)) != LEFT:
         assert time.monotonic() < deadline, "the broker does not compact the topic"
     return topic
 
