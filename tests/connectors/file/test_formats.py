@@ -65,7 +65,7 @@ def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path
 
 def test_rows_of_two_columns_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        source = FileSource.csv(tmp_path, schema="a int, b int").monitor_continuously("1s")
+        source = FileSource.csv(tmp_path, schema="a string, b string").monitor_continuously("1s")
         rows = env.from_source(source, WatermarkStrategy.no_watermarks())
         with pytest.raises(StreamTypeError, match="Text data source supports only a single column, and you have 2"):
             rows.sink_to(FileSink.text(tmp_path / "out"))
