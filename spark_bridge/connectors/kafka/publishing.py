@@ -160,7 +160,8 @@ def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivere
 
 
 def _or(left_out: int, column: pa.Array) -> list[Any]:
-    return column.fill_null(left_out).to_pylist()  # type: ignore[no-any-return]
+    values: list[Any] = column.fill_null(left_out).to_pylist()
+    return values
 
 
 def _headers(column: pa.Array) -> list[list[tuple[str, bytes]] | None]:

@@ -102,7 +102,7 @@ def test_a_task_manager_that_dies_changes_nothing(
     assert published() == flights.expected()
 
 
-@pytest.mark.parametrize("target", ["kafka", "delta"])
+@pytest.mark.parametrize("target", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
 def test_a_broker_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
