@@ -17,9 +17,11 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+
+from pyspark.sql import SparkSession
 
 from benchmarks.arguments import positive_int
 from benchmarks.differential.running import Outcome, run
@@ -80,6 +82,15 @@ def try_seed(seed: int, runs: Run, found: Found, say: Callable[[str], object]) -
             say(f"the same as before: {outcome.sort}" if known else text)
 
 
+def try_seeds(spark: SparkSession, seeds: Iterable[int]) -> Found:
+    """Run the programs of seeds one after the other, and tell of each on stderr."""
+    found, say = Found(), partial(print, file=sys.stderr, flush=True)
+    for seed in seeds:
+        try_seed(seed, partial(run, spark), found, say)
+        say(f"seed {seed}: {dict(found.outcomes)}")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the seeds; the exit code is 1 where a program differs."""
     options = _parser().parse_args(arguments)
@@ -88,10 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
     )
     spark = spark_session("local[2]", "differential", _SPARK)
-    found, say = Found(), partial(print, file=sys.stderr, flush=True)
-    for seed in range(options.seed, options.seed + options.seeds):
-        try_seed(seed, partial(run, spark), found, say)
-        say(f"seed {seed}: {dict(found.outcomes)}")
+    found = try_seeds(spark, range(options.seed, options.seed + options.seeds))
     numbers = found.as_json()
     print(json.dumps(numbers if options.json else {**numbers, "differences": len(found.differences)}, indent=2))
     return 1 if found.differences else 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.differential.__main__ import main
+from benchmarks.differential.__main__ import try_seeds
 from benchmarks.differential.choices import Choices
 from benchmarks.differential.running import Case, Mode, Outcome, run
 from benchmarks.differential.seeds import Drawing, draw, drawing
@@ -193,22 +192,23 @@ def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None
     assert "ZeroDivisionError" in outcomes[1].why
 
 
-def assert_no_difference(capsys: pytest.CaptureFixture[str], seeds: int, first: int) -> None:
-    code = main(["--seeds", str(seeds), "--seed", str(first), "--json"])
+def assert_no_difference(spark: SparkSession, seeds: range) -> None:
+    found = try_seeds(spark, seeds).as_json()
 
-    printed, told = capsys.readouterr()
-    found = json.loads(printed)
-    assert code == 0, told
-    assert (found["seeds"], found["differ"]) == (seeds, 0)
-    assert found["refused"] <= found["equal"]
+    assert found["differences"] == []
+    assert (found["seeds"], found["differ"]) == (len(seeds), 0)
+    equal, refused = found["equal"], found["refused"]
+    assert isinstance(equal, int)
+    assert isinstance(refused, int)
+    assert refused <= equal
 
 
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2006, 2008])
-def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, capsys: pytest.CaptureFixture[str], seed: int) -> None:
-    assert_no_difference(capsys, seeds=1, first=seed)
+def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None:
+    assert_no_difference(spark, range(seed, seed + 1))
 
 
 @pytest.mark.spark
@@ -216,5 +216,5 @@ def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, capsys: pytest.Cap
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_two_hundred_seeds_give_what_a_batch_gives(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert_no_difference(capsys, seeds=200, first=0)
+def test_two_hundred_seeds_give_what_a_batch_gives(spark: SparkSession) -> None:
+    assert_no_difference(spark, range(200))
