@@ -152,7 +152,7 @@ class Table:
         """The files without `-U` of a row that is not there, or before no `+U` of its key."""
         own, there, halves = self.columns["id"], dict[int, Row](), set[int]()
         rows = [row for file in files for row in file]
-        for row, behind in zip(rows, [*rows[1:], {}], strict=True):
+        for row, behind in zip(rows, [*rows[1:], {}], strict=False):
             key, kind = row[own], row.get(ROW_KIND)
             before = there.pop(key, None)
             if kind == "-U" and (row != before or (behind.get(own), behind.get(ROW_KIND)) != (key, "+U")):

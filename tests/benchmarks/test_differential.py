@@ -90,6 +90,7 @@ def test_of_fewer_rows_an_update_is_whole() -> None:
     files = (rows_of(1, row_kind="+I"), rows_of(1, row_kind="-U"), rows_of(1, k="new", row_kind="+U"))
     changing = table("c", *files, primary_key=True)
 
+    assert kinds(changing.of_files(((),))) == []
     assert kinds(changing.of_files(files[:2])) == [(1, "+I")]
     assert kinds(changing.of_files(files[1:])) == [(1, "+U")]
     assert kinds(changing.of_files(files)) == [(1, "+I"), (1, "-U"), (1, "+U")]
