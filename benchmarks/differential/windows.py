@@ -66,9 +66,9 @@ class WindowVerbs(Verbs):
         return rows.then(stream, f"{made.truth.removeprefix(rows.truth)}.select({str(number)!r})").kept((number,))
 
     def _reduce_windows(self, rows: Rows) -> Rows:
-        keys = self._keys(rows)
-        if rows.own is None or rows.own in keys:
+        if rows.own is None or len(rows.columns) == 1:
             return rows
+        keys = self._keys(rows.kept([column for column in rows.columns if column != rows.own]))
         assigner, window = self._choices.of(_WINDOWS)
         function = f"lambda a, b: max(a, b, key=lambda row: row[{rows.own.name!r}])"
         selected = listed((Column("window_start", "timestamp"), Column("window_end", "timestamp"), *keys, rows.own))
