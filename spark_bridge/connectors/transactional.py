@@ -74,11 +74,10 @@ class Transaction:
 
     def local_files(self) -> tuple[str, ...] | None:
         """The staged files where Python reaches them without the JVM, else None. Raises as `folders` does."""
-        places = [
-            (batch, self.filesystem.local(folder)) for batch, folder in zip(self.batches, self.folders(), strict=True)
-        ]
+        places = [(batch, self.filesystem.local(batch.path)) for batch in self.batches]
         if any(place is None or not batch.files for batch, place in places):
             return None
+        self.check.check_batches(self.batches)
         return tuple(f"{place}/{file.name}" for batch, place in places for file in batch.files)
 
     @property

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.stream_type import StreamType
     from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.operators.process_functions import FunctionInputs
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 
@@ -50,10 +51,13 @@ class ProcessVerb(ABC):
                 f" not {given(function)}"
             )
         name = f"process({type(function).__name__})"
-        row_type = self._type
-        reads = tried(name, lambda: one_input(row_type.prototype, row_type.event_time, self._program.files.resources))
-        prototype, code = tried(name, lambda: process_code(reads, function, output))
+        prototype, code = tried(name, lambda: process_code(self._reads, function, output))
         return self._processed(name, code, prototype)
+
+    @property
+    def _reads(self) -> FunctionInputs:
+        row_type = self._type
+        return one_input(row_type.prototype, row_type.event_time, self._program.files.resources)
 
 
 class KeyedProcessVerb(ProcessVerb):
@@ -73,10 +77,9 @@ class KeyedProcessVerb(ProcessVerb):
         if not isinstance(function, KeyedProcessFunction):
             return super().process(function, output)
         name = f"process({type(function).__name__})"
-        row_type, keys = self._type, self._keys
-        reads = tried(name, lambda: one_input(row_type.prototype, row_type.event_time, self._program.files.resources))
+        keys = self._keys
         prototype, code = tried(
-            name, lambda: keyed_process_code(reads, keys_of(row_type.prototype, keys), function, output)
+            name, lambda: keyed_process_code(self._reads, keys_of(self._type.prototype, keys), function, output)
         )
         return self._processed(name, code, prototype)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def expected() -> list[tuple[str, str, int]]:
     """The rows that must come out, once each."""
     counts = Counter((origin, at[:10]) for origin, at in _rows())
     return sorted((origin, day, count) for (origin, day), count in counts.items())
+
+
+def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
+    """Check that each of these rows is expected, and there once."""
+    assert len(set(seen)) == len(seen)
+    assert set(seen) <= set(expected())
 
 
 def in_kafka(broker: Broker) -> list[tuple[str, str, int]]:

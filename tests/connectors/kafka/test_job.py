@@ -57,11 +57,6 @@ def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[t
     return lambda: flights.in_kafka(flown) if target == "kafka" else flights.in_delta(tmp_path)
 
 
-def assert_no_row_is_there_twice(seen: list[tuple[Any, ...]]) -> None:
-    assert len(set(seen)) == len(seen)
-    assert set(seen) <= set(flights.expected())
-
-
 def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], None]:
     """Act on another thread when so many checkpoints were completed."""
     left = [number]
@@ -96,7 +91,7 @@ def test_a_task_manager_that_dies_changes_nothing(
 
     client = flights.start(env, flown.address, tmp_path, target)
     assert kill.wait(timeout=60)
-    assert_no_row_is_there_twice(published())
+    flights.assert_none_is_there_twice(published())
     client.wait(timeout=PATIENCE_S)
 
     assert published() == flights.expected()
@@ -124,7 +119,7 @@ def test_a_broker_that_dies_changes_nothing(
     client = flights.start(environment(), flown.address, tmp_path, target)
     client.add_listener(on_checkpoint(2, kill_and_start))
     assert died.wait(60)
-    assert_no_row_is_there_twice(published())
+    flights.assert_none_is_there_twice(published())
     client.wait(timeout=PATIENCE_S)
 
     assert published() == flights.expected()
@@ -149,7 +144,7 @@ def test_a_driver_that_dies_changes_nothing(
         process.send_signal(signal.SIGKILL)
         too_late.cancel()
     assert process.returncode == -signal.SIGKILL
-    assert_no_row_is_there_twice(published())
+    flights.assert_none_is_there_twice(published())
 
     env = environment()
     env.from_checkpoint("latest")

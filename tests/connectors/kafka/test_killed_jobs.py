@@ -49,12 +49,6 @@ def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
         yield env
 
 
-def assert_no_row_is_there_twice(broker: Broker) -> None:
-    seen = flights.in_kafka(broker)
-    assert len(set(seen)) == len(seen)
-    assert set(seen) <= set(flights.expected())
-
-
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
 def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
     flown: Broker, gate: Gate, env: StreamExecutionEnvironment, moment: Moment, tmp_path: Path
@@ -64,7 +58,7 @@ def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
         held.wait()
         flown.kill()
     flown.start()
-    assert_no_row_is_there_twice(flown)
+    flights.assert_none_is_there_twice(flights.in_kafka(flown))
     client.wait(timeout=PATIENCE_S)
 
     assert flights.in_kafka(flown) == flights.expected()
@@ -81,7 +75,7 @@ def test_a_driver_that_is_killed_in_a_transaction_changes_nothing(
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-        assert_no_row_is_there_twice(flown)
+        flights.assert_none_is_there_twice(flights.in_kafka(flown))
 
         env.from_checkpoint("latest")
         client = flights.start(env, flown.address, tmp_path, "kafka")
