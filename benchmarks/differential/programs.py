@@ -111,12 +111,18 @@ class Programs(TwoStreamVerbs, WindowVerbs):
 
     def _frames(self, rows: Rows) -> Rows:
         some, verb, part = self._some(rows), "map_in_arrow", "part.select({!r})"
+        truth = f".select({listed(some)})"
         if self._choices.percent(50) and (of_pandas := self._of_pandas(rows)):
             some, verb, part = of_pandas, "map_in_pandas", "part[{!r}]"
+            # A frame has one value for null and NaN.
+            numbers = [
+                f"nullif({each}, double('NaN')) AS {each}" if each.type == "double" else str(each) for each in some
+            ]
+            truth = f".selectExpr({', '.join(map(repr, numbers))})"
         picked = part.format([column.name for column in some])
-        # What a function does not need is dropped before: pandas has no times of all years.
+        # Columns that a function does not need are dropped first: pandas cannot hold the times of all years.
         stream = f".select({listed(some)}).{verb}(lambda parts: ({picked} for part in parts), {ddl(some)!r})"
-        return rows.then(stream, f".select({listed(some)})").kept(some)
+        return rows.then(stream, truth).kept(some)
 
     def _join_static(self, rows: Rows) -> Rows:
         numbers = typed(rows.columns, "int", "bigint")

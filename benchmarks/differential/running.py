@@ -263,7 +263,10 @@ class _Job:
         )
         if ours != theirs:
             return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch", "columns")
-        return _compared(_rows(self._result(place, stream)), _rows(expected))
+        written, expected_rows = _rows(self._result(place, stream)), _rows(expected)
+        if stream.changelog.keys == () and not written and _is_of_no_rows(expected_rows):
+            return Outcome("equal")
+        return _compared(written, expected_rows)
 
     def _frames(self, case: Case) -> dict[str, DataFrame]:
         frames = {}
@@ -347,6 +350,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value
+
+
+def _is_of_no_rows(rows: Counter[tuple[Any, ...]]) -> bool:
+    """True for the one row of aggregates of an empty table, which a stream does not emit before a row has come."""
+    return rows.total() == 1 and all(value in (None, 0) for row in rows for value in row)
 
 
 def _compared(written: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]]) -> Outcome:

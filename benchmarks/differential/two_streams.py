@@ -98,7 +98,8 @@ class TwoStreamVerbs(Verbs):
         verb = ".join({other}).where({our}).equal_to({their}).window(TumblingEventTimeWindows.of('15min'))"
         # Spark has no window(...) in the condition of a join.
         same = "unix_micros({at}) DIV 900000000 = unix_micros({of}) DIV 900000000"
-        return self._joined(rows, verb, f"{{ours}} = {{theirs}} AND {same}")
+        joined = self._joined(rows, verb, f"{{ours}} = {{theirs}} AND {same}")
+        return joined if joined is rows else joined.then(".drop('window_start', 'window_end')", "")
 
     def _co_group(self, rows: Rows) -> Rows:
         if (met := self._other(rows)) is None:
