@@ -13,30 +13,43 @@ from typing import Protocol
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.failure_enrichers import FailureContext
-from flykka.actors.machines.bridge.effects import Lane
-from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.monitoring.exception_history import FailureLabel
-from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.tasks.bridge import (
+from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
     CommitPrepared,
-    InFlightPart,
-    InFlightRead,
-    InFlightWritten,
-    OutputCommitted,
-    RowsMoved,
     SnapshotWritten,
-    StagedOutput,
+    StageResult,
     WorkFailed,
-    WorkProgress,
 )
+from flykka.messages.attempt.commands import (
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    CloseChain,
+    Command,
+    CommitCheckpoint,
+    DiscardSnapshot,
+    HandleOperatorEvents,
+    HoldBatches,
+    OpenChain,
+    PrepareCommit,
+    ProcessBatch,
+    ReadSplits,
+    ReleaseBatches,
+    SnapshotState,
+    UpdateState,
+    WriteChannelState,
+    WriteSnapshot,
+)
+from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.monitoring.exception_history import FailureLabel
 from flykka.messages.tasks.operator_event import AggregateResult, AggregateUpdate, CoordinatorAnswer, CoordinatorCall
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.messages.tasks.stage import HandleOperatorEvents, ReadSplits, RunStage
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import BatchId, JobId, ResultPartitionId
+from flykka.messages.wire.ids import JobId, ResultPartitionId
 from flykka.runtime.dispatch.pipe import Executor
 from flykka.runtime.props import Props
 
@@ -170,82 +183,78 @@ class WithoutCoordinators:
 
 
 class Engine(Protocol):
-    """Moves the rows of one execution attempt, and keeps its state. What it is asked for, and when, `Attempt` decides.
+    """Moves the rows of one execution attempt, and keeps its state. The attempt's machine decides the commands.
 
-    Calls that return an answer may block, and raise whatever the data plane raises: they run where `lane` says, those
-    of one lane in the order in which they were begun. All others are made in the turns of the bridge.
+    For each command there is the method of its name. Those that return an answer, or None if there is no result, may
+    block, and raise whatever the data plane raises: they run on the executor of `lane`, those of one lane in the order
+    in which they were begun. All others are called in the turns of the bridge.
     """
 
     outside_state: bool
     """True: an engine stands for the world outside, and is no part of what its bridge knows."""
 
-    def lane(self, lane: Lane, number: int, what: str) -> Executor:
-        """The lane of piece of work `number`; `what` describes it, for explanations of what the attempt is doing."""
+    def lane(self, command: Command, piece: int, what: str) -> Executor:
+        """The executor of a command, which is piece of work number `piece`, and described by `what`."""
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
-        """Make the chain ready: restore its state, commit what the checkpoint holds, read what was in flight."""
+    def open_chain(self, command: OpenChain) -> ChainOpened:
+        """Restore the state, commit what the checkpoint holds, and read the channel state back."""
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         """Read splits as one batch, and take the rows through the chain. Two stages may be moved side by side."""
 
-    def process(self, command: RunStage) -> RowsMoved:
-        """Take a batch through the chain, as its reader."""
+    def process_batch(self, command: ProcessBatch) -> StageResult:
+        """Take a batch through the chain, as its reader. It is released with the stage: when its state is updated."""
 
-    def update_state(self, stage: int) -> None:
-        """Take what a stage has made of its batch into the state."""
+    def update_state(self, command: UpdateState) -> None:
+        """Add what a stage has computed of its batch to the state."""
 
-    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
+    def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
         """Fire what the watermark fires, and take the results through the chain."""
 
-    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
-        """Fire the timers that processing time has come to, and take the results through the chain."""
+    def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
+        """Fire the timers that are due, and take the results through the chain."""
 
-    def handle_operator_events(self, command: HandleOperatorEvents) -> RowsMoved:
+    def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
         """Give the function at the head events of its coordinator, and take what it emits through the chain."""
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
-        """Note the state as it is; the results of what `watermark_ms` has fired are staged by `prepare_commit`."""
+    def snapshot_state(self, command: SnapshotState) -> StageResult:
+        """Note the state as it is when the watermark of the command has fired."""
 
-    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
-        """Stage what fires with the checkpoint, and have the sinks prepare that and what was `staged` for it."""
+    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
+        """Stage what fires with the checkpoint, and have the sinks prepare that and what was staged before."""
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
-        """Make the noted state durable, for a savepoint in its folder and with all that belongs to it."""
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
+        """Make the noted state durable."""
 
-    def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
+    def discard_snapshot(self, command: DiscardSnapshot) -> None:
+        """Release the noted state."""
 
-    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        """Add a holder to batches. Raises `UnknownBatchError` where one was released."""
+    def hold_batches(self, command: HoldBatches) -> None:
+        """Add a holder to batches. Raises `UnknownBatchError` if one was released."""
 
-    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
         """Write the rows of batches, all parts or none."""
 
-    def commit(self, checkpoint_id: int) -> OutputCommitted:
+    def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
         """Publish what was prepared up to a checkpoint that is complete."""
 
-    def close_chain(self, cancel: bool) -> ChainClosed:
-        """Wait until nothing of the attempt runs any more, and let go of the batches that it holds."""
+    def close_chain(self, command: CloseChain) -> ChainClosed:
+        """Wait until nothing of the attempt runs any more, and release the batches that it holds."""
 
     def progress(self) -> tuple[WorkProgress, ...]:
-        """The progress of the pieces of work of which it is known."""
+        """The progress of the pieces of work of which it is known. May block."""
 
-    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
-        """Describe work that has raised. It may find that the attempt cannot go on, where others could."""
+    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
+        """Describe work that has raised. The attempt may have to end even if the command is survivable."""
 
-    def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        """Let go of batches that `holder` holds."""
+    def release_batches(self, command: ReleaseBatches) -> None:
+        """Release batches that a holder holds."""
 
-    def release_held_by(self, holder: str) -> None:
-        """Let go of all that one holder holds."""
+    def cancel_work(self) -> None:
+        """Begin nothing new, and end what runs."""
 
-    def cancel(self) -> None:
-        """Let nothing new begin, and have what is at work come to an end."""
-
-    def interrupt(self) -> None:
+    def interrupt_work(self) -> None:
         """Interrupt what was cancelled and does not end."""
 
     def close(self) -> None:
-        """The bridge has ended in whatever way: cancel the attempt, where it is not over. Does not block."""
+        """Cancel the attempt, if it is not over: the bridge has ended in whatever way. Does not block."""

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.actors.errors import OwnershipLostError
     from flykka.actors.failure_enrichers import FailureContext
+    from flykka.messages.attempt.work import EngineFailed, WorkProgress
     from flykka.messages.monitoring.exception_history import FailureLabel
-    from flykka.messages.tasks.bridge import EngineFailed, WorkProgress
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork
     from flykka.spark_bridge.operators.code_registry import CodeRegistry

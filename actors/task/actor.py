@@ -10,10 +10,8 @@ import logging
 from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
-from flykka.actors.machines.exchange.effects import TellPeer
-from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.task.effects import (
+from flykka.actors.machines.attempt.attempt import StreamTask
+from flykka.actors.machines.attempt.effects import (
     EndAttempt,
     KeepResults,
     LogWarning,
@@ -31,8 +29,10 @@ from flykka.actors.machines.task.effects import (
     TellProducer,
     TellSender,
 )
-from flykka.actors.machines.task.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
-from flykka.actors.machines.task.stream_task import StreamTask
+from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.monitoring.explanation import ExplainTask, TaskExplained
 from flykka.messages.tasks.exchange import (

@@ -11,28 +11,42 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from flykka.actors.machines.bridge.effects import Lane
-from flykka.actors.machines.bridge.output_routes import OutputRoutes, is_split
-from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import (
+from flykka.actors.machines.attempt.output_routes import OutputRoutes, is_split
+from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
     CommitPrepared,
-    InFlightPart,
-    InFlightRead,
-    InFlightWritten,
-    OutputCommitted,
-    RowsMoved,
     SnapshotWritten,
-    StagedOutput,
+    StageResult,
     WorkFailed,
-    WorkProgress,
 )
-from flykka.messages.tasks.stage import HandleOperatorEvents, ReadSplits, RunStage, StageOutput
+from flykka.messages.attempt.commands import (
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    CloseChain,
+    Command,
+    CommitCheckpoint,
+    DiscardSnapshot,
+    HandleOperatorEvents,
+    HoldBatches,
+    OpenChain,
+    PrepareCommit,
+    ProcessBatch,
+    ReadSplits,
+    ReleaseBatches,
+    SnapshotState,
+    UpdateState,
+    WriteChannelState,
+    WriteSnapshot,
+)
+from flykka.messages.attempt.values import StagedOutput, StageOutput
+from flykka.messages.attempt.work import WorkProgress
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.state.handles import ExclusiveStateHandle
+from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.ids import BatchId
 from flykka.runtime.dispatch.pipe import Executor, Pipe
 
 
@@ -58,66 +72,65 @@ class EmptyEngine:
         self._sinks = [operator.operator_id for operator in operators if operator.kind is OperatorKind.SINK]
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
-    def lane(self, lane: Lane, number: int, what: str) -> Executor:
+    def lane(self, command: Command, piece: int, what: str) -> Executor:
         """There is nothing to wait for."""
         return _AT_ONCE
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+    def open_chain(self, command: OpenChain) -> ChainOpened:
         """As with rows, only a sink has something to commit."""
-        name, recovered = self._descriptor.vertex.name, tuple(None for _ in recover)
-        return ChainOpened(name=name, has_sinks=bool(self._sinks), recovered=recovered)
+        return ChainOpened(has_sinks=bool(self._sinks), recovered=(None,) * len(command.recover))
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
-        """As many rows as the splits say."""
-        return self._moved(command.stage, sum(split.rows for split in command.splits))
+    def read_splits(self, command: ReadSplits) -> StageResult:
+        """As many rows as the splits specify."""
+        return self._result(command.stage, sum(split.rows for split in command.splits))
 
-    def process(self, command: RunStage) -> RowsMoved:
+    def process_batch(self, command: ProcessBatch) -> StageResult:
         """As many rows as the batch has."""
-        return self._moved(command.stage, command.batch.rows)
+        return self._result(command.stage, command.batch.rows)
 
-    def update_state(self, stage: int) -> None:
+    def update_state(self, command: UpdateState) -> None:
         """There is none."""
 
-    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
+    def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
         """Nothing fires."""
-        return RowsMoved()
+        return StageResult(stage=command.stage)
 
-    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+    def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
         """There are no timers."""
-        return RowsMoved()
+        return StageResult(stage=command.stage)
 
-    def handle_operator_events(self, command: HandleOperatorEvents) -> RowsMoved:
+    def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
         """There is no function."""
-        return RowsMoved()
+        return StageResult(stage=command.stage)
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
-        """There is none."""
+    def snapshot_state(self, command: SnapshotState) -> StageResult:
+        """There is no state."""
+        return StageResult(stage=command.stage)
 
-    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
+    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
         """Nothing was staged."""
-        return CommitPrepared()
+        return CommitPrepared(checkpoint_id=command.checkpoint_id)
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
         """Nothing, which is durable."""
-        return SnapshotWritten()
+        return SnapshotWritten(checkpoint_id=command.checkpoint_id)
 
-    def discard_snapshot(self, checkpoint_id: int) -> None:
+    def discard_snapshot(self, command: DiscardSnapshot) -> None:
         """There is none."""
 
-    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
+    def hold_batches(self, command: HoldBatches) -> None:
         """There are no batches."""
 
-    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
         """Folders without a byte."""
-        return InFlightWritten(folders=tuple(ExclusiveStateHandle(path=part.path, size_bytes=0) for part in parts))
+        folders = tuple(ExclusiveStateHandle(path=part.path, size_bytes=0) for part in command.parts)
+        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
-    def commit(self, checkpoint_id: int) -> OutputCommitted:
-        """There is nothing to see."""
-        return OutputCommitted()
+    def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
+        """There is nothing to publish."""
+        return CheckpointCommitted(checkpoint_id=command.checkpoint_id)
 
-    def close_chain(self, cancel: bool) -> ChainClosed:
+    def close_chain(self, command: CloseChain) -> ChainClosed:
         """Nothing runs."""
         return ChainClosed()
 
@@ -125,32 +138,27 @@ class EmptyEngine:
         """Nothing is known of any work."""
         return ()
 
-    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
         """Nothing in here can fail: raise what has."""
         raise raised
 
-    def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
+    def release_batches(self, command: ReleaseBatches) -> None:
         """There are no batches."""
 
-    def release_held_by(self, holder: str) -> None:
-        """There are no batches."""
-
-    def cancel(self) -> None:
+    def cancel_work(self) -> None:
         """Nothing runs."""
 
-    def interrupt(self) -> None:
+    def interrupt_work(self) -> None:
         """Nothing runs."""
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _moved(self, stage: int, rows: int) -> RowsMoved:
-        if not rows:
-            return RowsMoved()
-        outputs = tuple(self._outputs(stage, rows))
+    def _result(self, stage: int, rows: int) -> StageResult:
+        outputs = tuple(self._outputs(stage, rows)) if rows else ()
         # As if each of its sinks published per checkpoint.
-        staged = tuple(StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks)
-        return RowsMoved(outputs=outputs, staged=staged, rows_in=rows, rows_out=rows if outputs else 0)
+        staged = tuple(StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks if rows)
+        return StageResult(stage=stage, outputs=outputs, staged=staged, rows_in=rows, rows_out=rows if outputs else 0)
 
     def _outputs(self, stage: int, rows: int) -> Iterator[StageOutput]:
         for output in self._descriptor.outputs:

@@ -10,11 +10,11 @@ import logging
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.heartbeat_manager import HeartbeatManager
+from flykka.actors.machines.attempt.declines import unknown_attempt
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, JobConnected, JobDisconnected, JobLost
-from flykka.actors.machines.task.declines import unknown_attempt
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots

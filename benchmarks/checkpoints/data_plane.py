@@ -12,10 +12,11 @@ from flykka.actors.data_plane import WithoutCoordinators, WithoutOwners
 from flykka.actors.failure_enrichers import FailureContext
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.answers import ChainOpened
+from flykka.messages.attempt.commands import OpenChain
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
-from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.bridge import ChainOpened, EngineFailed, InFlightRead
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
@@ -59,10 +60,10 @@ class InstantEngine(EmptyEngine):
         super().__init__(descriptor)
         self._opened = opened
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+    def open_chain(self, command: OpenChain) -> ChainOpened:
         """Count one more task."""
         self._opened.arrive()
-        return super().open(restore, recover)
+        return super().open_chain(command)
 
 
 class NoSplits:

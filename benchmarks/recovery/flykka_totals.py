@@ -16,8 +16,9 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.stage import RunStage, StageFinished
 from flykka.messages.wire.message import Message
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ class FirstBatches:
     def on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         """A message is about to be handled."""
         # Of all bridges only that of the keyed vertex is given batches of others.
-        if isinstance(message, RunStage):
+        if isinstance(message, ProcessBatch):
             self._keyed.add(recipient.path.removesuffix("/bridge"))
-        elif isinstance(message, StageFinished) and message.rows_in and recipient.path in self._keyed:
+        elif isinstance(message, StageResult) and message.rows_in and recipient.path in self._keyed:
             with self._changed:
                 self.finished_at.setdefault(str(recipient), time.monotonic())
                 self._changed.notify_all()

@@ -26,7 +26,7 @@ from flykka.api.configuration.file import configuration_file, file_values
 from flykka.api.configuration.job_options import START_OPTIONS
 from flykka.api.configuration.option import Values
 from flykka.ipython import in_kernel
-from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.attempt.work import WorkProgress
 
 if TYPE_CHECKING:
     from flykka.api.configuration.environment_options import EnvironmentOptions

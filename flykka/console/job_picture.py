@@ -10,6 +10,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderResult
 from rich.text import Text
 
+from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.job_details import (
@@ -17,7 +18,6 @@ from flykka.messages.monitoring.job_details import (
     JobVertexDetails,
     TimeShares,
 )
-from flykka.messages.tasks.bridge import WorkProgress
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
 from flykka.views.job_text import rates

@@ -12,8 +12,8 @@ from rich.live import Live
 
 from flykka.api.launch import Look
 from flykka.console.job_picture import JobPicture
+from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
-from flykka.messages.tasks.bridge import WorkProgress
 
 REFRESHES_PER_SECOND = 4
 LOOK_SECONDS = 0.5

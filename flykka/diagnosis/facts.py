@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from flykka.actors.machines.attempt.in_flight_stages import HELD_BACK_AFTER_MS
 from flykka.actors.machines.states import JOB_TERMINAL
-from flykka.actors.machines.task.in_flight_stages import HELD_BACK_AFTER_MS
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits
 from flykka.messages.control.job import JobStatus

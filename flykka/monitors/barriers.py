@@ -11,8 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from flykka.actors.machines.attempt.channel_state import recovered_inputs
 from flykka.actors.machines.states import EXECUTION_TERMINAL
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, AlignmentType, DeclineCheckpoint
+from flykka.messages.attempt.answers import ChainOpened
+from flykka.messages.attempt.commands import OpenChain, ProcessBatch, SnapshotState, WriteChannelState
+from flykka.messages.attempt.values import ChannelStateRead
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    AlignmentType,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+)
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BufferResponse,
@@ -21,7 +30,6 @@ from flykka.messages.tasks.exchange import (
     EndOfPartition,
     PartitionRequest,
 )
-from flykka.messages.tasks.stage import AbortCheckpoint, BridgeOpened, RunStage, SnapshotState, WriteChannelState
 from flykka.messages.tasks.task import UpdateTaskExecutionState
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
 from flykka.messages.wire.ref import Ref
@@ -76,20 +84,26 @@ class BarrierMonitor(ConversationMonitor):
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[Ref, _Task] = {}
+        self._recovering: dict[Ref, tuple[ChannelStateRead, ...]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
         """A task begins, and elements come to it."""
-        return {BridgeOpened: self._on_opened, BufferResponse: self._on_arrived, Undecoded: self._on_unreadable}
+        return {
+            ChainOpened: self._on_opened,
+            BufferResponse: self._on_arrived,
+            NotifyCheckpointAborted: self._on_aborted,
+            Undecoded: self._on_unreadable,
+        }
 
     def sent(self) -> Mapping[type, OnSent]:
         """A task asks for its channels, reads batches, takes snapshots and acknowledges them, or does not."""
         return {
+            OpenChain: self._on_opening,
             PartitionRequest: self._on_asked,
-            RunStage: self._on_read,
+            ProcessBatch: self._on_read,
             SnapshotState: self._on_snapshot,
             WriteChannelState: self._on_written,
             AcknowledgeCheckpoint: self._on_acknowledged,
-            AbortCheckpoint: self._on_given_up,
             DeclineCheckpoint: self._on_given_up,
             UpdateTaskExecutionState: self._on_state,
         }
@@ -97,12 +111,21 @@ class BarrierMonitor(ConversationMonitor):
     def ended(self, ref: Ref) -> None:
         """It takes no snapshot any more."""
         self._tasks.pop(ref, None)
+        self._recovering.pop(ref, None)
 
     # What comes to a task
 
-    def _on_opened(self, turn: Turn, message: BridgeOpened) -> Iterable[Violation]:
-        self._tasks[turn.recipient] = _Task({each.batch.batch_id: None for each in message.recovered_inputs})
+    def _on_opening(self, turn: Turn, _to: Ref, message: OpenChain) -> Iterable[Violation]:
+        self._recovering[turn.recipient] = message.recover
         return ()
+
+    def _on_opened(self, turn: Turn, message: ChainOpened) -> Iterable[Violation]:
+        inputs = recovered_inputs(self._recovering.pop(turn.recipient, ()), message.recovered)
+        self._tasks[turn.recipient] = _Task({each.batch.batch_id: None for each in inputs})
+        return ()
+
+    def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> Iterable[Violation]:
+        return self._give_up(turn, message.checkpoint_id)
 
     def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
         task = self._tasks.get(turn.recipient)
@@ -141,7 +164,7 @@ class BarrierMonitor(ConversationMonitor):
 
     # What it does
 
-    def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
+    def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is None:
             return
@@ -184,7 +207,9 @@ class BarrierMonitor(ConversationMonitor):
     def _on_written(self, turn: Turn, _to: Ref, message: WriteChannelState) -> Iterable[Violation]:
         snapshot = self._snapshot(turn, message.checkpoint_id)
         if snapshot is not None:
-            snapshot.written = frozenset(each.batch.batch_id for each in message.inputs)
+            snapshot.written = frozenset(
+                batch.batch_id for part in message.parts if part.gate is not None for batch in part.batches
+            )
         return ()
 
     def _on_acknowledged(self, turn: Turn, _to: Ref, message: AcknowledgeCheckpoint) -> Iterator[Violation]:
@@ -200,11 +225,14 @@ class BarrierMonitor(ConversationMonitor):
             text = f"{doubled[0]} is state of its channel, and was read before the snapshot or came behind the barrier"
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
 
-    def _on_given_up(self, turn: Turn, _to: Ref, message: AbortCheckpoint | DeclineCheckpoint) -> Iterable[Violation]:
-        """A part of it that is acknowledged all the same is told for its deletion only."""
+    def _on_given_up(self, turn: Turn, _to: Ref, message: DeclineCheckpoint) -> Iterable[Violation]:
+        return self._give_up(turn, message.checkpoint_id)
+
+    def _give_up(self, turn: Turn, checkpoint_id: int) -> Iterable[Violation]:
+        """A part of it that is acknowledged all the same is reported for its deletion only."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
-            task.snapshots.pop(message.checkpoint_id, None)
+            task.snapshots.pop(checkpoint_id, None)
         return ()
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from flykka.actors.machines.attempt.batches import IN_TRANSIT
+from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReleaseBatches
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import BufferResponse
-from flykka.messages.tasks.stage import HoldInFlight, ReleaseBatches, RunStage
 from flykka.messages.wire.ids import BatchId
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
@@ -31,12 +32,13 @@ class BatchMonitor(ConversationMonitor):
         return {
             ReleaseBatches: self._on_released,
             BufferResponse: self._on_sent,
-            RunStage: self._on_read,
-            HoldInFlight: self._on_held,
+            ProcessBatch: self._on_read,
+            HoldBatches: self._on_held,
         }
 
     def _on_released(self, turn: Turn, _to: Ref, message: ReleaseBatches) -> Iterable[Violation]:
-        for batch_id in message.batch_ids:
+        # What is held for a checkpoint alone was read, or will be.
+        for batch_id in (message.batch_ids or ()) if message.holder == IN_TRANSIT else ():
             self._released[batch_id] = turn.sequence
         while len(self._released) > _REMEMBERED:
             del self._released[next(iter(self._released))]
@@ -46,11 +48,11 @@ class BatchMonitor(ConversationMonitor):
         if isinstance(message.buffer, BatchRef):
             yield from self._use(turn, message.buffer.batch_id, "is sent")
 
-    def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
+    def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         for batch in message.batches:
             yield from self._use(turn, batch.batch_id, "is read")
 
-    def _on_held(self, turn: Turn, _to: Ref, message: HoldInFlight) -> Iterator[Violation]:
+    def _on_held(self, turn: Turn, _to: Ref, message: HoldBatches) -> Iterator[Violation]:
         for batch_id in message.batch_ids:
             yield from self._use(turn, batch_id, "is held for a checkpoint")
 

@@ -6,20 +6,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
-from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.ref import Ref
-from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
-"""So many of the checkpoints that were given up since the last commit are remembered."""
+"""So many of the checkpoints that were completed last, and of those that were given up, are remembered."""
 
 
 @dataclass(slots=True)
 class _Task:
     committed: int = 0
+    completed: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    sees_all: bool = True
     aborted: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
@@ -38,11 +40,19 @@ class CommitMonitor(ConversationMonitor):
 
     def received(self) -> Mapping[type, OnReceived]:
         """Handlers of what a Task is told of the ends of checkpoints."""
-        return {NotifyCheckpointAborted: self._on_aborted}
+        return {
+            NotifyCheckpointAborted: self._on_aborted,
+            NotifyCheckpointComplete: self._on_complete,
+            Undecoded: self._on_unreadable,
+        }
 
     def sent(self) -> Mapping[type, OnSent]:
         """Handlers of what the Task sends then."""
-        return {CommitCheckpoint: self._on_commit, NotifyCheckpointAborted: self._on_handed_on}
+        return {
+            CommitCheckpoint: self._on_commit,
+            NotifyCheckpointAborted: self._on_forwarded,
+            NotifyCheckpointComplete: self._on_forwarded,
+        }
 
     def ended(self, ref: Ref) -> None:
         """An attempt publishes nothing behind its end."""
@@ -52,21 +62,27 @@ class CommitMonitor(ConversationMonitor):
         self._tasks.setdefault(turn.recipient, _Task()).aborted.append(message.checkpoint_id)
         return ()
 
-    def _on_handed_on(self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted) -> Iterable[Violation]:
+    def _on_complete(self, turn: Turn, message: NotifyCheckpointComplete) -> Iterable[Violation]:
+        self._tasks.setdefault(turn.recipient, _Task()).completed.append(message.checkpoint_id)
+        return ()
+
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+        """It may have been a completion."""
+        self._tasks.setdefault(turn.recipient, _Task()).sees_all = False
+        return ()
+
+    def _on_forwarded(
+        self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted | NotifyCheckpointComplete
+    ) -> Iterable[Violation]:
         self._tasks.pop(turn.recipient, None)  # A TaskManager: it was not meant.
         return ()
 
     def _on_commit(self, turn: Turn, _to: Ref, message: CommitCheckpoint) -> Iterator[Violation]:
         checkpoint_id = message.checkpoint_id
         task = self._tasks.setdefault(turn.recipient, _Task())
-        match said(turn.message):
-            case NotifyCheckpointComplete(checkpoint_id=completed) if completed == checkpoint_id:
-                pass
-            case Undecoded():
-                pass
-            case _:
-                text = f"checkpoint {checkpoint_id} is published, and nobody has said that it is complete"
-                yield self.violation(turn, text)
+        if task.sees_all and checkpoint_id not in task.completed:
+            text = f"checkpoint {checkpoint_id} is published, and nobody has said that it is complete"
+            yield self.violation(turn, text)
         if checkpoint_id in task.aborted:
             yield self.violation(turn, f"checkpoint {checkpoint_id} is published, which was given up")
         if checkpoint_id == task.committed:

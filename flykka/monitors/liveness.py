@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.messages.attempt.commands import ProcessBatch, ReadSplits
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.messages.control.job import CheckpointCompleted, JobStatus, JobStatusChanged
-from flykka.messages.tasks.stage import ReadSplits, RunStage
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
@@ -40,7 +40,7 @@ class LivenessMonitor(ConversationMonitor):
             JobStatusChanged: self._on_status,
             CheckpointCompleted: self._on_progress,
             ReadSplits: self._on_progress,
-            RunStage: self._on_progress,
+            ProcessBatch: self._on_progress,
         }
 
     def end(self) -> Iterator[Violation]:

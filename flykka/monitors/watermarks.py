@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
+from flykka.messages.attempt.answers import ChainOpened
+from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     WATERMARK_MAX,
@@ -23,7 +25,6 @@ from flykka.messages.tasks.exchange import (
     WatermarkStatus,
 )
 from flykka.messages.tasks.source import AlignWatermark
-from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, ReadSplits, RunStage
 from flykka.messages.tasks.task import SubmitTask, UpdateTaskExecutionState
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.messages.wire.ref import Ref
@@ -81,7 +82,7 @@ class WatermarkMonitor(ConversationMonitor):
     def received(self) -> Mapping[type, OnReceived]:
         """A task begins, and elements come to it."""
         return {
-            BridgeOpened: self._on_opened,
+            ChainOpened: self._on_opened,
             BufferResponse: self._on_arrived,
             AlignWatermark: self._on_aligned,
             Undecoded: self._on_unreadable,
@@ -93,7 +94,7 @@ class WatermarkMonitor(ConversationMonitor):
             SubmitTask: self._on_submitted,
             UpdateTaskExecutionState: self._on_state,
             PartitionRequest: self._on_asked,
-            RunStage: self._on_read,
+            ProcessBatch: self._on_read,
             AdvanceWatermark: self._on_advanced,
             ReadSplits: self._on_read_on,
             BufferResponse: self._on_sent,
@@ -109,7 +110,7 @@ class WatermarkMonitor(ConversationMonitor):
         self._submitted[descriptor.attempt] = passes_on, restored_input_watermark_ms(descriptor)
         return ()
 
-    def _on_opened(self, turn: Turn, _message: BridgeOpened) -> Iterable[Violation]:
+    def _on_opened(self, turn: Turn, _message: ChainOpened) -> Iterable[Violation]:
         self._tasks[turn.recipient] = _Task()
         return ()
 
@@ -146,7 +147,7 @@ class WatermarkMonitor(ConversationMonitor):
                     said.is_idle, said.was_idle = is_idle, said.was_idle or is_idle
         return ()
 
-    def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
+    def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
         if task is None:
             return

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.commands import Work
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointIds, CheckpointIdsDrawn, MetadataWritten
 from flykka.messages.control.high_availability import SubmittedJobGraph
@@ -24,7 +26,6 @@ from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
 from flykka.messages.control.job_manager import JobMasterReleased, JobPutAway
 from flykka.messages.graph.job_graph import JobGraph, Operator
 from flykka.messages.monitoring.blocking_work import BlockingWork
-from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.operator_event import CheckpointCoordinator, CoordinatorAnswer, GlobalAggregatesUpdated
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
@@ -48,26 +49,7 @@ _NOTHING_TO_RETURN = frozenset(
     )
 )
 
-ENGINE_CALLS = frozenset(
-    (
-        "open",
-        "read_splits",
-        "process",
-        "update_state",
-        "advance_watermark",
-        "advance_processing_time",
-        "handle_operator_events",
-        "note_state",
-        "prepare_commit",
-        "write_snapshot",
-        "discard_snapshot",
-        "hold",
-        "write_in_flight",
-        "commit",
-        "close_chain",
-        "progress",
-    )
-)
+ENGINE_CALLS = frozenset({command.method for command in get_args(Work)} | {"progress"})
 """The calls of bridges to their engines."""
 
 

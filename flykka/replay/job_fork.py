@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.task.actor import Task
 from flykka.actors.task.bridge import Bridge
+from flykka.messages.attempt.work import EngineFailed, WorkAnswered
 from flykka.messages.control.job_control import SplitDiscoveryFailed
-from flykka.messages.tasks.bridge import EngineFailed, WorkDone, WorkFailed
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
@@ -85,18 +85,18 @@ class JobFork(Fork):
 
     def _answer_what_the_record_does_not(self) -> None:
         """Answer the engines and sources that are at work where a recording breaks off: the record has no answers."""
-        answered: set[tuple[Ref, str]] = set()
+        answered: set[tuple[Ref, str | int]] = set()
         for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
             match turn.message:
-                case WorkDone(work=key) | WorkFailed(work=key):
-                    answered.add((turn.recipient, key))
+                case WorkAnswered(piece=piece):
+                    answered.add((turn.recipient, piece))
                 case SplitsDiscovered(operator_id=key) | SplitDiscoveryFailed(operator_id=key):
                     answered.add((turn.recipient, key))
         for cell in self.system.cells.living():
             if isinstance(cell.instance, Bridge):
-                for key, call in cell.instance.unanswered().items():
-                    if (cell.ref, key) not in answered:
-                        self.tell(cell.ref.path, WorkDone(work=key, answer=call()))
+                for piece, call in cell.instance.unanswered().items():
+                    if (cell.ref, piece) not in answered:
+                        self.tell(cell.ref.path, call())
             elif isinstance(cell.instance, JobMaster):
                 for operator_id, discover in cell.instance.unanswered().items():
                     if (cell.ref, operator_id) not in answered:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.bridge.batches import IN_TRANSIT, KEPT, Address, BatchHolders
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address, BatchHolders
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.simulation.rows import Rows

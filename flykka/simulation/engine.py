@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.bridge.channel_state import recovered_batch
-from flykka.actors.machines.bridge.effects import Lane
-from flykka.actors.machines.bridge.output_routes import address, input_addresses
-from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import (
+from flykka.actors.machines.attempt.channel_state import recovered_batch
+from flykka.actors.machines.attempt.output_routes import address, input_addresses
+from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
-    EngineFailed,
-    InFlightPart,
-    InFlightRead,
-    InFlightWritten,
-    RowsMoved,
+    ChannelStateWritten,
+    StageResult,
     WorkFailed,
-    WorkProgress,
 )
+from flykka.messages.attempt.commands import (
+    CloseChain,
+    Command,
+    HoldBatches,
+    OpenChain,
+    ReadSplits,
+    ReleaseBatches,
+    WriteChannelState,
+)
+from flykka.messages.attempt.values import ChannelStateRead
+from flykka.messages.attempt.work import EngineFailed, WorkProgress
+from flykka.messages.state.handles import ExclusiveStateHandle
+from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.source import IndexRangeSplit
-from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
@@ -38,7 +43,7 @@ from flykka.simulation.world import World
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
-from flykka.spark_bridge.operators.operator_chain import Moved, OperatorChain
+from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.sink import SinkOperator
 from flykka.spark_bridge.operators.window import WindowOperator
 
@@ -54,7 +59,7 @@ class _Transform(Operator[Rows]):
         super().__init__(operator_id)
         self._behaviour = behaviour
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Emit a row of each, or of some of them."""
         return Output(rows=self._behaviour.apply(element.rows))
 
@@ -105,17 +110,17 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._others = world.attempts.setdefault(descriptor.job_id, [])
         self._others.append(self)
 
-    def lane(self, lane: Lane, number: int, what: str) -> OnLane:
+    def lane(self, command: Command, piece: int, what: str) -> OnLane:
         """A lane of the attempt."""
-        return OnLane(self._lanes, lane)
+        return OnLane(self._lanes, self.lane_of(command))
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+    def open_chain(self, command: OpenChain) -> ChainOpened:
         """Read back what the checkpoint holds, in place of the attempt before."""
         self._replace_predecessors()
-        self.restore(restore)
+        self.restore(command.restore)
         if isinstance(self.head, KeyedOperator):
             self.head.read_restored()
-        return self.opened(self.descriptor.vertex.name, recover)
+        return self.opened(command.recover)
 
     def _replace_predecessors(self) -> None:
         mine = (self.descriptor.vertex.vertex_id, self.descriptor.subtask)
@@ -124,17 +129,18 @@ class SimulatedEngine(OperatorChain[Rows]):
                 other.revoke(f"{self.descriptor.attempt} takes its place")
                 self._batches.release_produced(other.descriptor.attempt)
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         """Read splits as one batch."""
         source = self.head
         assert isinstance(source, _Source), "only a source reads splits"
         ranges = [split for split in command.splits if isinstance(split, IndexRangeSplit)]
         rows = tuple(row for each in ranges for row in source.behaviour.read(each.start, each.rows))
         times = event_times(rows)
-        moved = self.emit(source, Output(rows=rows), command.stage)
-        return self.moved(moved, rows_in=len(rows), event_time_max=None if times is None else times[1])
+        result = self.emit(source, Output(rows=rows), command.stage)
+        latest_ms = None if times is None else times[1]
+        return self.result(command.stage, result, rows_in=len(rows), event_time_max=latest_ms)
 
-    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> Moved:
+    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> BatchResult:
         """Take what an operator emits to everything that reads it."""
         return self._flow.emit(operator.operator_id, output, stage)
 
@@ -150,24 +156,23 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     # Batches
 
-    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
+    def hold_batches(self, command: HoldBatches) -> None:
         """Keep batches."""
-        self._batches.hold(batch_ids, holder)
+        self._batches.hold(command.batch_ids, command.holder)
 
-    def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        """Let go of batches."""
-        self._batches.release(batch_ids, holder)
+    def release_batches(self, command: ReleaseBatches) -> None:
+        """Release batches that a holder holds."""
+        if command.batch_ids is None:
+            self._batches.release_held_by(command.holder)
+        else:
+            self._batches.release(command.batch_ids, command.holder)
 
-    def release_held_by(self, holder: str) -> None:
-        """Let go of all that one holder holds."""
-        self._batches.release_held_by(holder)
-
-    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
         """Make batches durable, a file for each part."""
         written: list[ExclusiveStateHandle] = []
         try:
-            for part in parts:
-                # Where a reader was faster than the hold, one is gone: the checkpoint is declined for it.
+            for part in command.parts:
+                # If a reader was faster than the hold, one is gone, and the checkpoint is declined.
                 rows = tuple(row for batch in part.batches for row in self._batches.rows(batch.batch_id))
                 self.world.storage.write(self.world.path(part.path), rows)
                 written.append(ExclusiveStateHandle(path=part.path, size_bytes=size_of(rows)))
@@ -175,9 +180,9 @@ class SimulatedEngine(OperatorChain[Rows]):
             for handle in written:
                 self.world.storage.files.pop(self.world.path(handle.path), None)
             raise
-        return InFlightWritten(folders=tuple(written))
+        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=tuple(written))
 
-    def recover(self, read: InFlightRead) -> BatchRef | None:
+    def recover(self, read: ChannelStateRead) -> BatchRef | None:
         """The batch of rows that were in flight. Raises `FileNotFoundError`."""
         rows = self.world.storage.read_rows(self.world.path(read.in_flight.path))
         if read.key_groups is not None:
@@ -195,23 +200,23 @@ class SimulatedEngine(OperatorChain[Rows]):
         """No piece of work has parts here."""
         return ()
 
-    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
         """Errors of a stage: refusals of storage, and batches that are gone; any other ends the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised))
-        return WorkFailed(work=key, cause=cause, ends_attempt=ends_attempt)
+        return WorkFailed(command=command, cause=cause, ends_attempt=not command.survivable)
 
-    def cancel(self) -> None:
+    def cancel_work(self) -> None:
         """Let nothing that was begun end."""
         self._is_cancelled = True
         self._lanes.are_closed = True
 
-    def interrupt(self) -> None:
+    def interrupt_work(self) -> None:
         """Nothing blocks here."""
 
-    def close_chain(self, cancel: bool) -> ChainClosed:
-        """Let go of all batches."""
+    def close_chain(self, command: CloseChain) -> ChainClosed:
+        """Release all batches."""
         self._end()
         return ChainClosed()
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from flykka.messages.attempt.answers import (
+    ChainOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
+    SnapshotWritten,
+)
+from flykka.messages.attempt.commands import HoldBatches, SnapshotState
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -17,14 +24,6 @@ from flykka.messages.control.slots import AcceptSlots, AllocateSlot, OfferSlots
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.tasks.exchange import BufferResponse, PartitionRequest
 from flykka.messages.tasks.source import RequestSplits
-from flykka.messages.tasks.stage import (
-    BridgeOpened,
-    ChannelStateWritten,
-    CheckpointCommitted,
-    HoldInFlight,
-    SnapshotState,
-    StateSnapshotted,
-)
 from flykka.messages.tasks.task import AcknowledgeDeployments, NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -39,15 +38,15 @@ MOMENTS: tuple[type[Message], ...] = (
     AcceptSlots,
     SubmitTask,
     AcknowledgeDeployments,
-    BridgeOpened,
+    ChainOpened,
     UpdateTaskExecutionState,
     PartitionRequest,
     RequestSplits,
     BufferResponse,
     TriggerCheckpoint,
     SnapshotState,
-    HoldInFlight,
-    StateSnapshotted,
+    HoldBatches,
+    SnapshotWritten,
     ChannelStateWritten,
     AcknowledgeCheckpoint,
     DeclineCheckpoint,

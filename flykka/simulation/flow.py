@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from flykka.actors.machines.bridge.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.messages.attempt.values import StagedOutput, StageOutput
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import StagedOutput
-from flykka.messages.tasks.stage import StageOutput
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner
 from flykka.simulation.world import World
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
-from flykka.spark_bridge.operators.operator_chain import Moved
+from flykka.spark_bridge.operators.operator_chain import BatchResult
 
 
 class Flow:
@@ -28,24 +27,24 @@ class Flow:
         self._operators = operators
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
-    def emit(self, operator_id: OperatorId, output: Output[Rows], stage: int) -> Moved:
+    def emit(self, operator_id: OperatorId, output: Output[Rows], stage: int) -> BatchResult:
         """Take what an operator emits to everything that reads it. Raises `OSError`."""
-        vertex, moved, rows = self._descriptor.vertex, Moved(), output.rows
+        vertex, result, rows = self._descriptor.vertex, BatchResult(), output.rows
         if output.staged:
             staged = StagedOutput(operator_id=operator_id, names=output.staged, rows=output.staged_rows)
-            moved += Moved(staged=(staged,))
+            result += BatchResult(staged=(staged,))
         if not rows:
-            return moved
-        for result in self._descriptor.outputs:
-            if vertex.outputs[result.output] == operator_id:
-                moved += self._send(result, rows, stage)
+            return result
+        for each in self._descriptor.outputs:
+            if vertex.outputs[each.output] == operator_id:
+                result += self._send(each, rows, stage)
         for reader in vertex.operators:
             if reader.input_operator is not None and vertex.operators[reader.input_operator].operator_id == operator_id:
-                processed = self._operators[reader.operator_id].process(Element(rows=rows, stage=stage))
-                moved += self.emit(reader.operator_id, processed, stage)
-        return moved
+                processed = self._operators[reader.operator_id].process_batch(Element(rows=rows, stage=stage))
+                result += self.emit(reader.operator_id, processed, stage)
+        return result
 
-    def _send(self, output: ResultPartitionDescriptor, rows: Rows, stage: int) -> Moved:
+    def _send(self, output: ResultPartitionDescriptor, rows: Rows, stage: int) -> BatchResult:
         parts: dict[int, Sequence[Row]]
         if is_split(output):
             parts = {**split_by_owner(rows, output.max_parallelism, output.subpartitions)}
@@ -53,7 +52,7 @@ class Flow:
             parts = dict.fromkeys(self._routes.receivers(output), rows)
         sent = (self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items())
         outputs = tuple(sent)
-        return Moved(outputs=outputs, rows=sum(each.batch.rows for each in outputs))
+        return BatchResult(outputs=outputs, rows=sum(each.batch.rows for each in outputs))
 
     def _batch(self, output: ResultPartitionDescriptor, subpartition: int, rows: Rows, stage: int) -> StageOutput:
         times = event_times(rows)

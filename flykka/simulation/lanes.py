@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from flykka.actors.machines.bridge.effects import Lane
+from flykka.messages.attempt.commands import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from flykka.runtime.dispatch.pipe import Pipe
 from flykka.simulation.world import World

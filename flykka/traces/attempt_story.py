@@ -17,21 +17,22 @@ _WORK: Final = "work"
 
 STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
     "task.submit": (ActorKind.OTHER, "deploys it", None),
-    "stage.open_bridge": (ActorKind.BRIDGE, "makes its chain ready", None),
-    "stage.bridge_opened": (ActorKind.TASK, "has its chain ready", None),
+    "attempt.open_chain": (ActorKind.BRIDGE, "makes its chain ready", None),
+    "attempt.chain_opened": (ActorKind.TASK, "has its chain ready", None),
     "task.update_execution_state": (ActorKind.JOB_MASTER, "is notified of its state", None),
-    "stage.read_splits": (ActorKind.BRIDGE, "reads splits", _WORK),
-    "stage.run": (ActorKind.BRIDGE, "takes a batch", _WORK),
-    "stage.advance_watermark": (ActorKind.BRIDGE, "advances event time", _WORK),
-    "stage.finished": (ActorKind.TASK, "finishes a stage", _WORK),
-    "stage.failed": (ActorKind.TASK, "a stage has failed", None),
+    "attempt.read_splits": (ActorKind.BRIDGE, "reads splits", _WORK),
+    "attempt.process_batch": (ActorKind.BRIDGE, "takes a batch", _WORK),
+    "attempt.advance_watermark": (ActorKind.BRIDGE, "advances event time", _WORK),
+    "attempt.stage_result": (ActorKind.TASK, "finishes a stage", _WORK),
+    "attempt.work_failed": (ActorKind.TASK, "a stage has failed", None),
+    "attempt.engine_failed": (ActorKind.TASK, "a stage has failed", None),
     "task.end_of_data": (ActorKind.JOB_MASTER, "is notified that it has all of its data", None),
     "task.cancel": (ActorKind.TASK, "is to end", None),
     "task.fail": (ActorKind.TASK, "is failed by its TaskManager", None),
     "task.cancellation_due": (ActorKind.TASK, "has not ended yet", None),
     "task.fatal_error": (ActorKind.OTHER, "is notified that it does not end", None),
-    "stage.close_bridge": (ActorKind.BRIDGE, "closes its bridge", None),
-    "stage.bridge_closed": (ActorKind.TASK, "has nothing running any more", None),
+    "attempt.close_chain": (ActorKind.BRIDGE, "closes its chain", None),
+    "attempt.chain_closed": (ActorKind.TASK, "has nothing running any more", None),
     "exchange.error_response": (ActorKind.TASK, "cannot have one of its inputs", None),
 }
 CHECKPOINTS: Final = {
@@ -39,15 +40,21 @@ CHECKPOINTS: Final = {
     "exchange.checkpoint_barrier": (ActorKind.TASK, "barrier"),
     "exchange.cancel_checkpoint_marker": (ActorKind.TASK, "cancelled upstream"),
     "exchange.alignment_timeout_due": (ActorKind.TASK, "becomes unaligned"),
-    "stage.state_snapshotted": (ActorKind.TASK, "snapshot durable"),
-    "stage.snapshot_failed": (ActorKind.TASK, "snapshot failed"),
+    "attempt.snapshot_written": (ActorKind.TASK, "snapshot durable"),
     "checkpoint.acknowledge": (ActorKind.JOB_MASTER, "acknowledged"),
     "checkpoint.decline": (ActorKind.JOB_MASTER, "declined"),
     "checkpoint.notify_complete": (ActorKind.TASK, "complete"),
     "checkpoint.notify_aborted": (ActorKind.TASK, "given up"),
-    "stage.checkpoint_committed": (ActorKind.TASK, "committed"),
+    "attempt.checkpoint_committed": (ActorKind.TASK, "committed"),
 }
-_BAD: Final = ("stage.failed", "task.fail", "task.fatal_error", "exchange.error_response", "task.cancellation_due")
+_BAD: Final = (
+    "attempt.work_failed",
+    "attempt.engine_failed",
+    "task.fail",
+    "task.fatal_error",
+    "exchange.error_response",
+    "task.cancellation_due",
+)
 _ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
 
 
@@ -131,13 +138,13 @@ def _told(story: Tale, turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
 
 def _detail(said: Facts) -> str:
     match said.tag:
-        case "stage.open_bridge":
+        case "attempt.open_chain":
             restored = said.get("restored_checkpoint_id")
             return "" if restored is None else f"restored from checkpoint {restored}"
         case "task.update_execution_state":
             state = said.part("state")
             return "" if state is None else str(state.get("state"))
-        case "stage.finished":
+        case "attempt.stage_result":
             return f"{said.get('rows_in') or 0:,} rows in, {said.get('rows_out') or 0:,} out"
         case _:
             return ""

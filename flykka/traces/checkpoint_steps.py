@@ -27,12 +27,15 @@ STEPS: Final = {
     "exchange.checkpoint_barrier": (ActorKind.TASK, BARRIERS, "gets a barrier"),
     "exchange.cancel_checkpoint_marker": (ActorKind.TASK, BARRIERS, "gets a cancellation in place of a barrier"),
     "exchange.alignment_timeout_due": (ActorKind.TASK, BARRIERS, "has waited for barriers long enough: goes unaligned"),
-    "stage.snapshot_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins its snapshot"),
-    "stage.hold_in_flight": (ActorKind.BRIDGE, SNAPSHOTS, "holds batches in flight"),
-    "stage.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
-    "stage.state_snapshotted": (ActorKind.TASK, SNAPSHOTS, "has its snapshot durable"),
-    "stage.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has what barriers overtook durable"),
-    "stage.snapshot_failed": (ActorKind.TASK, SNAPSHOTS, "could not take its snapshot"),
+    "attempt.snapshot_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins its snapshot"),
+    "attempt.hold_batches": (ActorKind.BRIDGE, SNAPSHOTS, "holds batches in flight"),
+    "attempt.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
+    "attempt.prepare_commit": (ActorKind.BRIDGE, SNAPSHOTS, "begins to prepare its output"),
+    "attempt.commit_prepared": (ActorKind.TASK, SNAPSHOTS, "has its output prepared"),
+    "attempt.write_snapshot": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write its state"),
+    "attempt.discard_snapshot": (ActorKind.BRIDGE, SNAPSHOTS, "discards its state"),
+    "attempt.snapshot_written": (ActorKind.TASK, SNAPSHOTS, "has its snapshot durable"),
+    "attempt.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has what barriers overtook durable"),
     "checkpoint.acknowledge": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "acknowledged"),
     "checkpoint.decline": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "declined"),
     "coordination.checkpoint_timed_out": (ActorKind.COORDINATOR, END, "has taken longer than it may"),
@@ -45,9 +48,8 @@ STEPS: Final = {
     "coordination.stop_failed": (ActorKind.JOB_MASTER, END, "is notified that the job goes on"),
     "checkpoint.notify_complete": (ActorKind.TASK, NOTIFICATIONS, "is notified that it is complete"),
     "checkpoint.notify_aborted": (ActorKind.TASK, NOTIFICATIONS, "is notified that it was given up"),
-    "stage.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
-    "stage.abort_checkpoint": (ActorKind.BRIDGE, COMMITS, "discards its part of it"),
-    "stage.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
+    "attempt.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
+    "attempt.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
 """The actor that takes a step, its phase, and its words; the same message told to another actor is a hop on its way."""
 
@@ -58,7 +60,6 @@ FAILURES: Final = (
     "coordination.metadata_write_failed",
     "coordination.savepoint_failed",
     "job.checkpoint_aborted",
-    "stage.snapshot_failed",
 )
 _BEGINNINGS = ("checkpoint.snapshot_coordinators", "checkpoint.trigger")
 _RESTORED = "job.restored"
@@ -90,11 +91,9 @@ def detail_of(said: Facts) -> str:
     match said.tag:
         case "checkpoint.acknowledge":
             return _measured(said.part("metrics"))
-        case "stage.state_snapshotted":
-            return _size(said)
         case "coordination.metadata_written" | "coordination.savepoint_completed":
             return str(said.get("path"))
-        case "stage.checkpoint_committed":
+        case "attempt.checkpoint_committed":
             files = said.get("files") or ()
             return "" if not files else f"{len(files):,} files" if len(files) > 1 else str(files[0])
         case _:

@@ -15,8 +15,9 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.bridge.output_routes import input_addresses
-from flykka.messages.tasks.bridge import ChainClosed, EngineFailed
+from flykka.actors.machines.attempt.output_routes import input_addresses
+from flykka.messages.attempt.answers import ChainClosed
+from flykka.messages.attempt.work import EngineFailed
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsError
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.tasks.bridge import EngineFailed, InFlightWritten, WorkFailed
+from flykka.messages.attempt.answers import ChannelStateWritten, WorkFailed
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import serialized
 from flykka.spark_bridge.attempt.end import AttemptEnd
@@ -26,7 +27,7 @@ from flykka.spark_bridge.operators.flow import Flow
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
 from flykka.spark_bridge.operators.operator import Operator, Output
-from flykka.spark_bridge.operators.operator_chain import Moved, OperatorChain
+from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
 from flykka.spark_bridge.rows.lazy_rows import slices_of
@@ -34,19 +35,25 @@ from flykka.spark_bridge.rows.materialise import Slices, together
 from flykka.spark_bridge.state.in_flight import InFlightStore
 
 if TYPE_CHECKING:
-    from flykka.actors.machines.bridge.effects import Lane
-    from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-    from flykka.messages.tasks.batch import BatchRef
-    from flykka.messages.tasks.bridge import (
-        ChainClosed,
-        ChainOpened,
-        InFlightPart,
-        InFlightRead,
-        RowsMoved,
-        SnapshotWritten,
-        WorkProgress,
+    from flykka.messages.attempt.answers import ChainClosed, ChainOpened, SnapshotWritten, StageResult
+    from flykka.messages.attempt.commands import (
+        AdvanceProcessingTime,
+        AdvanceWatermark,
+        CloseChain,
+        Command,
+        HoldBatches,
+        Lane,
+        OpenChain,
+        ProcessBatch,
+        ReadSplits,
+        ReleaseBatches,
+        SnapshotState,
+        WriteChannelState,
+        WriteSnapshot,
     )
-    from flykka.messages.tasks.stage import ReadSplits, RunStage
+    from flykka.messages.attempt.values import ChannelStateRead
+    from flykka.messages.attempt.work import WorkProgress
+    from flykka.messages.tasks.batch import BatchRef
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import BatchId
     from flykka.runtime.dispatch.pipe import Pipe
@@ -129,97 +136,103 @@ class SparkEngine(OperatorChain[Slices]):
         self._flow = Flow(self._chain, descriptor, self._scope, services, self.operators, self._origins)
         self._in_flight = InFlightStore(descriptor, services, self._scope)
 
-    def lane(self, lane: Lane, number: int, what: str) -> _OnLane:
-        """The threads of a lane."""
-        return _OnLane(self._workers, lane, number, what)
+    @property
+    def has_state(self) -> bool:
+        """True if something is kept between stages: state, or broadcast variables."""
+        return super().has_state or bool(self._variables)
+
+    def lane(self, command: Command, piece: int, what: str) -> _OnLane:
+        """The threads of the command's lane."""
+        return _OnLane(self._workers, self.lane_of(command), piece, what)
 
     def fail(self, error: Exception) -> None:
         """Report that the attempt cannot go on. Safe to call from any thread."""
         self._report(EngineFailed(cause=serialized(error)))
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+    def open_chain(self, command: OpenChain) -> ChainOpened:
         """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""
         self.end.await_predecessor()
         self._services.files.distribute(self._services.session)
-        self.restore(self._variables.restore(restore))
+        self.restore(self._variables.restore(command.restore))
         if isinstance(self.head, KeyedOperator) and self.head.has_to_read:
             self._run_in_background(f"reading the state of {self._chain.name!r}", self.head.read_restored)
         if not self._variables:
             self._lifecycle.open()
-        opened = self.opened(self._chain.name, recover)
-        return replace(opened, has_state=opened.has_state or bool(self._variables))
+        return self.opened(command.recover)
 
     def _run_in_background(self, what: str, work: Callable[[], None]) -> None:
         self._workers.run_in_background(
             what, work, lambda raised: self._report(EngineFailed(cause=self._failures.of_attempt(what, raised)))
         )
 
-    def recover(self, read: InFlightRead) -> BatchRef | None:
+    def recover(self, read: ChannelStateRead) -> BatchRef | None:
         """The batch of rows that were in flight."""
         return self._in_flight.read(read)
 
     # Stages
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         """Read splits as one batch."""
         source = self.head
         assert isinstance(source, SourceOperator), "only a source reads splits"
-        read = Moved(staged=source.note_read(command.splits))
+        read = BatchResult(staged=source.note_read(command.splits))
         lazy = source.lazy_rows(command.splits)
         if lazy is not None:
-            moved = self._flow.hand_on(self._chain.head, lazy, command.stage) + read
-            return self.moved(moved, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
+            result = self._flow.hand_on(self._chain.head, lazy, command.stage) + read
+            return self.result(command.stage, result, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
         rows = source.read(command.splits)
         output = source.output(rows, command.stage)
-        moved = self.emit(source, output, command.stage) + read
+        result = self.emit(source, output, command.stage) + read
         numbers = rows.numbers() if self._chain.computes else rows.known
         source.count(numbers)
         if output.on_emitted is not None:
             output.on_emitted()
-        return self.moved(
-            moved,
+        return self.result(
+            command.stage,
+            result,
             rows_in=numbers.rows or 0,
             event_time_max=numbers.event_time_max,
             event_time_min=numbers.event_time_min,
             partition_times=numbers.partition_times,
         )
 
-    def process(self, command: RunStage) -> RowsMoved:
+    def processed(self, command: ProcessBatch) -> StageResult:
         """Take batches through the chain; those of a broadcast variable, which come before all others, into that."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
-            return super().process(command)
+            return super().processed(command)
         batches = command.batches
         self._variables.add(command.gate, together(self.claim([batch.batch_id for batch in batches])))
-        return self.moved(Moved(), rows_in=sum(batch.rows for batch in batches))
+        return self.result(command.stage, BatchResult(), rows_in=sum(batch.rows for batch in batches))
 
-    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
+    def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
         """Emit what the watermark completes. Functions that read broadcast variables are opened by what comes first."""
         self._lifecycle.open()
-        return super().advance_watermark(stage, watermark_ms, processing_time_ms)
+        return super().advance_watermark(command)
 
-    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+    def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
         """Emit what processing time completes."""
         self._lifecycle.open()
-        return super().advance_processing_time(stage, processing_time_ms, watermark_ms)
+        return super().advance_processing_time(command)
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
+    def snapshot_state(self, command: SnapshotState) -> StageResult:
         """Note the state."""
-        self._lifecycle.open()
-        super().note_state(stage, checkpoint_id, watermark_ms, everything)
+        if self.has_state:
+            self._lifecycle.open()
+        return super().snapshot_state(command)
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
         """Make a snapshot durable, with the broadcast variables."""
-        written = super().write_snapshot(checkpoint_id, savepoint, sinks)
+        written = super().write_snapshot(command)
         return replace(written, operators=self._variables.added_to(written.operators))
 
-    def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
-        """Make the answer for rows that were moved, with the counts of the operators."""
-        return replace(super().moved(moved, **seen), accumulators=self._lifecycle.accumulators())
+    def result(self, stage: int, result: BatchResult, **seen: Any) -> StageResult:
+        """The answer for rows that were moved, with the counts of the operators."""
+        return replace(super().result(stage, result, **seen), accumulators=self._lifecycle.accumulators())
 
-    def emit(self, operator: Operator[Slices], output: Output[Slices], stage: int, read: Slices | None = None) -> Moved:
+    def emit(
+        self, operator: Operator[Slices], output: Output[Slices], stage: int, read: Slices | None = None
+    ) -> BatchResult:
         """Take what an operator emits to everything that reads it."""
         return self._flow.emit(self._links[operator.operator_id], output, stage, read or ())
 
@@ -256,34 +269,35 @@ class SparkEngine(OperatorChain[Slices]):
 
     # Batches
 
-    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        """Keep batches, even where all others let go of them."""
-        self._services.store.hold(batch_ids, holder)
+    def hold_batches(self, command: HoldBatches) -> None:
+        """Keep batches, even if all other holders release them."""
+        self._services.store.hold(command.batch_ids, command.holder)
 
-    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
         """Write batches, one Spark job for each part."""
-        return self._in_flight.write(parts)
+        folders = self._in_flight.write(command.parts)
+        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
-    def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        """Let go of batches."""
-        self._services.store.release(batch_ids, holder)
-
-    def release_held_by(self, holder: str) -> None:
-        """Let go of all that one holder holds."""
-        self._services.store.release_held_by(holder)
+    def release_batches(self, command: ReleaseBatches) -> None:
+        """Release batches that a holder holds."""
+        if command.batch_ids is None:
+            self._services.store.release_held_by(command.holder)
+        else:
+            self._services.store.release(command.batch_ids, command.holder)
 
     # Failures, progress and the end
 
-    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
-        """Tell why work has failed; where the session was stopped another one is started, which may take a second."""
+    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
+        """Describe the failure; where the session was stopped another one is started, which may take a second."""
         if self._scope.is_cancelled:
             # Nothing waits for it, and what would explain it may be gone.
-            return WorkFailed(work=key, cause=SerializedThrowable(type_name=type(raised).__name__, message=what))
-        if not ends_attempt and isinstance(raised, Exception):
-            cause = self._failures.of_snapshot(what, raised)
-            if cause is not None:
-                return WorkFailed(work=key, cause=cause, ends_attempt=False)
-        return WorkFailed(work=key, cause=self._failures.of_attempt(what, raised))
+            cause = SerializedThrowable(type_name=type(raised).__name__, message=what)
+            return WorkFailed(command=command, cause=cause)
+        if command.survivable and isinstance(raised, Exception):
+            declined = self._failures.of_snapshot(what, raised)
+            if declined is not None:
+                return WorkFailed(command=command, cause=declined, ends_attempt=False)
+        return WorkFailed(command=command, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
         """Return the progress of work that has run for so long. Blocks: Spark is asked where there is any."""
@@ -293,17 +307,17 @@ class SparkEngine(OperatorChain[Slices]):
         """Return the work of the last seconds, stage by stage. Blocks: Spark is asked."""
         return read_work(self._scope, self._workers)
 
-    def cancel(self) -> None:
+    def cancel_work(self) -> None:
         """Let nothing new begin, and Python functions end."""
         self.end.stop(cancel=True)
 
-    def interrupt(self) -> None:
+    def interrupt_work(self) -> None:
         """Interrupt the stages that do not end."""
         self._workers.interrupt()
 
-    def close_chain(self, cancel: bool) -> ChainClosed:
+    def close_chain(self, command: CloseChain) -> ChainClosed:
         """Wait for the threads, as long as that makes sense."""
-        return self.end.wait_closed(cancel=cancel)
+        return self.end.wait_closed(cancel=command.cancel)
 
     def close(self) -> None:
         """Cancel the attempt, whose bridge has ended in whatever way; nothing happens where it is over."""

@@ -21,10 +21,10 @@ from threading import Condition, Lock, Thread, get_ident, local
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flykka.actors.machines.bridge.effects import Lane
-from flykka.messages.tasks.bridge import RowsMoved
+from flykka.actors.machines.attempt.stages import STAGES_IN_FLIGHT
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import Lane
 from flykka.spark_bridge.errors import AttemptCancelledError
-from flykka.spark_bridge.operators.operator_chain import STAGES_IN_FLIGHT
 
 if TYPE_CHECKING:
     from flykka.runtime.dispatch.pipe import Pipe
@@ -168,14 +168,14 @@ class StageExecutor:
 
     def _noted(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
         """Do work as `_guarded` does, and remember it."""
-        moved: object = None
+        answer: object = None
         has_failed = True
         try:
-            moved = made = self._guarded(lane, number, what, work)
-            has_failed = False
-            return made
+            result = self._guarded(lane, number, what, work)
+            answer, has_failed = result, False
+            return result
         finally:
-            rows = (moved.rows_in, moved.rows_out) if isinstance(moved, RowsMoved) else (None, None)
+            rows = (answer.rows_in, answer.rows_out) if isinstance(answer, StageResult) else (None, None)
             with self._changed:
                 begun = self._at_work[get_ident()]
                 done = DoneWork(

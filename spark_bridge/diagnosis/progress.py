@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.attempt.work import WorkProgress
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker

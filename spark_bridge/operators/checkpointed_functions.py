@@ -51,7 +51,7 @@ class CheckpointedProcessOperator(ProcessOperator):
         """Let the function take its state. Raises `OperatorFailedError`."""
         self._state.initialize(self.spec)
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state behind the last batch."""
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
@@ -107,9 +107,9 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         """Let the function take its state. Raises `OperatorFailedError`."""
         self._state.initialize(self._spark_function.spec)
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note all states."""
-        super().snapshot(checkpoint_id, everything=everything)
+        super().snapshot_state(checkpoint_id, everything=everything)
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:

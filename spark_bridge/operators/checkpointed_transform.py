@@ -38,7 +38,7 @@ class CheckpointedTransformOperator(TransformOperator):
             initialize_state(self.function, self._states)
         super().open()
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state of the function. Raises `OperatorFailedError`."""
         with self.context.naming_failures("snapshotting the state of operator"):
             self._at_barriers.note(checkpoint_id, snapshot_state(self.function, self._states, checkpoint_id))

@@ -11,15 +11,14 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.bridge.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.messages.attempt.values import StagedOutput, StageOutput
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import StagedOutput
-from flykka.messages.tasks.stage import StageOutput
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.diagnosis.origins import Made
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
-from flykka.spark_bridge.operators.operator_chain import Moved
+from flykka.spark_bridge.operators.operator_chain import BatchResult
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import (
     Materialised,
@@ -69,20 +68,20 @@ class Flow:
         self._lock = Lock()
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
-    def emit(self, link: Link, output: Output[Slices], stage: int, before: Slices = ()) -> Moved:
+    def emit(self, link: Link, output: Output[Slices], stage: int, before: Slices = ()) -> BatchResult:
         """Take what the operator of `link` emits, of the rows `before`, to everything that reads it."""
-        moved = Moved()
+        result = BatchResult()
         if output.staged_rows:
             staged = StagedOutput(operator_id=link.operator_id, names=output.staged, rows=output.staged_rows)
-            moved += Moved(staged=(staged,), rows=output.staged_rows)
+            result += BatchResult(staged=(staged,), rows=output.staged_rows)
         if output.rows is not None:
-            moved += self._move(link, output, stage, before)
+            result += self._move(link, output, stage, before)
         for name, rows in output.side.items():
             for reader in link.readers_of(name):
-                moved += self._read(reader, rows, stage)
-        return moved
+                result += self._read(reader, rows, stage)
+        return result
 
-    def hand_on(self, link: Link, rows: LazyRows, stage: int) -> Moved:
+    def hand_on(self, link: Link, rows: LazyRows, stage: int) -> BatchResult:
         """Send rows to the stage that reads them, the only reader of what the operator of `link` emits."""
         (output,) = link.outputs
         outputs: list[StageOutput] = []
@@ -96,9 +95,9 @@ class Flow:
             )
             self._put(rows, [_batch(ref, rows, output)])
             outputs.append(StageOutput(output=output.output, batch=ref))
-        return Moved(outputs=tuple(outputs), rows=rows.rows)
+        return BatchResult(outputs=tuple(outputs), rows=rows.rows)
 
-    def _move(self, link: Link, output: Output[Slices], stage: int, before: Slices) -> Moved:
+    def _move(self, link: Link, output: Output[Slices], stage: int, before: Slices) -> BatchResult:
         rows = output.rows or ()
         if rows:
             self._origins.note(link.uid, Made(before=before, after=rows))
@@ -113,26 +112,28 @@ class Flow:
         kept = Batch(ref=own, rows=made.frame, holder=self._holder)
         self._put(made.blocks, [kept, *batches])
         try:
-            sent = Moved(outputs=outputs, rows=made.rows * len(whole))
+            sent = BatchResult(outputs=outputs, rows=made.rows * len(whole))
             return sent + self._hand_on(link, (made.frame,), split, stage)
         finally:
             self._store.release((own.batch_id,), self._holder)
 
-    def _hand_on(self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int) -> Moved:
-        moved = Moved()
+    def _hand_on(
+        self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int
+    ) -> BatchResult:
+        result = BatchResult()
         for output in split:
-            moved += self._send_split(link, output, together(rows), stage)
+            result += self._send_split(link, output, together(rows), stage)
         for reader in link.readers_of(None):
-            moved += self._read(reader, rows, stage)
-        return moved
+            result += self._read(reader, rows, stage)
+        return result
 
-    def _read(self, reader: Link, rows: Slices, stage: int) -> Moved:
+    def _read(self, reader: Link, rows: Slices, stage: int) -> BatchResult:
         """Let an operator of the chain process rows, and take on what it emits."""
-        output = self._operators[reader.operator_id].process(Element(rows=rows, stage=stage))
-        moved = self.emit(reader, output, stage, rows)
+        output = self._operators[reader.operator_id].process_batch(Element(rows=rows, stage=stage))
+        result = self.emit(reader, output, stage, rows)
         if output.on_emitted is not None:
             output.on_emitted()
-        return moved
+        return result
 
     def _times(self, link: Link, rows: DataFrame) -> Mapping[str, Column]:
         return link.code.batch_times(rows, self._chain.event_time)
@@ -155,7 +156,7 @@ class Flow:
         with self._lock:
             return self._routes.receivers(output)
 
-    def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
+    def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> BatchResult:
         assert output.key_by is not None, f"output {output.output} of {link.uid!r} is split and has no keys"
         keyed = self._registry.keys(output.key_by)
         if not keyed.of_state:
@@ -173,7 +174,7 @@ class Flow:
         ]
         self._put(made.materialised.blocks, batches)
         outputs = tuple(StageOutput(output=output.output, batch=batch.ref) for batch in batches)
-        return Moved(outputs=outputs, rows=made.materialised.rows)
+        return BatchResult(outputs=outputs, rows=made.materialised.rows)
 
     def _put(self, storage: Storage, batches: list[Batch]) -> None:
         self._store.put(storage, batches, producer=self._descriptor.attempt)

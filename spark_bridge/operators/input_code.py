@@ -77,6 +77,6 @@ class _TagInputOperator(Operator[Slices]):
         super().__init__(context.operator_id)
         self._code = code
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """The rows with their new columns."""
         return Output(rows=tuple(self._code.tagged(rows) for rows in element.rows))

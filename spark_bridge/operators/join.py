@@ -104,7 +104,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
             segments.closed_to_ms = restored.bounds.closed_to_ms
         return restored
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Join a batch with what is kept of the other side, and keep it."""
         side = Side.LEFT if element.gate < self._left_gates else Side.RIGHT
         store, other = self._stores[side], side.other
@@ -169,9 +169,9 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         self._stores[side].held(close)
         return tuple(finished)
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state, and how far it is through."""
-        super().snapshot(checkpoint_id, everything=everything)
+        super().snapshot_state(checkpoint_id, everything=everything)
         closed_to = self._segments[Side.LEFT].closed_to_ms
         # As with windows: what goes on behind a job that was drained begins event time again.
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=None if closed_to == WATERMARK_MAX else closed_to)
@@ -196,9 +196,9 @@ class RegularJoinOperator(JoinOperator[Rows, Frame]):
         has_time = any(segments.has_end for segments in self._segments.values())
         return processing_time_ms if has_time else WATERMARK_MIN
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Join a batch, and let go of what is over."""
-        output = super().process(element)
+        output = super().process_batch(element)
         time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
         if time_ms == WATERMARK_MIN:
             return output

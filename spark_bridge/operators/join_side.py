@@ -141,7 +141,7 @@ class JoinSideOperator(Operator[Slices]):
         super().__init__(context.operator_id)
         self._side = side
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """The rows that the join needs."""
         return Output(rows=tuple(map(self._side.kept, element.rows)))
 

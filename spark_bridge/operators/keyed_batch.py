@@ -70,7 +70,7 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         """True: what is made of a batch depends on the batches before it."""
         return True
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Emit what is made of a batch and of the state of its keys."""
         made = self.made(lambda readings, version: self._batches.processed(element, readings, version))
         told = cache(made.told)

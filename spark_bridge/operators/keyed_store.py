@@ -154,7 +154,7 @@ class KeyedStore(Generic[Frame]):
             self.backend.hold(batch_ids, holder)
         return readings, lambda: self.backend.release(batch_ids, holder)
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state as it is, with `everything` where nothing is shared."""
         self.await_restored()
         with self._lock:
@@ -256,10 +256,10 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
         """The bounds of results at the barrier, where state is cut by event time."""
         return ResultBounds()
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note all states."""
         for store in self.stores.values():
-            store.snapshot(checkpoint_id, everything=everything)
+            store.snapshot_state(checkpoint_id, everything=everything)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
         """Write all states, or none."""
@@ -286,7 +286,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
         for store in self.stores.values():
             store.discard(checkpoint_id)
 
-    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+    def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
         """Later checkpoints may refer to what was written for this one."""
         for store in self.stores.values():
             store.confirm(checkpoint_id)

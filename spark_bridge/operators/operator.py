@@ -63,9 +63,9 @@ class Output(Generic[Rows]):
 class Operator(Generic[Rows]):
     """An operator of a chain in one attempt; it is used as `open`, then anything, then `close`.
 
-    `process` may be called for two stages at once, unless the operator `is_ordered`. What sees state is called in the
-    order of the stages: `update_state`, `advance_watermark` and `snapshot`. What a snapshot writes, and what a complete
-    checkpoint makes of it, is background work. All may block, and raise what the data plane raises.
+    `process_batch` may be called for two stages at once, unless the operator `is_ordered`. What sees state is called in
+    the order of the stages: `update_state`, `advance_watermark` and `snapshot_state`. What a snapshot writes, and what
+    a complete checkpoint makes of it, is background work. All may block, and raise what the data plane raises.
     """
 
     keeps_state: ClassVar[bool] = False
@@ -88,14 +88,14 @@ class Operator(Generic[Rows]):
         """Begin with what a checkpoint holds of the operator, or with nothing; called once, before `open`."""
 
     def open(self) -> None:
-        """Make ready what `process` needs."""
+        """Make ready what `process_batch` needs."""
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Process one batch."""
         raise AssertionError(f"{self.operator_id} reads no other operator")
 
     def update_state(self, stage: int) -> None:
-        """Add to the state what `process` has made of the batch of a stage."""
+        """Add to the state what `process_batch` has made of the batch of a stage."""
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
         """Emit what is complete when no row up to this event time is to come. Only the head of a chain is asked."""
@@ -119,7 +119,7 @@ class Operator(Generic[Rows]):
         """The first processing-time timer that has not fired, or one that was deleted; None where there is none."""
         return None
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state as it is; with `everything` nothing that other checkpoints have written is referred to."""
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
@@ -137,7 +137,7 @@ class Operator(Generic[Rows]):
         """Return what was prepared, with copies in a savepoint's folder of all files that a commit moves."""
         return prepared
 
-    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+    def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
         """A checkpoint is complete: commit; the files that readers can see now."""
         return ()
 

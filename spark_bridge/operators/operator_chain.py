@@ -1,7 +1,7 @@
 """The operators of one attempt as a chain: as much of an engine as knows operators, whatever moves their rows.
 
-It calls the operators in the order that their port promises, and collects what they answer (Flink's OperatorChain).
-When what is done is decided by the machine of the attempt.
+It calls the operators in the order that their port promises, and collects their results (Flink's OperatorChain). The
+machine of the attempt decides when.
 """
 
 from __future__ import annotations
@@ -11,32 +11,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from flykka.messages.attempt.answers import (
+    ChainOpened,
+    CheckpointCommitted,
+    CommitPrepared,
+    SnapshotWritten,
+    StageResult,
+)
+from flykka.messages.attempt.commands import (
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    Command,
+    CommitCheckpoint,
+    DiscardSnapshot,
+    HandleOperatorEvents,
+    Lane,
+    PrepareCommit,
+    ProcessBatch,
+    ReleaseBatches,
+    SnapshotState,
+    UpdateState,
+    WriteSnapshot,
+)
+from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
+from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import (
-    ChainOpened,
-    CommitPrepared,
-    InFlightRead,
-    OutputCommitted,
-    RowsMoved,
-    SnapshotWritten,
-    StagedOutput,
-)
 from flykka.messages.tasks.operator_event import SentByFunction
-from flykka.messages.tasks.stage import HandleOperatorEvents, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows
 
-STAGES_IN_FLIGHT = 2
-"""Of operators that need no order: the planning of one stage hides behind the work of the other."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """Results of moving rows: batches sent, files staged by each sink, and the number of rows that left the chain.
+class BatchResult:
+    """Results of operators: batches sent, files staged by each sink, and the number of rows that left the chain.
 
-    Functions have `sent` something to their side of the JobMaster.
+    Functions have `sent` something to their coordinators.
     """
 
     outputs: tuple[StageOutput, ...] = ()
@@ -44,8 +55,8 @@ class Moved:
     rows: int = 0
     sent: tuple[SentByFunction, ...] = ()
 
-    def __add__(self, other: Moved) -> Moved:
-        return Moved(
+    def __add__(self, other: BatchResult) -> BatchResult:
+        return BatchResult(
             outputs=self.outputs + other.outputs,
             staged=self.staged + other.staged,
             rows=self.rows + other.rows,
@@ -67,27 +78,42 @@ class OperatorChain(ABC, Generic[Rows]):
         self._stateful = tuple(each for each in operators.values() if each.keeps_state)
         self._committing = tuple(each for each in operators.values() if each.commits)
         self._deferred: dict[int, tuple[int, Emitted[Rows]]] = {}
+        # The batches of stages that have still to update the state.
+        self._reading: dict[int, tuple[BatchId, ...]] = {}
 
     @property
     def head(self) -> Operator[Rows]:
         """The operator that reads the input gates, or the splits of a source."""
         return next(iter(self.operators.values()))
 
+    @property
+    def has_state(self) -> bool:
+        """True if something is kept between stages."""
+        return bool(self._stateful)
+
     @abstractmethod
-    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> Moved:
-        """Take what an operator emits to everything that reads it; it has made that of the rows `read`."""
+    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> BatchResult:
+        """Take what an operator emits to everything that reads it; it has computed that of the rows `read`."""
 
     @abstractmethod
     def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
         """The rows of batches, held by the attempt from now on."""
 
     @abstractmethod
-    def recover(self, read: InFlightRead) -> BatchRef | None:
-        """The batch of rows that were in flight; None where none of them is for this subtask."""
+    def release_batches(self, command: ReleaseBatches) -> None:
+        """Release batches that a holder holds."""
+
+    @abstractmethod
+    def recover(self, read: ChannelStateRead) -> BatchRef | None:
+        """The batch of rows that were in flight; None if none of them is for this subtask."""
 
     @abstractmethod
     def delete_from_savepoint(self, savepoint: str) -> None:
         """Delete all that the attempt has put into a savepoint that it could not write."""
+
+    def lane_of(self, command: Command) -> Lane:
+        """The lane of the command; a barrier does not wait for a thread if there is no state to note."""
+        return Lane.AT_ONCE if isinstance(command, SnapshotState) and not self.has_state else command.lane
 
     def restore(self, restore: TaskStateSnapshot | None) -> None:
         """Let every operator begin with what a checkpoint holds of it."""
@@ -97,20 +123,26 @@ class OperatorChain(ABC, Generic[Rows]):
         for operator in self.operators.values():
             operator.restore(states.get(operator.operator_id, ()))
 
-    def opened(self, name: str, recover: tuple[InFlightRead, ...]) -> ChainOpened:
-        """Make the answer for a chain whose operators are all open."""
-        is_ordered = any(operator.is_ordered for operator in self.operators.values())
+    def opened(self, recover: tuple[ChannelStateRead, ...]) -> ChainOpened:
+        """The answer for a chain whose operators are all open."""
         return ChainOpened(
-            name=name,
-            stages_in_flight=1 if is_ordered else STAGES_IN_FLIGHT,
-            has_state=bool(self._stateful),
+            is_ordered=any(operator.is_ordered for operator in self.operators.values()),
+            has_state=self.has_state,
             has_sinks=bool(self._committing),
             recovered=tuple(self.recover(read) for read in recover),
         )
 
     # Stages
 
-    def process(self, command: RunStage) -> RowsMoved:
+    def process_batch(self, command: ProcessBatch) -> StageResult:
+        """Process batches, and release them, when the state is updated if it has to be."""
+        result = self.processed(command)
+        self._reading[command.stage] = tuple(batch.batch_id for batch in command.batches)
+        if not result.updates_state:
+            self._release(command.stage)
+        return result
+
+    def processed(self, command: ProcessBatch) -> StageResult:
         """Take batches through the chain; what operators keep of them waits for `update_state`."""
         batches = command.batches
         self.head.note_aggregates(command.aggregates)
@@ -122,12 +154,13 @@ class OperatorChain(ABC, Generic[Rows]):
             watermark_ms=command.watermark_ms,
             processing_time_ms=command.processing_time_ms,
         )
-        output = self.head.process(element)
-        moved = self._emitted([(self.head, output)], command.stage, element.rows)
+        output = self.head.process_batch(element)
+        result = self._emitted([(self.head, output)], command.stage, element.rows)
         latest = max((batch.event_time_max for batch in batches if batch.event_time_max is not None), default=None)
         earliest_ms, latest_ms = (None, latest) if output.event_times is None else output.event_times()
-        return self.moved(
-            moved,
+        return self.result(
+            command.stage,
+            result,
             rows_in=sum(batch.rows for batch in batches),
             event_time_max=latest_ms,
             event_time_min=earliest_ms,
@@ -135,70 +168,87 @@ class OperatorChain(ABC, Generic[Rows]):
             updates_state=output.updates_state,
         )
 
-    def update_state(self, stage: int) -> None:
-        """Add what a stage has made of its batch to the state."""
+    def update_state(self, command: UpdateState) -> None:
+        """Add what a stage has computed of its batch to the state."""
         for operator in self._stateful:
-            operator.update_state(stage)
+            operator.update_state(command.stage)
+        self._release(command.stage)
 
-    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
+    def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
         """Emit what the watermark completes."""
-        return self.moved(self._emitted(self._completed(watermark_ms, processing_time_ms), stage))
+        completed = self._completed(command.watermark_ms, command.processing_time_ms)
+        return self.result(command.stage, self._emitted(completed, command.stage))
 
-    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+    def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
         """Emit what processing time completes, at the head: no other operator goes by it."""
-        output = self.head.advance_processing_time(processing_time_ms, watermark_ms)
-        return self.moved(self._emitted([(self.head, output)], stage))
+        output = self.head.advance_processing_time(command.processing_time_ms, command.watermark_ms)
+        return self.result(command.stage, self._emitted([(self.head, output)], command.stage))
 
-    def handle_operator_events(self, command: HandleOperatorEvents) -> RowsMoved:
-        """Let the head handle events of its coordinator, and emit what it makes of them."""
+    def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
+        """Let the head handle events of its coordinator, and emit what follows."""
         head = self.head
         assert head.operator_id == command.operator_id, f"{command.operator_id} is not at the head of its chain"
         head.note_aggregates(command.aggregates)
         output = head.handle_operator_events(command.events, command.watermark_ms, command.processing_time_ms)
-        return self.moved(self._emitted([(head, output)], command.stage))
+        return self.result(command.stage, self._emitted([(head, output)], command.stage))
 
-    def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
-        """Make the answer for rows that were moved; `seen` are the other fields of the answer."""
-        return RowsMoved(
-            outputs=moved.outputs,
-            staged=moved.staged,
-            rows_out=moved.rows,
+    def result(self, stage: int, result: BatchResult, **seen: Any) -> StageResult:
+        """The answer for rows that were moved; `seen` are the other fields of the answer."""
+        return StageResult(
+            stage=stage,
+            outputs=result.outputs,
+            staged=result.staged,
+            rows_out=result.rows,
             next_timer_ms=self.head.next_timer_ms,
-            sent=moved.sent,
+            sent=result.sent,
             **seen,
         )
 
     def _completed(self, watermark_ms: int, processing_time_ms: int) -> Emitted[Rows]:
         return [(self.head, self.head.advance_watermark(watermark_ms, processing_time_ms))]
 
-    def _emitted(self, outputs: Emitted[Rows], stage: int, read: Rows | None = None) -> Moved:
-        moved = Moved()
+    def _emitted(self, outputs: Emitted[Rows], stage: int, read: Rows | None = None) -> BatchResult:
+        result = BatchResult()
         for operator, output in outputs:
-            moved += self.emit(operator, output, stage, read)
+            result += self.emit(operator, output, stage, read)
             if output.on_emitted is not None:
                 output.on_emitted()
             sent = None if output.sent is None else output.sent()
             if sent is not None:
-                moved += Moved(sent=(sent,))
-        return moved
+                result += BatchResult(sent=(sent,))
+        return result
+
+    def _release(self, stage: int) -> None:
+        batch_ids = self._reading.pop(stage, None)
+        if batch_ids is not None:
+            self.release_batches(ReleaseBatches(holder=self.descriptor.attempt, batch_ids=batch_ids))
 
     # Snapshots
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
-        """Note the state; what fires with the checkpoint has left it, and is emitted in the background."""
+    def snapshot_state(self, command: SnapshotState) -> StageResult:
+        """Note the state without what fires with the checkpoint, which is emitted now only if other tasks read it."""
+        stage, fired = command.stage, BatchResult()
         # Operators that go by processing time do not fire with a checkpoint.
-        outputs = () if watermark_ms is None else self._completed(watermark_ms, 0)
+        outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)
+        if self.descriptor.outputs:
+            fired, outputs = self._emitted(outputs, stage), ()
+        everything = command.options.snapshot_type is not SnapshotType.CHECKPOINT
         for operator in self._stateful:
-            operator.snapshot(checkpoint_id, everything=everything)
-        self._deferred[checkpoint_id] = stage, outputs
+            operator.snapshot_state(command.checkpoint_id, everything=everything)
+        if outputs:
+            self._deferred[command.checkpoint_id] = stage, outputs
+        return self.result(stage, fired)
 
-    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
+    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
         """Emit what fires with the checkpoint; if that fails the attempt does: it has left the state."""
-        stage, outputs = self._deferred.pop(checkpoint_id, (0, ()))
-        moved = self._emitted(outputs, stage)
-        sinks = tuple(self._prepared(checkpoint_id, staged + moved.staged))
-        rows_staged = sum(each.rows for each in moved.staged)
-        return CommitPrepared(sinks=sinks, rows_out=moved.rows, rows_staged=rows_staged)
+        stage, outputs = self._deferred.pop(command.checkpoint_id, (0, ()))
+        result = self._emitted(outputs, stage)
+        return CommitPrepared(
+            checkpoint_id=command.checkpoint_id,
+            sinks=tuple(self._prepared(command.checkpoint_id, command.staged + result.staged)),
+            rows_out=result.rows,
+            rows_staged=sum(each.rows for each in result.staged),
+        )
 
     def _prepared(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> Iterator[OperatorSubtaskState]:
         for operator in self._committing:
@@ -207,35 +257,35 @@ class OperatorChain(ABC, Generic[Rows]):
             if prepared is not None:
                 yield prepared
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
         """Make a snapshot durable; for a savepoint with copies of what is still to be committed."""
+        checkpoint_id, savepoint, sinks = command.checkpoint_id, command.savepoint, command.sinks
         try:
             written = [operator.write_snapshot(checkpoint_id, savepoint) for operator in self._stateful]
             if savepoint is not None:
                 sinks = tuple(self.operators[sink.operator_id].copied(sink, savepoint) for sink in sinks)
-                # Nobody would hear of what an attempt has put there that is over.
+                # The files of an attempt that is over would stay there for ever.
                 self.check()
         except BaseException:
             if savepoint is not None:
                 self.delete_from_savepoint(savepoint)
             raise
-        states = (*(each.state for each in written), *sinks)
-        return SnapshotWritten(operators=states, incremental_bytes=sum(each.incremental_bytes for each in written))
+        return SnapshotWritten(
+            checkpoint_id=checkpoint_id,
+            operators=(*(each.state for each in written), *sinks),
+            incremental_bytes=sum(each.incremental_bytes for each in written),
+        )
 
     def check(self) -> None:
-        """Raise where the attempt is over."""
+        """Raise if the attempt is over."""
 
-    def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
+    def discard_snapshot(self, command: DiscardSnapshot) -> None:
+        """Release the noted state."""
         for operator in self._stateful:
-            operator.discard_snapshot(checkpoint_id)
+            operator.discard_snapshot(command.checkpoint_id)
 
-    def commit(self, checkpoint_id: int) -> OutputCommitted:
-        """A checkpoint is complete: operators commit; the published files."""
-        return OutputCommitted(
-            files=tuple(
-                file for operator in self.operators.values() for file in operator.notify_complete(checkpoint_id)
-            )
-        )
+    def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
+        """Let the operators commit, and name the published files."""
+        checkpoint_id = command.checkpoint_id
+        files = tuple(file for each in self.operators.values() for file in each.commit_checkpoint(checkpoint_id))
+        return CheckpointCommitted(checkpoint_id=checkpoint_id, files=files)

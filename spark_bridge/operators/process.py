@@ -44,7 +44,7 @@ class ProcessOperator(Operator[Slices]):
         self.spec = function_spec(context, code)
         self._emitted_type = emitted_type(code.emitted, code.side, self.told_in)
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """Call the function for every row of a batch."""
         work = ProcessRows(
             spec=self._sends.begin(self.spec),

@@ -84,7 +84,7 @@ class SinkOperator(Operator[Rows]):
         self._files.verify(handle for state in states for handle in state.exclusive)
         self._writer.restore(elements_of(states, COMMITTABLES, Value))
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Stage one batch."""
         staged = self._stage(element.rows)
         return Output(staged=staged.names, staged_rows=staged.rows)
@@ -106,7 +106,7 @@ class SinkOperator(Operator[Rows]):
         handles = (ExclusiveStateHandle(path=folder, size_bytes=size_bytes, files=files),) if pieces else ()
         return replace(prepared, operator_state=(list_state(COMMITTABLES, pieces),), exclusive=handles)
 
-    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+    def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish; the files."""
         self._check_owner()
         return self._writer.commit(checkpoint_id)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.bridge.output_routes import is_read_once
-from flykka.actors.machines.task.read_limit import cost_of
-from flykka.messages.tasks.bridge import StagedOutput
+from flykka.actors.machines.attempt.output_routes import is_read_once
+from flykka.actors.machines.attempt.read_limit import cost_of
+from flykka.messages.attempt.values import StagedOutput
 from flykka.messages.tasks.source import PartitionTime
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.times import in_ms
@@ -250,7 +250,7 @@ class SourceOperator(Operator[Slices]):
         """The splits of these names were read before the barrier of the checkpoint."""
         self._to_tell[checkpoint_id] = [self._read.pop(name) for name in names]
 
-    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+    def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
         """Tell the source which splits need not be read again."""
         due = sorted(each for each in self._to_tell if each <= checkpoint_id)
         splits = [split for each in due for split in self._to_tell.pop(each)]

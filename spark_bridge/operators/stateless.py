@@ -44,7 +44,7 @@ class TransformOperator(Operator[Slices]):
             with self.context.naming_failures("opening operator"):
                 self.function.open(self._runtime_context())
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """Apply the function to the rows. Raises `OperatorFailedError`."""
         with self.context.naming_failures():
             output = Output(rows=tuple(applied(self.function, rows) for rows in element.rows))
@@ -86,7 +86,7 @@ class LocalAggregateOperator(Operator[Slices]):
         self._aggregates = code.of
         self._batches_unaggregated = 0
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """The state of each slice."""
         aggregates = self._aggregates
         if not aggregates.may_come_unaggregated:
@@ -113,6 +113,6 @@ class SideOutputOperator(Operator[Slices]):
     def __init__(self, context: OperatorContext, code: SideOutputCode) -> None:
         super().__init__(context.operator_id)
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """The rows as they are."""
         return Output(rows=element.rows)

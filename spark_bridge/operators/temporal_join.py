@@ -70,9 +70,9 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         }
         return replace(restored, parts=parts)
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """Keep a batch."""
-        return super().process(replace(element, watermark_ms=self._closed_at(element.watermark_ms)))
+        return super().process_batch(replace(element, watermark_ms=self._closed_at(element.watermark_ms)))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
         """Join what is through."""
@@ -83,9 +83,9 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
     def _closed_at(self, watermark_ms: int) -> int:
         return latest(self._closed_to_ms, watermark_ms) or WATERMARK_MIN
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state, and how far it is through."""
-        super().snapshot(checkpoint_id, everything=everything)
+        super().snapshot_state(checkpoint_id, everything=everything)
         # As with windows: what goes on behind a job that was drained begins event time again.
         closed_to = None if self._closed_to_ms == WATERMARK_MAX else self._closed_to_ms
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=closed_to)

@@ -55,7 +55,7 @@ class TimestampsAndWatermarksOperator(Operator[Slices]):
         super().__init__(context.operator_id)
         self._code = code
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
+    def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         """The rows as they are; their event times when they were computed."""
         code = self._code
         if code.event_time is None:

@@ -83,7 +83,7 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         self._segments.closed_to_ms = restored.bounds.closed_to_ms
         return restored
 
-    def process(self, element: Element[Rows]) -> Output[Rows]:
+    def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         """Make state of a batch, without what is late when the watermark is there."""
         closed_to = self._segments.closed_at(element.watermark_ms)
         arrived = self._panes.arrived(element, closed_to)
@@ -129,9 +129,9 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
 
         return Output(rows=self._panes.fired(readings, firing.to_ms) if readings else None, on_emitted=on_emitted)
 
-    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state, and how far windows have fired."""
-        super().snapshot(checkpoint_id, everything=everything)
+        super().snapshot_state(checkpoint_id, everything=everything)
         closed_to, emitted_to = self._segments.closed_to_ms, self._segments.emitted_to_ms
         bounds = ResultBounds(closed_to_ms=closed_to, emitted_to_ms=emitted_to)
         # A job that was drained is at the end of event time. What goes on from there begins event time again, as in

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from threading import Condition
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flykka.actors.machines.bridge.batches import IN_TRANSIT, Address, BatchHolders
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, Address, BatchHolders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.bridge.channel_state import recovered_batch
-from flykka.actors.machines.bridge.output_routes import address
+from flykka.actors.machines.attempt.channel_state import recovered_batch
+from flykka.actors.machines.attempt.output_routes import address
 from flykka.messages.state.handles import ExclusiveStateHandle
-from flykka.messages.tasks.bridge import InFlightWritten
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.lazy_rows import slices_of
@@ -16,8 +15,8 @@ from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.file_digests import StateFiles
 
 if TYPE_CHECKING:
+    from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead
     from flykka.messages.tasks.batch import BatchRef
-    from flykka.messages.tasks.bridge import InFlightPart, InFlightRead
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
@@ -32,7 +31,7 @@ class InFlightStore:
         self._scope = scope
         self._files = StateFiles.of(descriptor, services)
 
-    def write(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+    def write(self, parts: tuple[ChannelStatePart, ...]) -> tuple[ExclusiveStateHandle, ...]:
         """Make batches durable, one Spark job for each part. Raises `UnknownBatchError` where one was released."""
         filesystem, store = self._services.filesystem, self._services.store
         job = f"{self._descriptor.checkpoint_directory}/{self._descriptor.job_id}"
@@ -51,9 +50,9 @@ class InFlightStore:
             for path in (*(handle.path for handle in written), folder):
                 filesystem.delete(path)
             raise
-        return InFlightWritten(folders=tuple(written))
+        return tuple(written)
 
-    def read(self, read: InFlightRead) -> BatchRef | None:
+    def read(self, read: ChannelStateRead) -> BatchRef | None:
         """The batch of rows that were in flight; None where none of them is for this subtask."""
         self._files.verify([read.in_flight])
         rows = read_parquet(self._services.session, [read.in_flight.path])

@@ -13,6 +13,7 @@ from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredRes
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import (
     JobStatus,
     JobStatusChanged,
@@ -21,7 +22,6 @@ from flykka.messages.control.job import (
     TriggerSavepoint,
 )
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, Operator, ShipStrategy
-from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId, SplitId

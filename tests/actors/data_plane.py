@@ -9,10 +9,11 @@ from flykka.actors.data_plane import Engine, SplitDiscovery, WithoutCoordinators
 from flykka.actors.failure_enrichers import FailureContext, FailureEnrichers
 from flykka.actors.task.bridge import Bridge
 from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import ReadSplits
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.monitoring.exception_history import FailureLabel
-from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
-from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, ResultPartitionId
@@ -22,8 +23,8 @@ from flykka.runtime.props import Props
 class NoRows(EmptyEngine):
     """Reads nothing out of every split."""
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
-        return RowsMoved()
+    def read_splits(self, command: ReadSplits) -> StageResult:
+        return StageResult(stage=command.stage)
 
 
 class NoData(WithoutCoordinators, WithoutOwners):

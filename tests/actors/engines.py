@@ -8,26 +8,33 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from flykka.actors.machines.bridge.channel_state import recovered_batch
-from flykka.actors.machines.bridge.effects import Lane
+from flykka.actors.machines.attempt.channel_state import recovered_batch
 from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.actors.task.empty_engine import EmptyEngine
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.state.operator_state import COMMITTABLES, StagedBatch
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import (
+from flykka.messages.attempt.answers import (
     ChainOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
     CommitPrepared,
-    InFlightPart,
-    InFlightRead,
-    InFlightWritten,
-    OutputCommitted,
-    RowsMoved,
     SnapshotWritten,
-    StagedOutput,
+    StageResult,
     WorkFailed,
 )
-from flykka.messages.tasks.stage import ReadSplits
+from flykka.messages.attempt.commands import (
+    Command,
+    CommitCheckpoint,
+    HoldBatches,
+    OpenChain,
+    PrepareCommit,
+    ReadSplits,
+    ReleaseBatches,
+    WriteChannelState,
+    WriteSnapshot,
+)
+from flykka.messages.attempt.values import ChannelStateRead, StagedOutput
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
+from flykka.messages.state.operator_state import COMMITTABLES, StagedBatch
+from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId
@@ -77,29 +84,30 @@ class NamesEngine(EmptyEngine):
         self._operator_id = descriptor.vertex.operators[0].operator_id
         self._pending: tuple[StagedBatch, ...] = ()
 
-    def lane(self, lane: Lane, number: int, what: str) -> Executor:
+    def lane(self, command: Command, piece: int, what: str) -> Executor:
         return Delays(self.takes_ms)
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+    def open_chain(self, command: OpenChain) -> ChainOpened:
         """Publish what the checkpoint holds."""
-        states = () if restore is None else restore.operators
+        states = () if command.restore is None else command.restore.operators
         self.sink.publish(elements_of(states, COMMITTABLES, StagedBatch))
-        recovered = tuple(self.recover(read) for read in recover)
-        return ChainOpened(name=self._descriptor.vertex.name, has_sinks=True, recovered=recovered)
+        return ChainOpened(
+            is_ordered=True, has_sinks=True, recovered=tuple(self.recover(read) for read in command.recover)
+        )
 
-    def recover(self, read: InFlightRead) -> BatchRef | None:
+    def recover(self, read: ChannelStateRead) -> BatchRef | None:
         raise AssertionError(f"nothing was in flight: {read}")
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
-        return self.staged([split.split_id for split in command.splits])
+    def read_splits(self, command: ReadSplits) -> StageResult:
+        return self.staged(command.stage, [split.split_id for split in command.splits])
 
-    def staged(self, rows: Sequence[str]) -> RowsMoved:
+    def staged(self, stage: int, rows: Sequence[str]) -> StageResult:
         """Rows that go into the sink."""
         output = StagedOutput(operator_id=self._operator_id, names=tuple(rows), rows=len(rows))
-        return RowsMoved(staged=(output,), rows_in=len(rows))
+        return StageResult(stage=stage, staged=(output,), rows_in=len(rows))
 
-    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
-        return self.prepared(checkpoint_id, [name for each in staged for name in each.names])
+    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
+        return self.prepared(command.checkpoint_id, [name for each in command.staged for name in each.names])
 
     def prepared(self, checkpoint_id: int, rows: Iterable[str]) -> CommitPrepared:
         """Rows that are published with the checkpoint, or with a later one."""
@@ -110,24 +118,24 @@ class NamesEngine(EmptyEngine):
             for row in rows
         )
         committables = (list_state(COMMITTABLES, self._pending),)
-        return CommitPrepared(sinks=(OperatorSubtaskState(operator_id=self._operator_id, operator_state=committables),))
+        sink = OperatorSubtaskState(operator_id=self._operator_id, operator_state=committables)
+        return CommitPrepared(checkpoint_id=checkpoint_id, sinks=(sink,))
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
-        return SnapshotWritten(operators=sinks)
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
+        return SnapshotWritten(checkpoint_id=command.checkpoint_id, operators=command.sinks)
 
-    def commit(self, checkpoint_id: int) -> OutputCommitted:
+    def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
+        checkpoint_id = command.checkpoint_id
         self.sink.publish(batch for batch in self._pending if batch.checkpoint_id <= checkpoint_id)
         self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
-        return OutputCommitted()
+        return CheckpointCommitted(checkpoint_id=checkpoint_id)
 
-    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
         if isinstance(raised, AssertionError):
             raise raised
         lost = getattr(raised, "lost_partition", None)
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised), lost_partition=lost)
-        return WorkFailed(work=key, cause=cause, ends_attempt=ends_attempt)
+        return WorkFailed(command=command, cause=cause, ends_attempt=not command.survivable)
 
 
 @dataclass
@@ -154,7 +162,7 @@ class BatchesEngine(NamesEngine):
         super().__init__(descriptor, sink)
         self.batches = batches
 
-    def recover(self, read: InFlightRead) -> BatchRef | None:
+    def recover(self, read: ChannelStateRead) -> BatchRef | None:
         rows = [row for row in self.batches.files[read.in_flight.path] if self.is_mine(row, read)]
         if not rows:
             return None
@@ -162,22 +170,24 @@ class BatchesEngine(NamesEngine):
         self.batches.rows[read.batch_id] = rows
         return recovered_batch(read, len(rows), 8)
 
-    def is_mine(self, row: str, read: InFlightRead) -> bool:
+    def is_mine(self, row: str, read: ChannelStateRead) -> bool:
         """True if a row that was in flight is one of this subtask's."""
         return True
 
-    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        for batch_id in batch_ids:
+    def hold_batches(self, command: HoldBatches) -> None:
+        for batch_id in command.batch_ids:
             assert batch_id in self.batches.rows, f"{batch_id} was never made"
-            self.batches.held.setdefault(batch_id, set()).add(holder)
+            self.batches.held.setdefault(batch_id, set()).add(command.holder)
 
-    def release_held_by(self, holder: str) -> None:
-        for holders in self.batches.held.values():
-            holders.discard(holder)
+    def release_batches(self, command: ReleaseBatches) -> None:
+        if command.batch_ids is None:
+            for holders in self.batches.held.values():
+                holders.discard(command.holder)
 
-    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
-        for part in parts:
+    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
+        for part in command.parts:
             for batch in part.batches:
                 assert self.batches.held[batch.batch_id], f"{batch} is not held"
             self.batches.files[part.path] = [row for batch in part.batches for row in self.batches.rows[batch.batch_id]]
-        return InFlightWritten(folders=tuple(ExclusiveStateHandle(path=part.path, size_bytes=8) for part in parts))
+        folders = tuple(ExclusiveStateHandle(path=part.path, size_bytes=8) for part in command.parts)
+        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)

@@ -10,20 +10,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flykka.actors.machines.state.key_groups import groups_in, key_groups_of, owner
-from flykka.messages.graph.job_graph import FiringMode, JobVertex, Operator, ShipStrategy
-from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
-from flykka.messages.tasks.bridge import (
-    ChainOpened,
-    CommitPrepared,
-    EngineFailed,
-    InFlightRead,
-    RowsMoved,
-    SnapshotWritten,
-    StagedOutput,
+from flykka.messages.attempt.answers import ChainOpened, CommitPrepared, SnapshotWritten, StageResult
+from flykka.messages.attempt.commands import (
+    DiscardSnapshot,
+    OpenChain,
+    PrepareCommit,
+    ProcessBatch,
+    ReadSplits,
+    SnapshotState,
+    WriteSnapshot,
 )
+from flykka.messages.attempt.values import ChannelStateRead, StageOutput
+from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.graph.job_graph import FiringMode, JobVertex, Operator, ShipStrategy
+from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
-from flykka.messages.tasks.stage import ReadSplits, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, SplitId
 from tests.actors.cast import Names, OneFileAtATime
@@ -73,25 +75,25 @@ class StagedEngine(BatchesEngine):
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world, world.batches)
         self.world = world
-        self.takes_ms = {"read_splits": READ_MS + descriptor.subtask, "process": RUN_MS + descriptor.subtask}
+        self.takes_ms = {"read_splits": READ_MS + descriptor.subtask, "process_batch": RUN_MS + descriptor.subtask}
 
-    def is_mine(self, row: str, read: InFlightRead) -> bool:
+    def is_mine(self, row: str, read: ChannelStateRead) -> bool:
         return read.key_groups is None or key_group(row) in groups_in(read.key_groups)
 
-    def sent(self, rows: list[str]) -> RowsMoved:
+    def sent(self, stage: int, rows: list[str]) -> StageResult:
         """Rows of one key group that go to its owner."""
         output = self._descriptor.outputs[0]
         subpartition = owner(key_group(rows[0]), output.max_parallelism, output.subpartitions)
         outputs = (StageOutput(output=0, batch=self.batches.put(rows, subpartition)),)
-        return RowsMoved(outputs=outputs, rows_in=len(rows), rows_out=len(rows))
+        return StageResult(stage=stage, outputs=outputs, rows_in=len(rows), rows_out=len(rows))
 
 
 class Reader(StagedEngine):
     """A source: one split at a time, sent to the owner of its key group."""
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         [split] = command.splits
-        return replace(self.sent([split.split_id]), event_time_max=number_of(split.split_id))
+        return replace(self.sent(command.stage, [split.split_id]), event_time_max=number_of(split.split_id))
 
 
 class KeyedEngine(StagedEngine):
@@ -103,48 +105,49 @@ class KeyedEngine(StagedEngine):
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         """By checkpoint the rows that wait, and those whose waiting has ended with it."""
 
-    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+    def open_chain(self, command: OpenChain) -> ChainOpened:
         self._waiting = tuple(
             row
-            for state in (() if restore is None else restore.operators)
+            for state in (() if command.restore is None else command.restore.operators)
             if state.key_groups is not None
             for handle in state.shared
             for row in self.world.stored[handle.state_id]
             if key_group(row) in groups_in(state.key_groups)
         )
         assert all(key_group(row) in groups_in(self._owned) for row in self._waiting)
-        return replace(super().open(restore, recover), has_state=True)
+        return replace(super().open_chain(command), has_state=True)
 
-    def process(self, command: RunStage) -> RowsMoved:
+    def process_batch(self, command: ProcessBatch) -> StageResult:
         rows = self.batches.rows[command.batch.batch_id]
         assert all(key_group(row) in groups_in(self._owned) for row in rows), f"{rows} have come to the wrong subtask"
         self.world.late += [row for row in rows if number_of(row) <= command.watermark_ms]
         self._waiting += tuple(row for row in rows if number_of(row) % 2)
-        return replace(self.staged([row for row in rows if number_of(row) % 2 == 0]), rows_in=len(rows))
+        return replace(self.staged(command.stage, [row for row in rows if number_of(row) % 2 == 0]), rows_in=len(rows))
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
+    def snapshot_state(self, command: SnapshotState) -> StageResult:
         fired: tuple[str, ...] = ()
-        if watermark_ms == WATERMARK_MAX:
+        if command.watermark_ms == WATERMARK_MAX:
             fired, self._waiting = self._waiting, ()
-        self._noted[checkpoint_id] = (self._waiting, fired)
+        self._noted[command.checkpoint_id] = (self._waiting, fired)
+        return StageResult(stage=command.stage)
 
-    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
-        _, fired = self._noted[checkpoint_id]
-        prepared = self.prepared(checkpoint_id, [*(name for each in staged for name in each.names), *fired])
+    def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
+        _, fired = self._noted[command.checkpoint_id]
+        names = [name for each in command.staged for name in each.names]
+        prepared = self.prepared(command.checkpoint_id, [*names, *fired])
         return replace(prepared, rows_staged=len(fired))
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
+        checkpoint_id = command.checkpoint_id
         waiting, _ = self._noted.pop(checkpoint_id)
         state_id = f"{self._descriptor.attempt}-{checkpoint_id}"
         self.world.stored[state_id] = waiting
         handle = SharedStateHandle(state_id=state_id, path=state_id, rows=1, size_bytes=1, key_groups=self._owned)
         keyed = OperatorSubtaskState(operator_id=self._operator_id, shared=(handle,), key_groups=self._owned)
-        return SnapshotWritten(operators=(keyed, *sinks))
+        return SnapshotWritten(checkpoint_id=checkpoint_id, operators=(keyed, *command.sinks))
 
-    def discard_snapshot(self, checkpoint_id: int) -> None:
-        del self._noted[checkpoint_id]
+    def discard_snapshot(self, command: DiscardSnapshot) -> None:
+        del self._noted[command.checkpoint_id]
 
     @property
     def _owned(self) -> KeyGroupRange:

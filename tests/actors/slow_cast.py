@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import ProcessBatch, ReadSplits
+from flykka.messages.attempt.values import StageOutput
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import Operator
-from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
-from flykka.messages.tasks.stage import ReadSplits, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId, SplitId
 from tests.actors.cast import Names, OneFileAtATime
@@ -35,16 +37,17 @@ class AllAtOnce(OneFileAtATime):
 class SlowEngine(BatchesEngine):
     """Sources make a batch of each split, sinks take their time; stages are over one after the other."""
 
-    takes_ms = MappingProxyType({"read_splits": 1, "process": SLOW_MS})
+    takes_ms = MappingProxyType({"read_splits": 1, "process_batch": SLOW_MS})
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         rows = [str(split.split_id) for split in command.splits]
         [output] = self._descriptor.outputs
         batch = self.batches.put(rows, int(rows[0].removeprefix("file-")) % output.subpartitions)
-        return RowsMoved(outputs=(StageOutput(output=0, batch=batch),), rows_in=len(rows), rows_out=len(rows))
+        outputs = (StageOutput(output=0, batch=batch),)
+        return StageResult(stage=command.stage, outputs=outputs, rows_in=len(rows), rows_out=len(rows))
 
-    def process(self, command: RunStage) -> RowsMoved:
-        return self.staged(self.batches.rows[command.batch.batch_id])
+    def process_batch(self, command: ProcessBatch) -> StageResult:
+        return self.staged(command.stage, self.batches.rows[command.batch.batch_id])
 
 
 class SlowNames(Names):

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch, SnapshotState
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
@@ -22,9 +25,7 @@ from flykka.messages.graph.job_graph import (
     ShipStrategy,
 )
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
-from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import BufferResponse
-from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, SnapshotState
 from flykka.messages.tasks.task import KeepPartitions, ReleasePartitions, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, ResultPartitionId
 from flykka.messages.wire.message import Message
@@ -108,9 +109,9 @@ class Middle(StagedEngine):
         super().__init__(descriptor, data.world)
         self._data = data
 
-    def process(self, command: RunStage) -> RowsMoved:
+    def process_batch(self, command: ProcessBatch) -> StageResult:
         self._data.look_for(self._descriptor)
-        return self.sent(self.batches.rows[command.batch.batch_id])
+        return self.sent(command.stage, self.batches.rows[command.batch.batch_id])
 
 
 class Last(KeyedEngine):
@@ -120,9 +121,9 @@ class Last(KeyedEngine):
         super().__init__(descriptor, data.world)
         self._data = data
 
-    def process(self, command: RunStage) -> RowsMoved:
+    def process_batch(self, command: ProcessBatch) -> StageResult:
         self._data.look_for(self._descriptor)
-        return super().process(command)
+        return super().process_batch(command)
 
 
 def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.bridge.effects import Lane
+from flykka.messages.attempt.commands import Command, Lane
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
 from flykka.messages.graph.job_graph import TaskCancellationSettings
-from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.dispatch.pipe import Executor, Pipe
 from flykka.runtime.testing.faults import kill_when
@@ -37,13 +37,13 @@ class StubbornEngine(NamesEngine):
         super().__init__(descriptor, sink)
         self._told = told
 
-    def lane(self, lane: Lane, number: int, what: str) -> Executor:
-        return Nowhere() if lane is Lane.END and self._told else super().lane(lane, number, what)
+    def lane(self, command: Command, piece: int, what: str) -> Executor:
+        return Nowhere() if command.lane is Lane.END and self._told else super().lane(command, piece, what)
 
-    def cancel(self) -> None:
+    def cancel_work(self) -> None:
         self._told.append("cancel")
 
-    def interrupt(self) -> None:
+    def interrupt_work(self) -> None:
         self._told.append("interrupt")
 
 

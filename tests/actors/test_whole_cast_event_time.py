@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.machines.task.latency_stats import HISTORY_SIZE
+from flykka.actors.machines.attempt.latency_stats import HISTORY_SIZE
+from flykka.messages.attempt.answers import ChainClosed, StageResult
+from flykka.messages.attempt.commands import CloseChain, ReadSplits
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
 from flykka.messages.graph.job_graph import JobVertex, Operator, ShipStrategy
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
-from flykka.messages.tasks.bridge import ChainClosed, EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.faults import kill_when
@@ -41,13 +42,13 @@ class TimedEngine(NamesEngine):
         super().__init__(descriptor, sink)
         self._files = 0
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         self._files += len(command.splits)
         latest_ms = max(1000 * int(split.split_id.removeprefix("file-")) for split in command.splits)
         moved = super().read_splits(command)
         return replace(moved, event_time_max=latest_ms, accumulators=(rows(self._files),))
 
-    def close_chain(self, cancel: bool) -> ChainClosed:
+    def close_chain(self, command: CloseChain) -> ChainClosed:
         return ChainClosed(accumulators=() if self._descriptor.inputs else (rows(self._files),))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import (
     CheckpointCompleted,
     ExecutionStateChanged,
@@ -22,7 +23,6 @@ from flykka.messages.graph.restart_strategies import (
     FixedDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
 )
-from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Names, WholeCluster

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.attempt.answers import ChannelStateWritten
+from flykka.messages.attempt.commands import HoldBatches, WriteChannelState
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.tasks.exchange import BufferResponse
-from flykka.messages.tasks.stage import ChannelStateWritten, HoldInFlight, WriteChannelState
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
@@ -56,7 +57,7 @@ def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
     "moment",
     [
         TriggerCheckpoint,
-        HoldInFlight,
+        HoldBatches,
         WriteChannelState,
         ChannelStateWritten,
         AcknowledgeCheckpoint,

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.attempt.answers import CheckpointCommitted, SnapshotWritten
+from flykka.messages.attempt.commands import SnapshotState
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import MetadataWritten, SavepointCompleted
 from flykka.messages.control.job import (
@@ -23,7 +25,6 @@ from flykka.messages.control.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.tasks.stage import CheckpointCommitted, SnapshotState, StateSnapshotted
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
@@ -34,7 +35,7 @@ PARALLELISMS = (1, 2, 4, 1)
 MOMENTS: Sequence[type[Message]] = (
     TriggerCheckpoint,
     SnapshotState,
-    StateSnapshotted,
+    SnapshotWritten,
     AcknowledgeCheckpoint,
     MetadataWritten,
     SavepointCompleted,

@@ -12,8 +12,8 @@ import pytest
 from examples.nexmark.queries import QUERIES, create_stream_views, create_views, digest, newest, sink, text, written
 from examples.nexmark.source import EVENT_TIME, WATERMARK_DELAY, Events, nexmark_source
 from flykka import RestartStrategies, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.stage import StateSnapshotted
 from tests.integration.test_kill import Moment, kill_at
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EVENTS = 100_000
 SOME = ("q4", "q5", "q20")
 """Of which each needs operators that the others do not."""
 
-HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, StateSnapshotted), count=150)
+HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, SnapshotWritten), count=150)
 
 
 @pytest.fixture(scope="module")

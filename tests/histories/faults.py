@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flykka.messages.state.handles import OperatorSubtaskState
-from flykka.messages.tasks.bridge import EngineFailed, RowsMoved, SnapshotWritten
-from flykka.messages.tasks.stage import ReadSplits
+from flykka.messages.attempt.answers import SnapshotWritten, StageResult
+from flykka.messages.attempt.commands import ReadSplits, WriteSnapshot
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from tests.actors.cast import Names
 from tests.actors.engines import NamesEngine, Sink
@@ -31,19 +31,17 @@ class FaultyEngine(NamesEngine):
         super().__init__(descriptor, sink)
         self._mishaps = faults
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
+    def read_splits(self, command: ReadSplits) -> StageResult:
         if self._mishaps.stage and command.splits[0].split_id == FAILING_SPLIT:
             self._mishaps.stage = False
             raise OSError("the file cannot be read")
         return super().read_splits(command)
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
-        if self._mishaps.snapshot and checkpoint_id == FAILING_CHECKPOINT and not self._descriptor.inputs:
+    def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
+        if self._mishaps.snapshot and command.checkpoint_id == FAILING_CHECKPOINT and not self._descriptor.inputs:
             self._mishaps.snapshot = False
             raise OSError("the disk is full")
-        return super().write_snapshot(checkpoint_id, savepoint, sinks)
+        return super().write_snapshot(command)
 
 
 class FaultyNames(Names):

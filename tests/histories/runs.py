@@ -13,6 +13,7 @@ from dataclasses import replace
 from fsspec.implementations.memory import MemoryFileSystem
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.attempt.commands import WriteChannelState
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import (
@@ -35,7 +36,6 @@ from flykka.messages.control.rescaling import (
 )
 from flykka.messages.graph.job_graph import CheckpointingMode, JobType, ScheduleMode, SchedulerType, ShipStrategy
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
-from flykka.messages.tasks.stage import WriteChannelState
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder

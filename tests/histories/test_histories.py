@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import AdvanceProcessingTime, AdvanceWatermark
 from flykka.messages.control.job import JobRestored
-from flykka.messages.tasks.stage import AdvanceProcessingTime, AdvanceWatermark, StageFinished
 from flykka.replay.replayer import Replayer
 from flykka.runtime.testing.replays import assert_replays, replay_cases
 from flykka.runtime.trace.file.reader import TraceReader
@@ -55,7 +56,7 @@ def test_timers_of_both_kinds_emit_rows_before_and_after_a_restore() -> None:
                 told.append(JobRestored)
             case AdvanceProcessingTime() | AdvanceWatermark():
                 firing[turn.recipient.path, turn.message.stage] = type(turn.message)
-            case StageFinished(stage=stage, rows_out=rows_out) if turn.sender is not None:
+            case StageResult(stage=stage, rows_out=rows_out) if turn.sender is not None:
                 kind = firing.pop((turn.sender.path, stage), None)
                 if kind is not None and rows_out:
                     told.append(kind)

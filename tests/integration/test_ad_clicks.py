@@ -14,7 +14,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from examples import ad_clicks
 from flykka import RestartStrategies, StreamExecutionEnvironment
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
 from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -55,7 +55,7 @@ def test_the_output_is_that_of_a_batch(
     env = environment().set_parallelism(4 if kills else 1).enable_checkpointing("100ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
-    moment = Moment(name="at a barrier", matches=lambda said: isinstance(said, StateSnapshotted), count=3)
+    moment = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
     kill = kill_at(env, moment) if kills else None
     ad_clicks.define_job(env, str(impressions), str(clicks), str(output))
 

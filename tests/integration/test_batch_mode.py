@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import StreamExecutionEnvironment
+from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch, SnapshotState
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.tasks.exchange import BufferResponse
-from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, SnapshotState
 from flykka.messages.tasks.task import ExecutionState, KeepPartitions
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -39,7 +39,7 @@ class Moment:
 
 
 READER_DIES = (
-    Moment(name="while it reads", kind=RunStage, count=3),
+    Moment(name="while it reads", kind=ProcessBatch, count=3),
     Moment(name="at the checkpoint of the end", kind=SnapshotState),
     Moment(name="before it publishes", kind=CommitCheckpoint),
 )
@@ -208,7 +208,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
     lost = threading.Event()
 
     def lose(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        if isinstance(message, RunStage) and not lost.is_set():
+        if isinstance(message, ProcessBatch) and not lost.is_set():
             # A reader that is told to read reads the first batch of all: every batch of now is kept for readers.
             lost.set()
             lose_blocks(spark, left())

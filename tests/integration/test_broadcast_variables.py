@@ -28,7 +28,7 @@ from flykka import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from flykka.messages.tasks.stage import StageFinished, StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten, StageResult
 from tests.integration import arrivals
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import NEVER, Moment, kill_at
@@ -121,18 +121,18 @@ def assert_all_saw(spark: SparkSession, folder: Path, rates: list[int]) -> None:
     [
         Moment(
             name="while a variable is read",
-            matches=lambda said: isinstance(said, StageFinished),
+            matches=lambda said: isinstance(said, StageResult),
             count=2,
             interval=NEVER,
         ),
         Moment(
             name="before the first checkpoint",
-            matches=lambda said: isinstance(said, StageFinished),
+            matches=lambda said: isinstance(said, StageResult),
             count=12,
             interval=NEVER,
             long=True,
         ),
-        Moment(name="behind checkpoints", matches=lambda said: isinstance(said, StateSnapshotted), count=9),
+        Moment(name="behind checkpoints", matches=lambda said: isinstance(said, SnapshotWritten), count=9),
     ],
     ids=lambda moment: moment.name,
 )

@@ -31,8 +31,8 @@ from flykka import (
     TimerContext,
     WatermarkStrategy,
 )
+from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.stage import StateSnapshotted
 from flykka.runtime.testing.faults import kill_when
 from tests.integration import arrivals
 from tests.integration.test_kill import Moment, kill_at
@@ -41,7 +41,7 @@ from tests.integration.test_unaligned import Watched, slowly
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KILL = Moment(
-    name="between barrier and acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=4
+    name="between barrier and acknowledgement", matches=lambda said: isinstance(said, SnapshotWritten), count=4
 )
 HOUR_MS = 60 * 60 * 1000
 UNPAID = OutputTag("unpaid", "shop bigint, at timestamp")

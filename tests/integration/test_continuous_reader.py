@@ -131,7 +131,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
         client = start(env, arrivals, tmp_path)
         injector = FaultInjector(env, tmp_path, random.Random(1))
         for number, kind in enumerate(KINDS, start=1):
-            moment = Moment(message="CommitCheckpoint" if number % 2 else "StageFinished", count=1 + number // 2)
+            moment = Moment(message="CommitCheckpoint" if number % 2 else "StageResult", count=1 + number // 2)
             fault = inject_at(env.cluster.system, moment, partial(injector.inject, kind))
             arrive(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
             assert fault.wait(SECONDS), f"there was nothing to hit: {kind}"
@@ -150,7 +150,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("message", ["CommitCheckpoint", "MetadataWritten", "StageFinished"])
+@pytest.mark.parametrize("message", ["CommitCheckpoint", "MetadataWritten", "StageResult"])
 def test_nor_does_it_while_the_driver_is_killed_and_another_goes_on(tmp_path: Path, message: str) -> None:
     source = sales.write(tmp_path / "input")
     reader = ContinuousReader(sales.each(tmp_path), CompleteOnDisk(sales.checkpoints(tmp_path)))

@@ -25,8 +25,9 @@ from flykka import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
+from flykka.messages.attempt.answers import SnapshotWritten
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.control.job import MetricsReported
-from flykka.messages.tasks.stage import CommitCheckpoint, StateSnapshotted
 from flykka.messages.wire.message import Message
 from tests.integration import arrivals, test_unaligned
 from tests.integration.test_continuing import wait_checkpoint
@@ -149,7 +150,7 @@ def test_the_rows_are_those_of_a_batch(
 @pytest.mark.parametrize(
     "moment",
     [
-        Moment(name="before acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=3),
+        Moment(name="before acknowledgement", matches=lambda said: isinstance(said, SnapshotWritten), count=3),
         pytest.param(
             Moment(name="before publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=3),
             marks=pytest.mark.long,

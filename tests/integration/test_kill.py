@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import StreamExecutionEnvironment
+from flykka.messages.attempt.answers import SnapshotWritten, StageResult
+from flykka.messages.attempt.commands import CommitCheckpoint, SnapshotState
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
 from flykka.messages.control.slots import AcceptSlots
 from flykka.messages.tasks.exchange import BufferResponse, CheckpointBarrier
-from flykka.messages.tasks.stage import CommitCheckpoint, SnapshotState, StageFinished, StateSnapshotted
 from flykka.messages.wire.message import Message
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import PlannedKill, kill_when
@@ -43,7 +44,7 @@ class Moment:
 MOMENTS = (
     # It is killed before anybody was told what the job starts from: the sources have not begun.
     Moment(name="before its slots are accepted", matches=lambda said: isinstance(said, AcceptSlots), long=True),
-    Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageFinished), interval=NEVER),
+    Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageResult), interval=NEVER),
     Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2, long=True),
     Moment(
         name="between two barriers of an alignment",
@@ -52,7 +53,7 @@ MOMENTS = (
     ),
     Moment(
         name="between barrier and acknowledgement",
-        matches=lambda said: isinstance(said, StateSnapshotted),
+        matches=lambda said: isinstance(said, SnapshotWritten),
         count=2,
     ),
     Moment(
@@ -115,7 +116,7 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
 
     client = sales.start(env, sales_files, tmp_path / "output")
     assert first.wait(timeout=60)
-    second = kill_at(env, Moment(name="second", matches=lambda said: isinstance(said, StageFinished)))
+    second = kill_at(env, Moment(name="second", matches=lambda said: isinstance(said, StageResult)))
     client.wait(timeout=120)
 
     assert second.done

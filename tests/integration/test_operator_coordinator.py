@@ -37,8 +37,8 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.errors import JobExecutionError
+from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.stage import StateSnapshotted
 from flykka.messages.wire.message import Message
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import Moment, kill_at
@@ -181,7 +181,7 @@ def test_a_kill_loses_and_doubles_no_event(
 ) -> None:
     write(tmp_path / "rows", range(FILES // 2))
     env = environment().set_parallelism(2)
-    kill = kill_at(env, Moment(name="snapshot", matches=lambda said: isinstance(said, StateSnapshotted), count=3))
+    kill = kill_at(env, Moment(name="snapshot", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
     client = start(env, define, tmp_path / "rows", tmp_path / "output")
     assert kill.wait(timeout=60)

@@ -31,7 +31,7 @@ from flykka import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
 from tests.integration import arrivals
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import Moment, kill_at
@@ -39,7 +39,7 @@ from tests.integration.test_kill import Moment, kill_at
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KILL = Moment(
-    name="between barrier and acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=3
+    name="between barrier and acknowledgement", matches=lambda said: isinstance(said, SnapshotWritten), count=3
 )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import FileSink, FileSource, RestartStrategies, StreamExecutionEnvironment
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
 from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -32,7 +32,7 @@ def test_the_output_is_that_of_a_batch(
     env = environment().set_parallelism(2).enable_checkpointing("100ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
-    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, StateSnapshotted), count=2))
+    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=2))
     table = env.spark.read.parquet(str(items))
 
     read = env.from_source(FileSource.parquet(str(orders)).files_per_batch(1), uid="orders")

@@ -13,7 +13,7 @@ import pytest
 
 import flykka.spark_bridge.operators
 from flykka import DataStream, JobClient, StreamExecutionEnvironment
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.spark_bridge.operators.code import OperatorCode
 from tests.integration import arrivals, stateful_operators
 from tests.integration.test_kill import Moment, kill_at
@@ -35,7 +35,7 @@ GROUPS = [REST[place : place + 6] for place in range(0, len(REST), 6)]
 """All operators in one job would take two cores longer than the test may last."""
 
 LONG = pytest.mark.long
-KILL = Moment(name="at a barrier", matches=lambda said: isinstance(said, StateSnapshotted), count=3)
+KILL = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
 Environments = Callable[..., StreamExecutionEnvironment]
 Tables = dict[str, list[str]]
 

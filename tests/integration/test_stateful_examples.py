@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment, WatermarkStrategy
-from flykka.messages.tasks.stage import CommitCheckpoint, StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
+from flykka.messages.attempt.commands import CommitCheckpoint
 from tests.integration import arrivals, stateful
 from tests.integration.stateful import EXAMPLES, StatefulExample, truth
 from tests.integration.test_continuing import wait_checkpoint
@@ -20,9 +21,7 @@ from tests.integration.test_kill import Moment, kill_at
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 MOMENTS = (
-    Moment(
-        name="between barrier and acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=3
-    ),
+    Moment(name="between barrier and acknowledgement", matches=lambda said: isinstance(said, SnapshotWritten), count=3),
     Moment(name="between staging and publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=3),
 )
 

@@ -23,7 +23,7 @@ from flykka import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
 from tests.integration import arrivals
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import Moment, kill_at
@@ -145,7 +145,7 @@ def test_a_kill_changes_nothing(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2)
-    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, StateSnapshotted), count=3))
+    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
     start(env, files, tmp_path / "output", left_join).wait(timeout=120)
 

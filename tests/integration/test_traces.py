@@ -10,12 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka import StreamExecutionEnvironment
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.checkpoint_coordination import CoordinatedTasks
 from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import AddCredit, BufferResponse, PartitionRequest
-from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, StageFinished
 from flykka.messages.wire.message import Value
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.trace.effects import Send
@@ -87,13 +88,13 @@ def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: TraceReader)
         match turn.message:
             case BufferResponse(buffer=BatchRef(batch_id=batch_id)):
                 delivered[turn.recipient.path].add(batch_id)
-            case StageFinished(outputs=outputs):
+            case StageResult(outputs=outputs):
                 made.update(output.batch.batch_id for output in outputs)
             case _:
                 pass
         for message in sent(turn):
             match message:
-                case RunStage(batch=batch):
+                case ProcessBatch(batch=batch):
                     assert batch.batch_id in delivered[turn.recipient.path]
                 case BufferResponse(buffer=BatchRef(batch_id=batch_id)):
                     offered.add(batch_id)

@@ -23,13 +23,8 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.errors import JobExecutionError
-from flykka.messages.tasks.stage import (
-    BridgeOpened,
-    CheckpointCommitted,
-    CommitCheckpoint,
-    StageFinished,
-    StateSnapshotted,
-)
+from flykka.messages.attempt.answers import ChainOpened, CheckpointCommitted, SnapshotWritten, StageResult
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
@@ -106,7 +101,7 @@ class KillBetweenCommits:
                 self._committed[number].set()
             case CommitCheckpoint(checkpoint_id=number) if runs(recipient, self._second[0]) and not self.killed_at:
                 self._kill_between(recipient, number)
-        if isinstance(message, BridgeOpened | StageFinished | StateSnapshotted | CheckpointCommitted):
+        if isinstance(message, ChainOpened | StageResult | SnapshotWritten | CheckpointCommitted):
             self._look()
 
     def _kill_between(self, recipient: ActorRef, number: int) -> None:

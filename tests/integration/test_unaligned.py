@@ -20,7 +20,8 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flykka.messages.tasks.stage import BridgeOpened, ChannelStateWritten, CommitCheckpoint
+from flykka.messages.attempt.answers import ChainOpened, ChannelStateWritten
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
@@ -59,11 +60,10 @@ class Watched:
 
     def hear(self, _recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         match message:
-            case ChannelStateWritten(checkpoint_id=checkpoint_id, size_bytes=size_bytes) if size_bytes:
+            case ChannelStateWritten(checkpoint_id=checkpoint_id, folders=folders) if folders:
                 self.holding.add(checkpoint_id)
-            case BridgeOpened(recovered_inputs=inputs, recovered_outputs=outputs):
-                batches = [entry.batch for entry in inputs] + [entry.batch for entry in outputs]
-                self.recovered_rows += sum(batch.rows for batch in batches)
+            case ChainOpened(recovered=recovered):
+                self.recovered_rows += sum(batch.rows for batch in recovered if batch is not None)
 
     def is_commit(self, recipient: ActorRef, message: Message) -> bool:
         """Somebody is about to commit a checkpoint that holds batches in flight."""

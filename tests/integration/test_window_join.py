@@ -21,7 +21,7 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.attempt.answers import SnapshotWritten
 from tests.integration.test_interval_join import files
 from tests.integration.test_kill import Moment, kill_at
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 __all__ = ["files"]
 
 TUMBLING, SLIDING = TumblingEventTimeWindows.of("10s"), SlidingEventTimeWindows.of("10s", "4s")
-MOMENT = Moment(name="at a barrier", matches=lambda said: isinstance(said, StateSnapshotted), count=3)
+MOMENT = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
 Windows = TumblingEventTimeWindows | SlidingEventTimeWindows
 
 

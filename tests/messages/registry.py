@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 import sys
@@ -51,7 +52,8 @@ def _exactly(tag: str) -> st.SearchStrategy[Value]:
     """Made once: there are hundreds, and each would make all that it refers to again."""
     cls = declared()[tag]
     annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))
-    return st.builds(cls, **{name: _of(annotation) for name, annotation in annotations.items()})
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # every declared class is a dataclass
+    return st.builds(cls, **{field.name: _of(annotations[field.name]) for field in fields})
 
 
 def _of(annotation: Any) -> st.SearchStrategy[Any]:

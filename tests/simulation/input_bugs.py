@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from flykka.actors.machines.attempt import inputs
+from flykka.actors.machines.attempt.aligned_reading import AlignedReading
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAction
 from flykka.actors.machines.exchange.effects import PersistInFlight
@@ -14,8 +16,6 @@ from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.joins.interval_segments import IntervalSegments
 from flykka.actors.machines.state.keyed_state import StatePart
-from flykka.actors.machines.task import task_inputs
-from flykka.actors.machines.task.aligned_reading import AlignedReading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.keyed_store import KeyedStore
@@ -37,7 +37,7 @@ def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
 
 def a_restored_task_has_no_watermark(patch: pytest.MonkeyPatch) -> None:
     """What was late before a restart is taken after it, until the next watermark comes."""
-    patch.setattr(task_inputs, "restored_input_watermark_ms", lambda _: WATERMARK_MIN)
+    patch.setattr(inputs, "restored_input_watermark_ms", lambda _: WATERMARK_MIN)
 
 
 def an_aligned_source_reads_on(patch: pytest.MonkeyPatch) -> None:

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from flykka.actors.job_master.actor import JobMaster
-from flykka.actors.machines.bridge.attempt import Attempt, AttemptEvent
-from flykka.actors.machines.bridge.batches import BatchHolders
-from flykka.actors.machines.bridge.effects import AttemptEffect, TellTask, Work
-from flykka.actors.machines.bridge.sink_rows import SinkRowCounter
-from flykka.actors.machines.bridge.snapshots import Snapshot, Snapshots
-from flykka.actors.machines.bridge.stages import ChainTraits
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, BatchHolders
+from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, CheckpointPhase
+from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.attempt.metrics import TaskMeter
+from flykka.actors.machines.attempt.outputs import TaskOutputs
+from flykka.actors.machines.attempt.reading import InputReading
+from flykka.actors.machines.attempt.split_reader import SplitReader
+from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.machines.exchange.credits import ChannelCredits
-from flykka.actors.machines.task.effects import TaskEffect, TellBridge
-from flykka.actors.machines.task.split_reader import SplitReader
-from flykka.actors.machines.task.stream_task import StreamTask
-from flykka.actors.machines.task.task_outputs import TaskOutputs
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.attempt.answers import CheckpointCommitted, CommitPrepared, SnapshotWritten, StageResult
+from flykka.messages.attempt.commands import Command, CommitCheckpoint, ProcessBatch, ReleaseBatches, SnapshotState
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.exchange import EndOfPartition, Event
-from flykka.messages.tasks.stage import (
-    CheckpointCommitted,
-    CommitCheckpoint,
-    ReleaseBatches,
-    RunStage,
-    SnapshotState,
-    StateSnapshotted,
-)
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.leader_session import Sessions
@@ -42,6 +36,7 @@ from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.spark_bridge.operators.due_timers import DueTimers
+from flykka.spark_bridge.operators.operator_chain import OperatorChain
 from tests.simulation.input_bugs import (
     a_barrier_does_not_hold_its_channel_back,
     a_join_lets_go_of_rows_when_event_time_has_passed_them,
@@ -99,27 +94,27 @@ def an_acknowledgement_counts_twice(patch: pytest.MonkeyPatch) -> None:
 
 def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
     """A task publishes as soon as its own state is durable."""
-    on_snapshotted = StreamTask._on_snapshotted
+    on_written = SubtaskCheckpointCoordinator.on_written
 
-    def eager(self: StreamTask, snapshotted: StateSnapshotted) -> list[TaskEffect]:
-        effects = on_snapshotted(self, snapshotted)
-        return [*effects, TellBridge(message=CommitCheckpoint(checkpoint_id=snapshotted.checkpoint_id))]
+    def eager(self: SubtaskCheckpointCoordinator, written: SnapshotWritten) -> list[TaskEffect]:
+        effects = on_written(self, written)
+        return [*effects, TellBridge(message=CommitCheckpoint(checkpoint_id=written.checkpoint_id))]
 
-    patch.setattr(StreamTask, "_on_snapshotted", eager)
+    patch.setattr(SubtaskCheckpointCoordinator, "on_written", eager)
 
 
 def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
     """A task lets go of a batch when its stage begins, not when it is over."""
-    read_input = StreamTask._read_input
+    read = InputReading.read
 
-    def hasty(self: StreamTask, now: int, *, has_room: bool) -> list[TaskEffect] | None:
-        effects = read_input(self, now, has_room=has_room)
+    def hasty(self: InputReading, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        effects = read(self, now, has_room=has_room)
         match effects:
-            case [TellBridge(message=RunStage(batch=batch)), *_]:
-                return [TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,))), *effects]
+            case [TellBridge(message=ProcessBatch(batch=batch)), *_]:
+                return [TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,))), *effects]
         return effects
 
-    patch.setattr(StreamTask, "_read_input", hasty)
+    patch.setattr(InputReading, "read", hasty)
 
 
 def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> None:
@@ -193,25 +188,31 @@ def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.Monke
 
 def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.MonkeyPatch) -> None:
     """A snapshot holds the windows whose results went down before its barrier."""
-    at_barrier = ChainTraits._at_barrier
+    snapshot_state: Any = OperatorChain.snapshot_state
 
-    def too_early(self: ChainTraits, command: SnapshotState) -> list[Work]:
-        return at_barrier(self, command)[::-1]
+    def too_early(self: OperatorChain[Any], command: SnapshotState) -> StageResult:
+        noted: StageResult = snapshot_state(self, replace(command, watermark_ms=None))
+        if command.watermark_ms is None:
+            return noted
+        outputs = self._completed(command.watermark_ms, 0)
+        if not self.descriptor.outputs:
+            self._deferred[command.checkpoint_id] = command.stage, outputs
+            return noted
+        return self.result(command.stage, self._emitted(outputs, command.stage))
 
-    patch.setattr(ChainTraits, "_at_barrier", too_early)
+    patch.setattr(OperatorChain, "snapshot_state", too_early)
 
 
 def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.MonkeyPatch) -> None:
     """A checkpoint is complete without the output of the rows before it."""
-    at_barrier = Snapshots.at_barrier
+    on_barrier_sent = CheckpointBook.on_barrier_sent
 
-    def one_late(self: Snapshots, command: SnapshotState, sync_ms: int) -> Snapshot:
-        snapshot = at_barrier(self, command, sync_ms)
-        self.note_staged(snapshot.staged)
-        snapshot.staged = ()
-        return snapshot
+    def one_late(self: CheckpointBook, checkpoint: Checkpoint) -> None:
+        staged, self._staged = self._staged, ()
+        on_barrier_sent(self, checkpoint)
+        self._staged = staged
 
-    patch.setattr(Snapshots, "at_barrier", one_late)
+    patch.setattr(CheckpointBook, "on_barrier_sent", one_late)
 
 
 def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.MonkeyPatch) -> None:
@@ -224,35 +225,38 @@ def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.Monke
     patch.setattr(BatchHolders, "release_attempt", all_of_it)
 
 
-def a_commit_is_told_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
+def a_commit_is_reported_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
     """What is to be published is taken for published."""
-    handle = Attempt.handle
+    begin = Bridge._begin
 
-    def hasty(self: Attempt, event: AttemptEvent, now: int) -> list[AttemptEffect]:
-        if isinstance(event, CommitCheckpoint):
-            return [TellTask(message=CheckpointCommitted(checkpoint_id=event.checkpoint_id))]
-        return handle(self, event, now)
+    def hasty(self: Bridge, command: Command) -> None:
+        if isinstance(command, CommitCheckpoint):
+            self.context.parent.tell(CheckpointCommitted(checkpoint_id=command.checkpoint_id))
+        else:
+            begin(self, command)
 
-    patch.setattr(Attempt, "handle", hasty)
+    patch.setattr(Bridge, "_begin", hasty)
 
 
 def an_aborted_checkpoint_takes_its_output_with_it(patch: pytest.MonkeyPatch) -> None:
-    """What was staged for a checkpoint that was given up is in none of those to come."""
-    prepare = Snapshot.prepare
-    aborted: set[int] = set()
-    abort = Snapshots.abort
+    """What was staged for a checkpoint that was aborted waits for no later one."""
+    abort, on_prepared = CheckpointBook.abort, CheckpointBook.on_prepared
 
-    def remember(self: Snapshots, checkpoint_id: int) -> None:
-        aborted.add(checkpoint_id)
-        abort(self, checkpoint_id)
+    def forgetful(self: CheckpointBook, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
+        late = abort(self, checkpoint_id)
+        forget(self._records.get(checkpoint_id))
+        return late
 
-    def without_output(self: Snapshot) -> Work:
-        if self.command.checkpoint_id in aborted:
-            self.staged = ()
-        return prepare(self)
+    def prepared_for_nothing(self: CheckpointBook, checkpoint: Checkpoint, prepared: CommitPrepared) -> None:
+        on_prepared(self, checkpoint, prepared)
+        forget(checkpoint)
 
-    patch.setattr(Snapshots, "abort", remember)
-    patch.setattr(Snapshot, "prepare", without_output)
+    def forget(checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None and checkpoint.phase is CheckpointPhase.ABORTED:
+            checkpoint.has_output = checkpoint.awaits_commit = False
+
+    patch.setattr(CheckpointBook, "abort", forgetful)
+    patch.setattr(CheckpointBook, "on_prepared", prepared_for_nothing)
 
 
 STAGES_FAIL = SimulationSettings(faults=frozenset({FaultKind.STAGE}), max_faults=10)
@@ -262,13 +266,10 @@ CUT_OFF = SimulationSettings(faults=frozenset({FaultKind.CUT, FaultKind.CRASH}),
 MASTERS_DIE = SimulationSettings(faults=frozenset({FaultKind.MASTER}), max_faults=4)
 
 
-def rows_are_published_with_every_commit_again(patch: pytest.MonkeyPatch) -> None:
-    """Rows that were published stay among those that wait for a commit."""
-
-    def commit(counter: SinkRowCounter, checkpoint_id: int) -> None:
-        counter._published += sum(rows for pending, rows in counter._pending.items() if pending <= checkpoint_id)
-
-    patch.setattr(SinkRowCounter, "commit", commit)
+def rows_are_counted_as_published_twice(patch: pytest.MonkeyPatch) -> None:
+    """Rows that a commit has published are counted again."""
+    count = TaskMeter.count_published
+    patch.setattr(TaskMeter, "count_published", lambda meter, rows: count(meter, 2 * rows))
 
 
 def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -309,7 +310,7 @@ PLANTED_BUGS = (
         plant=rows_that_have_met_none_are_told_with_each_watermark, monitor="output", says="rows too many", begin=53
     ),
     PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
-    PlantedBug(plant=rows_are_published_with_every_commit_again, monitor="output", says="rows were told as published"),
+    PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were told as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
         monitor="checkpoints",
@@ -382,7 +383,7 @@ PLANTED_BUGS = (
         says="everybody has let go of it",
         begin=14,
     ),
-    PlantedBug(plant=a_commit_is_told_before_it_is_done, monitor="output", says=" lacks "),
+    PlantedBug(plant=a_commit_is_reported_before_it_is_done, monitor="output", says=" lacks "),
     PlantedBug(
         plant=an_aborted_checkpoint_takes_its_output_with_it,
         monitor="output",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.actors.task.bridge import Bridge
+from flykka.messages.attempt.commands import CommitCheckpoint, OpenChain, ReadSplits
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.monitoring.explanation import ExplainStages, StageProgress, StagesExplained
-from flykka.messages.tasks.stage import CommitCheckpoint, OpenBridge, ReadSplits
 from flykka.messages.wire.ids import JobVertexId
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
@@ -19,7 +19,7 @@ from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.operators import Program, Source
 from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
-from tests.actors.machines.task.task_machine import descriptor
+from tests.actors.machines.attempt.attempt_machine import descriptor
 
 VERTEX = JobVertexId("vertex")
 STAGE_MS = 40
@@ -49,7 +49,7 @@ def test_each_question_is_answered_with_the_work_in_hand_the_oldest_first(
     seeded_system: SeededSystem, world: World
 ) -> None:
     bridge = bridge_of(seeded_system, world)
-    bridge.tell(OpenBridge(restore=None, restored_checkpoint_id=None))
+    bridge.tell(OpenChain(restore=None))
     seeded_system.advance(1_000)
     world.trouble.slow_ms[VERTEX] = 3_000
     bridge.tell(ReadSplits(stage=7, splits=()))

@@ -17,7 +17,7 @@ from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.operator import Element, Output
-from tests.actors.machines.task.task_machine import descriptor
+from tests.actors.machines.attempt.attempt_machine import descriptor
 
 Operator = KeyedProcessOperator[Rows, KeyStates]
 
@@ -42,7 +42,7 @@ def emitted(output: Output[Rows]) -> list[int]:
 
 
 def arrives(operator: Operator, stage: int, *rows: Row, at_ms: int = 0) -> list[int]:
-    numbers = emitted(operator.process(Element(rows=rows, stage=stage, processing_time_ms=at_ms)))
+    numbers = emitted(operator.process_batch(Element(rows=rows, stage=stage, processing_time_ms=at_ms)))
     operator.update_state(stage)
     return numbers
 

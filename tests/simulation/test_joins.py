@@ -22,7 +22,7 @@ from flykka.simulation.two_inputs import joins_by_time
 from flykka.simulation.world import World
 from flykka.spark_bridge.operators.join import JoinOperator, Side
 from flykka.spark_bridge.operators.operator import Element, Output
-from tests.actors.machines.task.task_machine import descriptor
+from tests.actors.machines.attempt.attempt_machine import descriptor
 
 TEN = Interval(lower_ms=0, upper_ms=10, is_upper_inclusive=False)
 FULL = (Side.LEFT, Side.RIGHT)
@@ -57,7 +57,7 @@ def told(rows: Rows) -> list[tuple[int, int]]:
 
 
 def arrives(operator: JoinOperator[Rows, Rows], gate: int, *rows: Row, at: int = -1) -> list[tuple[int, int]]:
-    return emitted(operator.process(Element(rows=rows, stage=0, gate=gate, watermark_ms=at)))
+    return emitted(operator.process_batch(Element(rows=rows, stage=0, gate=gate, watermark_ms=at)))
 
 
 def joins_of(topology: Topology) -> list[Join]:

@@ -9,9 +9,9 @@ import pytest
 
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.task_manager.actor import TaskManager
+from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.control.slots import OfferSlots
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
-from flykka.messages.tasks.stage import BridgeOpened
 from flykka.messages.tasks.task import AcknowledgeDeployments, SubmitTask
 from flykka.simulation.network import Arrival
 from flykka.simulation.network_faults import LOST
@@ -58,7 +58,7 @@ def test_a_lost_acknowledgement_costs_nothing_where_the_tasks_tell_that_they_run
 
 
 def test_a_lost_acknowledgement_of_tasks_that_open_too_slowly_costs_a_restart_and_no_row() -> None:
-    opens_late = [Fault(kind=FaultKind.DELAY, before=BridgeOpened, seed=seed) for seed in range(8)]
+    opens_late = [Fault(kind=FaultKind.DELAY, before=ChainOpened, seed=seed) for seed in range(8)]
 
     outcomes = [run(scenario(each.seed % 5, loss((AcknowledgeDeployments, JobMaster)), each)) for each in opens_late]
 

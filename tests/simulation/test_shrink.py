@@ -104,7 +104,7 @@ def test_an_interrupt_ends_the_search_with_what_is_found() -> None:
     ("text", "law"),
     [
         ("sink-0 lacks 3 of 18 rows", "# lacks # of"),
-        ("/user/task-1 <- StageFinished: checkpoint 7 is published, and", "checkpoint # is published,"),
+        ("/user/task-1 <- StageResult: checkpoint 7 is published, and", "checkpoint # is published,"),
     ],
 )
 def test_the_same_law_is_told_for_each_actor_that_breaks_it(text: str, law: str) -> None:

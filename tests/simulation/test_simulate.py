@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.attempt.commands import ReadSplits
 from flykka.messages.tasks.source import size_of
-from flykka.messages.tasks.stage import ReadSplits
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
 from flykka.simulation.settings import FaultKind, SimulationSettings

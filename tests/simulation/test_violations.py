@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.machines.attempt.attempt import StreamTask
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
-from flykka.actors.machines.task.stream_task import StreamTask
+from flykka.messages.attempt.answers import SnapshotWritten
+from flykka.messages.attempt.commands import WriteSnapshot
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.state.operator_state import PendingFile
 from flykka.simulation.batches import IN_TRANSIT, Batches
@@ -108,9 +110,9 @@ def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     write = SimulatedEngine.write_snapshot
 
-    def write_and_lose(engine: SimulatedEngine, checkpoint_id: int, savepoint: str | None, sinks: Any) -> Any:
-        written = write(engine, checkpoint_id, savepoint, sinks)
-        if savepoint is not None:
+    def write_and_lose(engine: SimulatedEngine, command: WriteSnapshot) -> SnapshotWritten:
+        written = write(engine, command)
+        if command.savepoint is not None:
             for state in written.operators:
                 for handle in state.exclusive:
                     engine.world.discard([handle.path])

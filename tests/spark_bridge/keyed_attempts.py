@@ -9,7 +9,8 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.operators.code import OperatorCode
 from tests.conformance.key_groups.checkpoints import completed
-from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
+from tests.spark_bridge.laboratory import Laboratory, write_rows
+from tests.spark_bridge.told import Told
 
 Sale = tuple[int, int | None, float]
 

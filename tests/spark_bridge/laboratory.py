@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
-from queue import Queue
-from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import parquet as pq
@@ -16,8 +12,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.actors.task.bridge import Bridge
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.graph.job_graph import (
     FiringMode,
     JobVertex,
@@ -26,24 +20,8 @@ from flykka.messages.graph.job_graph import (
     ResultPartitionType,
     ShipStrategy,
 )
-from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.bridge import EngineFailed
-from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import SourceSplit
-from flykka.messages.tasks.stage import (
-    BridgeClosed,
-    BridgeCommand,
-    BridgeOpened,
-    CheckpointCommitted,
-    CloseBridge,
-    CommitCheckpoint,
-    OpenBridge,
-    ReadSplits,
-    RunStage,
-    SnapshotState,
-    StageFinished,
-    StateSnapshotted,
-)
 from flykka.messages.tasks.task import (
     InputChannelDescriptor,
     InputGateDescriptor,
@@ -51,13 +29,8 @@ from flykka.messages.tasks.task import (
     TaskDeploymentDescriptor,
 )
 from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
-from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.actor import Actor
-from flykka.runtime.props import Props
-from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
@@ -73,13 +46,10 @@ from flykka.spark_bridge.operators.code import (
 )
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.aggregates import analyze
-
-Answer = TypeVar("Answer", bound=Message)
+from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
-PATIENCE_SECONDS = 60
-_NUMBERS = count()
 
 
 def at(seconds: float) -> datetime:
@@ -97,125 +67,6 @@ def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]])
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [[row[0] for row in rows], [row[1] for row in rows], [at(row[2]) for row in rows]]
     pq.write_table(pa.table(columns, schema=SCHEMA), path)
-
-
-class GivenEngine:
-    """Gives a bridge an engine that was made before, which reports to that bridge from then on."""
-
-    def __init__(self, make: Callable[[Callable[[EngineFailed], object]], SparkEngine]) -> None:
-        self._report: Callable[[EngineFailed], object] = lambda _: None
-        self.made = make(lambda failed: self._report(failed))
-
-    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
-        self._report = report
-        return self.made
-
-
-class ListeningTask(Actor):
-    """In the place of the Task: it has a bridge, and keeps what that tells it."""
-
-    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: GivenEngine, answers: Queue[Message]) -> None:
-        self._props = Props(Bridge, descriptor, engines)
-        self._answers = answers
-
-    def pre_start(self) -> None:
-        self._bridge = self.context.spawn(self._props, "bridge")
-
-    def handle_message(self, message: Message) -> None:
-        if isinstance(message, BridgeCommand):
-            self._bridge.tell(message)
-        else:
-            self._answers.put(message)
-
-
-def attempt_told(
-    system: ActorSystem,
-    descriptor: TaskDeploymentDescriptor,
-    make: Callable[[Callable[[EngineFailed], object]], SparkEngine],
-) -> Told:
-    """An attempt with an actor in the place of its Task."""
-    engines, answers = GivenEngine(make), Queue[Message]()
-    name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
-    task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
-    return Told(engines.made, task, answers)
-
-
-@dataclass(slots=True)
-class Told:
-    """An attempt with what it has answered."""
-
-    engine: SparkEngine
-    task: ActorRef
-    answers: Queue[Message] = field(default_factory=Queue)
-    stage: int = 0
-
-    def tell(self, command: BridgeCommand) -> None:
-        """Give a command."""
-        self.task.tell(command)
-
-    def next(self) -> Message:
-        """The next answer, whatever it is."""
-        return self.answers.get(timeout=PATIENCE_SECONDS)
-
-    def expect(self, kind: type[Answer]) -> Answer:
-        """The next answer, which must be of this kind."""
-        answer = self.next()
-        assert isinstance(answer, kind), answer
-        return answer
-
-    def open(self, restore: TaskStateSnapshot | None = None) -> Told:
-        """Open the bridge and wait for it."""
-        self.tell(OpenBridge(restore=restore, restored_checkpoint_id=None if restore is None else 1))
-        self.expect(BridgeOpened)
-        return self
-
-    def read(self, splits: Iterable[SourceSplit]) -> StageFinished:
-        """Read splits as a stage and wait for it."""
-        self.tell_read(splits)
-        return self.expect(StageFinished)
-
-    def tell_read(self, splits: Iterable[SourceSplit]) -> None:
-        """Begin to read splits as a stage."""
-        self.stage += 1
-        self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
-
-    def run(
-        self, batches: StageFinished, watermark_ms: int = WATERMARK_MIN, subpartition: int = 0, gate: int = 0
-    ) -> list[StageFinished]:
-        """Run what another attempt has sent to a subpartition, batch by batch, as if it came into a gate."""
-        finished = []
-        for output in batches.outputs:
-            if output.batch.subpartition == subpartition:
-                self.stage += 1
-                self.tell(RunStage(stage=self.stage, gate=gate, batch=output.batch, watermark_ms=watermark_ms))
-                finished.append(self.expect(StageFinished))
-        return finished
-
-    def snapshot(self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN) -> StateSnapshotted:
-        """Take a snapshot and wait until it is durable."""
-        self.stage += 1
-        self.tell(
-            SnapshotState(
-                stage=self.stage, checkpoint_id=checkpoint_id, options=CheckpointOptions(), watermark_ms=watermark_ms
-            )
-        )
-        self.expect(StageFinished)
-        return self.expect(StateSnapshotted)
-
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Commit a checkpoint; the published files."""
-        return self.committed(checkpoint_id).files
-
-    def committed(self, checkpoint_id: int) -> CheckpointCommitted:
-        """Commit a checkpoint and wait for it."""
-        self.tell(CommitCheckpoint(checkpoint_id=checkpoint_id))
-        return self.expect(CheckpointCommitted)
-
-    def close(self, *, cancel: bool = False) -> None:
-        """End the attempt and wait for it."""
-        self.tell(CloseBridge(cancel=cancel))
-        while not isinstance(self.next(), BridgeClosed):
-            pass
 
 
 def count_and_most() -> tuple[Column, ...]:

@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_group_range
+from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode
-from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished, StateSnapshotted
 from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.aggregates import kept_whole
 from tests.conformance.key_groups.checkpoints import completed
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, count_and_most, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
+from tests.spark_bridge.told import Snapshot, Told
 from tests.spark_bridge.windows_in_memory import FlinkWindows, Result, Rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -52,7 +53,7 @@ class Job:
         self.source_vertex = laboratory.source(*local)
         self.flink = FlinkWindows(windows=windows.windows, allowed_lateness_ms=windows.allowed_lateness_ms)
         self.counts_late = not windows.side_outputs_late_data
-        self.snapshots: list[StateSnapshotted] = []
+        self.snapshots: list[Snapshot] = []
         self.source: Told | None = None
         self.subtasks: list[Told] = []
         self.attempts = self.checkpoints = 0
@@ -103,7 +104,7 @@ class Job:
             for windows in self.subtasks:
                 windows.stage += 1
                 windows.tell(AdvanceWatermark(stage=windows.stage, watermark_ms=watermark_ms))
-                windows.expect(StageFinished)
+                windows.expect_result()
             self.emitted += self.flink.fire(watermark_ms)
         self.checkpoint()
 

@@ -7,13 +7,14 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
+from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
-from flykka.messages.tasks.stage import AdvanceWatermark, SinkRows, StageFailed, StageFinished
 from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.state.stored_columns import ROWS
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, transform, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at, at_ms, transform, write_rows
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -191,9 +192,9 @@ def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Labora
     window.run(source.read(files.splits(source.engine.descriptor.vertex)))
 
     window.tell(AdvanceWatermark(stage=9, watermark_ms=at_ms(2) - 1))
-    fired = window.expect(StageFinished)
+    fired = window.expect_result()
     window.tell(AdvanceWatermark(stage=10, watermark_ms=at_ms(2)))
-    nothing = window.expect(StageFinished)
+    nothing = window.expect_result()
 
     (output,) = fired.outputs
     assert output.batch.rows == 8
@@ -277,13 +278,12 @@ def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Labo
     source.read(splits[:1])
     source.snapshot(1)
     source.read(splits[1:])
-    committed = source.committed(1)
+    source.commit(1)
     first = files.published().count()
     source.snapshot(2)
     source.commit(2)
 
     assert first == 8
-    assert committed.sink_rows == SinkRows(published=8)
     assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in SALES)
 
 
@@ -309,7 +309,7 @@ def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -
 
     source = files.begin(files.source(transform(lambda rows: rows.select(broken("amount"))), files.sink())).open()
     source.tell_read(files.splits(source.engine.descriptor.vertex)[:1])
-    failed = source.expect(StageFailed)
+    failed = source.expect_failure()
 
     assert failed.cause.type_name == "ValueError"
     assert failed.cause.message.startswith("operator 'source-stateless-1': no ")
@@ -317,18 +317,6 @@ def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -
     assert "test_attempt.py" in failed.cause.message
     assert "java" not in failed.cause.message
     assert "org.apache.spark" in failed.cause.stack_trace
-
-
-def test_no_stage_is_answered_after_one_has_failed(files: Laboratory) -> None:
-    source = files.begin(files.source(transform(lambda rows: rows.select("no_such_column")), files.sink())).open()
-    splits = files.splits(source.engine.descriptor.vertex)
-
-    for split in splits:
-        source.tell_read([split])
-    source.expect(StageFailed)
-    source.close(cancel=True)
-
-    assert source.answers.empty()
 
 
 @pytest.mark.parametrize("strategy", [ShipStrategy.REBALANCE, ShipStrategy.BROADCAST])

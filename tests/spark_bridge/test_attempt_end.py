@@ -11,8 +11,10 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.messages.attempt.answers import ChainClosed, WorkFailed
+from flykka.messages.attempt.commands import CancelWork, InterruptWork, OpenChain
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobVertex
-from flykka.messages.tasks.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
@@ -29,11 +31,12 @@ from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.session.python_daemon import FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from flykka.spark_bridge.user_files.job_files import JobFiles
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
+from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
+from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-OPEN = OpenBridge(restore=None, restored_checkpoint_id=None)
+OPEN = OpenChain(restore=None)
 
 
 class StoppedSpark:
@@ -104,7 +107,7 @@ def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
 
     (warning,) = caplog.messages
     assert told.engine.descriptor.attempt in warning
-    assert "stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2'" in warning
+    assert "stage 1 of 'source'" in warning
     assert not told.engine.end.wait(0)
 
 
@@ -128,10 +131,11 @@ def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laborato
     told.tell_read(laboratory.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
 
-    told.tell(CloseBridge(cancel=True))
-    told.tell(CloseBridge(cancel=True, interrupt=True))
+    told.tell_close(cancel=True)
+    told.tell(CancelWork(), InterruptWork())
 
-    assert told.next() == BridgeClosed()
+    assert isinstance(told.next(), WorkFailed)
+    assert told.next() == ChainClosed()
     assert interrupted.is_set()
     assert told.engine.end.wait(PATIENCE_SECONDS)
 
@@ -141,7 +145,7 @@ def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient
 
     after = impatient.next()
     after.tell(OPEN)
-    failed = after.expect(StageFailed)
+    failed = after.expect_failure()
 
     assert failed.cause.type_name == "PredecessorRunsError"
     assert "job_source_0_0, still runs" in failed.cause.message
@@ -153,7 +157,7 @@ def test_an_attempt_that_was_closed_before_it_was_opened_stands_in_for_the_one_b
 
     after = impatient.next(2)
     after.tell(OPEN)
-    failed = after.expect(StageFailed)
+    failed = after.expect_failure()
 
     assert failed.cause.type_name == "PredecessorRunsError"
 
@@ -171,23 +175,23 @@ def test_an_attempt_ends_the_one_before_it_that_nobody_has_closed(patient: Block
     before = patient.laboratory.begin(patient.vertex).open()
 
     patient.next().open()
-    failed = before.expect(StageFailed)
-    before.tell(CloseBridge(cancel=True))
+    failed = before.expect_failure()
+    before.tell_close(cancel=True)
 
-    assert (failed.cause.type_name, before.next()) == ("AttemptReplacedError", BridgeClosed())
+    assert (failed.cause.type_name, before.next()) == ("AttemptReplacedError", ChainClosed())
     assert "job_source_0_1 takes its place" in failed.cause.message
 
 
 def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> None:
     told = patient.blocked()
 
-    told.tell(CloseBridge(cancel=False))
-    told.tell(CloseBridge(cancel=True))
+    told.tell_close(cancel=False)
+    told.tell(CancelWork())
     assert told.engine._scope._cancelled.wait(PATIENCE_SECONDS)
     patient.may_go_on.set()
 
-    assert told.next() == BridgeClosed()
-    assert told.answers.empty()
+    told.expect_failure()
+    assert told.next() == ChainClosed()
     assert not patient.laboratory.output.exists()
 
 
@@ -221,10 +225,10 @@ def test_an_attempt_ends_where_spark_is_stopped(
     with caplog.at_level(logging.WARNING):
         attempt.tell(OPEN)
         failed = attempt.next()
-        attempt.tell(CloseBridge(cancel=True))
+        attempt.tell_close(cancel=True)
         closed = attempt.next()
 
-    assert isinstance(failed, StageFailed)
+    assert isinstance(failed, WorkFailed | EngineFailed)
     assert failed.cause.type_name == "SessionStoppedError"
-    assert closed == BridgeClosed()
+    assert closed == ChainClosed()
     assert "cannot free" not in caplog.text

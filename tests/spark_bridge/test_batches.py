@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.bridge.batches import IN_TRANSIT, KEPT, Address
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.spark_bridge.rows.batches import Batch, BatchStore, Blocks
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS
+from tests.spark_bridge.told import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 

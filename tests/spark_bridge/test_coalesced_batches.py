@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import RunStage, StageFinished
 from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -24,8 +24,8 @@ def test_all_rows_come_out_and_the_batches_are_let_go_of(laboratory: Laboratory)
     first, *others = (output.batch for finished in made for output in finished.outputs)
     assert len(others) == 2
 
-    sink.tell(RunStage(stage=1, gate=0, batch=first, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
-    finished = sink.expect(StageFinished)
+    sink.tell(ProcessBatch(stage=1, gate=0, batch=first, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
+    finished = sink.expect_result()
     sink.stage = 1
     sink.snapshot(1)
     files = sink.commit(1)

@@ -10,14 +10,13 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnapshotted
 from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregateCode
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
-from tests.spark_bridge.laboratory import Laboratory, Told
+from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -135,10 +134,5 @@ def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monk
 
 def saved(subtask: Told, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
     """The state of a subtask in a savepoint."""
-    subtask.stage += 1
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
-    subtask.tell(
-        SnapshotState(stage=subtask.stage, checkpoint_id=checkpoint_id, options=options, watermark_ms=WATERMARK_MIN)
-    )
-    subtask.expect(StageFinished)
-    return subtask.expect(StateSnapshotted).state
+    return subtask.snapshot(checkpoint_id, options=options).state

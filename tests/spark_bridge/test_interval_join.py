@@ -8,15 +8,17 @@ import pytest
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.joins.interval_segments import Interval
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
-from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished, StateSnapshotted
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
+from tests.spark_bridge.told import Snapshot, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -57,7 +59,7 @@ class Job:
         vertex = self.laboratory.vertex("join", *codes, self.laboratory.sink())
         return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
-    def process(self, join: Told, number: int, gate: int, watermark_ms: int) -> StageFinished:
+    def process(self, join: Told, number: int, gate: int, watermark_ms: int) -> StageResult:
         """Let a batch come into a gate."""
         split = self.laboratory.splits(self._source_vertex)[number]
         (finished,) = join.run(self._source.read([split]), watermark_ms, gate=gate)
@@ -72,10 +74,10 @@ class Job:
 def advance(join: Told, watermark_ms: int) -> None:
     join.stage += 1
     join.tell(AdvanceWatermark(stage=join.stage, watermark_ms=watermark_ms))
-    join.expect(StageFinished)
+    join.expect_result()
 
 
-def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> StateSnapshotted:
+def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> Snapshot:
     snapshotted = join.snapshot(checkpoint_id, watermark_ms)
     join.commit(checkpoint_id)
     return snapshotted
@@ -161,6 +163,6 @@ def test_many_small_batches_become_one(laboratory: Laboratory) -> None:
     assert len(laboratory.persisted() - before) <= 4
 
 
-def _shared(snapshotted: StateSnapshotted) -> list[SharedStateHandle]:
+def _shared(snapshotted: Snapshot) -> list[SharedStateHandle]:
     assert snapshotted.state is not None
     return [handle for state in snapshotted.state.operators for handle in state.shared]

@@ -153,7 +153,7 @@ class Writer(SinkWriter[str]):
         self.published.append(prepared)
 
 
-@pytest.mark.parametrize("publish", [lambda sink: sink.notify_complete(1), lambda sink: sink.restore(())])
+@pytest.mark.parametrize("publish", [lambda sink: sink.commit_checkpoint(1), lambda sink: sink.restore(())])
 def test_a_replaced_owner_publishes_nothing(
     publish: Callable[[SinkOperator[str]], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,18 +7,19 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.messages.attempt.answers import StageResult
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
-from flykka.messages.tasks.stage import StageFailed, StageFinished
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
+from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
+from tests.spark_bridge.told import PATIENCE_SECONDS, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BLOCKING = ResultPartitionType.BLOCKING
 
 
-def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -> tuple[Told, StageFinished]:
+def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -> tuple[Told, StageResult]:
     """An attempt of a source that has ended, and what it has made for two readers."""
     write_rows(laboratory.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
     vertex = laboratory.source()
@@ -28,7 +29,7 @@ def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -
     return source, made
 
 
-def read(laboratory: Laboratory, source: Told, made: StageFinished, *, subtask: int = 0, number: int = 0) -> int:
+def read(laboratory: Laboratory, source: Told, made: StageResult, *, subtask: int = 0, number: int = 0) -> int:
     """The number of rows a subtask reads of what was made for it."""
     vertex = laboratory.vertex("writer", laboratory.sink())
     reader = laboratory.begin(vertex, reads=source, subtask=subtask, number=number).open()
@@ -115,7 +116,7 @@ def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(labor
 
     first, second = Thread(target=end), Thread(target=end)
     first.start()
-    told.expect(StageFailed)
+    told.expect_failure()
     second.start()
     # Who does not wait for the other returns at once, and long before this.
     second.join(0.5)

@@ -151,9 +151,9 @@ class Sums(KeyedOperator[Numbers, Numbers]):
 
     def taken(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
         """The state in a checkpoint that is complete."""
-        self.snapshot(checkpoint_id, everything=savepoint is not None)
+        self.snapshot_state(checkpoint_id, everything=savepoint is not None)
         state = self.write_snapshot(checkpoint_id, savepoint).state
-        self.notify_complete(checkpoint_id)
+        self.commit_checkpoint(checkpoint_id)
         return state
 
 
@@ -215,7 +215,7 @@ def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_n
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1)
     sums.add("right", 2)
-    sums.snapshot(1, everything=False)
+    sums.snapshot_state(1, everything=False)
 
     with pytest.raises(OSError, match="attempt-1-1"):
         sums.write_snapshot(1, None)
@@ -329,7 +329,7 @@ def test_a_subtask_goes_back_behind_a_checkpoint_that_was_not_completed() -> Non
     restarts.sums.add("left", 1)
     first = restarts.sums.taken(1)
     restarts.sums.add("left", 2)
-    restarts.sums.snapshot(2, everything=False)
+    restarts.sums.snapshot_state(2, everything=False)
     restarts.sums.write_snapshot(2, None)
 
     restarts.restart(first)

@@ -11,7 +11,8 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.operators.code import SinkCode, WindowCode
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.window import LATE_DATA
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at, at_ms, write_rows
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -7,22 +7,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
+from flykka.messages.attempt.answers import ChannelStateWritten, StageResult, WorkDone
+from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, WriteChannelState
+from flykka.messages.attempt.values import ChannelStatePart
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import (
-    ChannelStateWritten,
-    HoldInFlight,
-    InputInFlight,
-    RunStage,
-    StageFailed,
-    StageFinished,
-    WriteChannelState,
-)
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.session.fast_paths import LAZY_READING
-from tests.spark_bridge.laboratory import Laboratory, Told, at_ms, transform, write_rows
+from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -39,7 +34,7 @@ def source(laboratory: Laboratory, name: str = "source", strategy: ShipStrategy 
     return laboratory.begin(vertex, strategy=strategy).open()
 
 
-def read_all(laboratory: Laboratory, told: Told) -> StageFinished:
+def read_all(laboratory: Laboratory, told: Told) -> StageResult:
     return told.read(laboratory.splits(told.engine.descriptor.vertex))
 
 
@@ -49,7 +44,7 @@ def sink(laboratory: Laboratory, reads: Told) -> Told:
     return laboratory.begin(laboratory.vertex("sink", *codes), reads=reads).open()
 
 
-def batch_of(finished: StageFinished) -> BatchRef:
+def batch_of(finished: StageResult) -> BatchRef:
     (output,) = finished.outputs
     return output.batch
 
@@ -80,8 +75,8 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
     reader = sink(laboratory, first)
     batch, *others = map(batch_of, made)
 
-    reader.tell(RunStage(stage=1, gate=0, batch=batch, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
-    finished = reader.expect(StageFinished)
+    reader.tell(ProcessBatch(stage=1, gate=0, batch=batch, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
+    finished = reader.expect_result()
     reader.stage = 1
     reader.snapshot(1)
     reader.commit(1)
@@ -136,8 +131,8 @@ def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(labora
     content = damaged.read_bytes()
     damaged.write_bytes(b"x" * len(content))
 
-    reader.tell(RunStage(stage=1, gate=0, batch=batch_of(finished), watermark_ms=WATERMARK_MIN))
-    failed = reader.expect(StageFailed)
+    reader.tell(ProcessBatch(stage=1, gate=0, batch=batch_of(finished), watermark_ms=WATERMARK_MIN))
+    failed = reader.expect_failure()
 
     assert failed.cause.type_name == "UnreadableFileError"
     assert "operator 'source-source-0'" in failed.cause.message
@@ -150,9 +145,10 @@ def test_batches_on_their_way_are_written_for_an_unaligned_checkpoint(laboratory
     batch = batch_of(read_all(laboratory, told))
     reader = sink(laboratory, told)
 
-    reader.tell(HoldInFlight(checkpoint_id=1, batch_ids=(batch.batch_id,)))
-    reader.tell(WriteChannelState(checkpoint_id=1, inputs=(InputInFlight(gate=0, batch=batch),), outputs=()))
-    state = reader.expect(ChannelStateWritten).state
+    reader.tell(HoldBatches(checkpoint_id=1, batch_ids=(batch.batch_id,), holder="checkpoint 1"))
+    reader.expect(WorkDone)
+    part = ChannelStatePart(path=f"{laboratory.folder}/checkpoints/job/in-flight/batch", batches=(batch,), gate=0)
+    reader.tell(WriteChannelState(checkpoint_id=1, parts=(part,)))
 
-    (handle,) = state.exclusive
+    (handle,) = reader.expect(ChannelStateWritten).folders
     assert sorted(row.key for row in laboratory.plane.session.read.parquet(handle.path).collect()) == [0, 1, 2]

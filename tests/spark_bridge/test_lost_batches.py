@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import RunStage, SnapshotState, StageFailed, StageFinished
 from tests.spark_bridge.laboratory import Laboratory, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,8 +28,8 @@ def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(lab
     (output,) = source.read(laboratory.splits(source_vertex)).outputs
 
     lose_all_rows(laboratory)
-    reader.tell(RunStage(stage=1, gate=0, batch=output.batch, watermark_ms=WATERMARK_MIN))
-    failed = reader.expect(StageFailed)
+    reader.tell(ProcessBatch(stage=1, gate=0, batch=output.batch, watermark_ms=WATERMARK_MIN))
+    failed = reader.expect_failure()
 
     (partition,) = source.engine.descriptor.outputs
     assert failed.cause.type_name == "LostBatchError"
@@ -51,9 +50,8 @@ def test_an_attempt_whose_state_is_gone_fails_and_does_not_only_decline_its_chec
     windows.run(source.read(laboratory.splits(source_vertex)))
 
     lose_all_rows(laboratory)
-    windows.tell(SnapshotState(stage=2, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=WATERMARK_MIN))
-    windows.expect(StageFinished)
-    failed = windows.expect(StageFailed)
+    windows.tell_snapshot(1)
+    failed = windows.expect_failure()
 
     assert failed.cause.type_name == "LostBatchError"
     assert failed.cause.lost_partition is None

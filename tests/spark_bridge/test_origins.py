@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.messages.tasks.stage import StageFailed
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
 from flykka.spark_bridge.operators.code import LocalAggregateCode, OperatorCode
@@ -34,7 +33,7 @@ def failed(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
         laboratory.registry.bind(operator.ref.uid, code, call_site=CallSite(file="app.py", line=line))
     source = laboratory.begin(vertex).open()
     source.tell_read(laboratory.splits(vertex))
-    return source.expect(StageFailed).cause
+    return source.expect_failure().cause
 
 
 def told(laboratory: Laboratory, *codes: OperatorCode) -> list[str]:
@@ -111,7 +110,7 @@ def test_a_broken_file_of_the_source_is_blamed_on_the_source(laboratory: Laborat
 
     source.tell_read(splits)
 
-    message = source.expect(StageFailed).cause.message
+    message = source.expect_failure().cause.message
     assert message.startswith(f"operator 'source-source-0': cannot read {laboratory.input}/0.parquet")
 
 

@@ -7,9 +7,9 @@ from threading import Event
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.tasks.stage import StageFinished
 from flykka.messages.wire.ids import JobId
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, transform, write_rows
+from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
+from tests.spark_bridge.told import PATIENCE_SECONDS
 
 
 @pytest.mark.spark
@@ -40,7 +40,7 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     (work,) = told.engine.progress()
     younger_than_a_minute = told.engine.progress(60_000)
     may_go_on.set()
-    told.expect(StageFinished)
+    told.expect_result()
     last = told.engine.last_work().pieces
     told.close()
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import functions as F
 
+from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
-from flykka.messages.tasks.stage import RunStage, StageFinished, StateSnapshotted
 from flykka.spark_bridge.operators.join_code import RegularJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
+from tests.spark_bridge.told import Snapshot, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -58,16 +59,16 @@ class Job:
         (output,) = self._source.read([split]).outputs
         join.stage += 1
         join.tell(
-            RunStage(stage=join.stage, gate=gate, batch=output.batch, watermark_ms=END, processing_time_ms=now_ms)
+            ProcessBatch(stage=join.stage, gate=gate, batch=output.batch, watermark_ms=END, processing_time_ms=now_ms)
         )
-        join.expect(StageFinished)
+        join.expect_result()
 
     def published(self) -> list[tuple[int, ...]]:
         """What a reader of the output sees."""
         return sorted(map(tuple, self.laboratory.published().collect()))
 
 
-def complete(join: Told, checkpoint_id: int) -> StateSnapshotted:
+def complete(join: Told, checkpoint_id: int) -> Snapshot:
     snapshotted = join.snapshot(checkpoint_id)
     join.commit(checkpoint_id)
     return snapshotted
@@ -124,6 +125,6 @@ def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch
     assert job.published() == [(11, 20), (12, 20), (13, 20)]
 
 
-def _shared(snapshotted: StateSnapshotted) -> list[SharedStateHandle]:
+def _shared(snapshotted: Snapshot) -> list[SharedStateHandle]:
     assert snapshotted.state is not None
     return [handle for state in snapshotted.state.operators for handle in state.shared]

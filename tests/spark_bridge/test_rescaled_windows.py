@@ -11,10 +11,10 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import covers, key_groups_of
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import StateSnapshotted
 from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
 from tests.conformance.key_groups.checkpoints import completed
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
+from tests.spark_bridge.told import Snapshot, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -32,7 +32,7 @@ class Job:
         self.source_vertex = laboratory.source(LocalAggregateCode(of=windows))
         self.attempts = 0
 
-    def begin(self, parallelism: int, snapshots: Sequence[StateSnapshotted] = ()) -> list[Told]:
+    def begin(self, parallelism: int, snapshots: Sequence[Snapshot] = ()) -> list[Told]:
         """The subtasks, from what those before have acknowledged."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
@@ -60,7 +60,7 @@ class Job:
         return sorted((row.key, row.n) for row in self.laboratory.published().collect())
 
 
-def taken(subtasks: Sequence[Told], checkpoint_id: int, *watermarks_ms: int) -> list[StateSnapshotted]:
+def taken(subtasks: Sequence[Told], checkpoint_id: int, *watermarks_ms: int) -> list[Snapshot]:
     """Snapshots of all subtasks, each at its watermark, committed; then the attempts end."""
     made = []
     for number, windows in enumerate(subtasks):
@@ -70,7 +70,7 @@ def taken(subtasks: Sequence[Told], checkpoint_id: int, *watermarks_ms: int) -> 
     return made
 
 
-def handles(snapshots: Sequence[StateSnapshotted]) -> list[SharedStateHandle]:
+def handles(snapshots: Sequence[Snapshot]) -> list[SharedStateHandle]:
     return [handle for snapshot in snapshots for state in snapshot.state.operators for handle in state.shared]
 
 

@@ -11,12 +11,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from flykka.messages.tasks.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed, StageFinished
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.program.row_wise import works_row_by_row
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
+from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
+from tests.spark_bridge.told import PATIENCE_SECONDS, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -80,15 +82,10 @@ def read(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
         told.read([split])
 
 
-def closing(told: Told, *, cancel: bool = False) -> StageFailed | None:
+def closing(told: Told, *, cancel: bool = False) -> SerializedThrowable | None:
     """Close the attempt; the failure that it tells before its end."""
-    told.tell(CloseBridge(cancel=cancel))
-    answer = told.next()
-    if isinstance(answer, BridgeClosed):
-        return None
-    assert isinstance(answer, StageFailed)
-    assert told.next() == BridgeClosed()
-    return answer
+    told.tell_close(cancel=cancel)
+    return told.expect(ChainClosed).failure
 
 
 @pytest.mark.parametrize("cancel", [False, True])
@@ -148,8 +145,8 @@ def test_an_open_that_raises_fails_the_attempt_and_what_was_begun_is_closed(labo
     functions = (Noting(life, "first"), Noting(life, "second", fails_at="open"), Noting(life, "third"))
     told = begun(laboratory, *functions)
 
-    told.tell(OpenBridge(restore=None, restored_checkpoint_id=None))
-    failed = told.expect(StageFailed)
+    told.tell_open()
+    failed = told.expect_failure()
     assert closing(told, cancel=True) is None
 
     assert failed.cause.type_name == "ConnectionError"
@@ -166,8 +163,8 @@ def test_a_close_that_raises_at_the_end_fails_the_attempt_and_the_others_are_clo
     failed = closing(told)
 
     assert failed is not None
-    assert failed.cause.type_name == "ConnectionError"
-    assert failed.cause.message.startswith("closing operator 'source-stateless-2': second is unreachable")
+    assert failed.type_name == "ConnectionError"
+    assert failed.message.startswith("closing operator 'source-stateless-2': second is unreachable")
     assert life.events[-2:] == ["close second", "close first"]
 
 
@@ -177,7 +174,7 @@ def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     told = begun(laboratory, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")).open()
     told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
-    failed = told.expect(StageFailed)
+    failed = told.expect_failure()
 
     with caplog.at_level(logging.WARNING):
         assert closing(told, cancel=True) is None
@@ -195,29 +192,12 @@ def test_an_attempt_that_was_never_opened_closes_nothing(laboratory: Laboratory,
 
 
 def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life: Life) -> None:
-    second = Event()
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    told = begun(laboratory, Noting(life, "it"))
 
-    class Waiting(Noting):
-        overlapped = False
+    told.tell_open()
 
-        def __call__(self, rows: DataFrame) -> DataFrame:
-            made = super().__call__(rows)
-            if self.batches == 2:
-                second.set()
-            else:
-                life.note(f"overlapped: {second.wait(0.1)}")
-            return made
-
-    for number in range(2):
-        write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
-    told = begun(laboratory, Waiting(life, "it")).open()
-
-    for split in laboratory.splits(told.engine.descriptor.vertex):
-        told.tell_read([split])
-    for _ in range(2):
-        told.expect(StageFinished)
-
-    assert life.events[1:] == ["batch 1 it", "overlapped: False", "batch 2 it"]
+    assert told.expect(ChainOpened).is_ordered
 
 
 def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_of_the_batches(
@@ -243,7 +223,7 @@ def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_
 
     for split in laboratory.splits(told.engine.descriptor.vertex):
         told.tell_read([split])
-    finished = [told.expect(StageFinished) for _ in range(2)]
+    finished = sorted((told.expect_result() for _ in range(2)), key=lambda result: result.stage)
 
     assert life.events == ["first 1", "second 1", "first 0", "second 0"]
     assert [output.batch.rows for stage in finished for output in stage.outputs] == [1, 2]
@@ -281,7 +261,7 @@ def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Lab
     told = begun(laboratory, function).open()
 
     told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
-    failed = told.expect(StageFailed)
+    failed = told.expect_failure()
 
     assert failed.cause.type_name == "DeclaredSchemaError"
     assert "declares struct<key:bigint>, but returned struct<key:bigint,amount:bigint,at:timestamp>" in (

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
-from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
-from tests.spark_bridge.laboratory import Laboratory, Told, at_ms
+from tests.spark_bridge.laboratory import Laboratory, at_ms
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -40,11 +42,11 @@ class Sessions(KeyedAttempts):
         return sorted(map(tuple, rows.collect()))
 
 
-def advance(subtask: Told, watermark_ms: int) -> StageFinished:
+def advance(subtask: Told, watermark_ms: int) -> StageResult:
     """Bring the watermark to a subtask."""
     subtask.stage += 1
     subtask.tell(AdvanceWatermark(stage=subtask.stage, watermark_ms=watermark_ms))
-    return subtask.expect(StageFinished)
+    return subtask.expect_result()
 
 
 def truth(laboratory: Laboratory) -> list[tuple[int, ...]]:

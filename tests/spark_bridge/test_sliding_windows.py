@@ -7,11 +7,12 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
+from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
 from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, count_and_most, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -109,7 +110,7 @@ def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
     for stage, seconds in enumerate((2, 3, 8, None), start=9):
         watermark_ms = END if seconds is None else at_ms(seconds) - 1
         window.tell(AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))
-        fired.append(sum(output.batch.rows for output in window.expect(StageFinished).outputs))
+        fired.append(sum(output.batch.rows for output in window.expect_result().outputs))
 
     # Three keys in each of the windows that begin at -2; none; 0, 2, 4; 6, 8, 10.
     assert fired == [3, 0, 9, 9]

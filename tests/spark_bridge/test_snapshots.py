@@ -11,24 +11,24 @@ import pytest
 from pyspark.sql import DataFrame
 
 from flykka.actors.machines.state.keyed_state import StatePart
+from flykka.messages.attempt.answers import (
+    ChainOpened,
+    CommitPrepared,
+    SnapshotWritten,
+    StageResult,
+    WorkDone,
+    WorkFailed,
+)
+from flykka.messages.attempt.commands import DiscardSnapshot, WriteSnapshot
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.messages.tasks.stage import (
-    AbortCheckpoint,
-    BridgeOpened,
-    OpenBridge,
-    SinkRows,
-    SnapshotFailed,
-    SnapshotState,
-    StageFailed,
-    StageFinished,
-    StateSnapshotted,
-)
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, transform, write_rows
+from tests.spark_bridge.told import PATIENCE_SECONDS, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -53,20 +53,17 @@ class Line:
         return run.late_rows
 
     def pass_barrier(self, checkpoint_id: int, watermark_ms: int, savepoint: str | None = None) -> None:
-        """Begin a snapshot, and wait until stages may go on."""
-        self.windows.stage += 1
-        self.windows.tell(
-            SnapshotState(
-                stage=self.windows.stage,
-                checkpoint_id=checkpoint_id,
-                options=CheckpointOptions(
-                    snapshot_type=SnapshotType.CHECKPOINT if savepoint is None else SnapshotType.SAVEPOINT,
-                    target_location=savepoint,
-                ),
-                watermark_ms=watermark_ms,
-            )
+        """Begin to prepare a snapshot, and wait until stages may go on."""
+        options = CheckpointOptions(
+            snapshot_type=SnapshotType.CHECKPOINT if savepoint is None else SnapshotType.SAVEPOINT,
+            target_location=savepoint,
         )
-        self.windows.expect(StageFinished)
+        self.windows.tell_prepare(checkpoint_id, watermark_ms, options)
+
+    def write(self, prepared: CommitPrepared, savepoint: str | None = None) -> None:
+        """Begin to write a snapshot."""
+        checkpoint_id, sinks = prepared.checkpoint_id, prepared.sinks
+        self.windows.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks))
 
     def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> Told:
         """The next attempt of the windows, restored; it takes the place of this one."""
@@ -77,7 +74,7 @@ class Line:
         self.windows = self.laboratory.begin(vertex, reads=self.source, number=1).open(state)
         return self.windows
 
-    def _read(self) -> StageFinished:
+    def _read(self) -> StageResult:
         return self.source.read(self.laboratory.splits(self.source.engine.descriptor.vertex))
 
     def _wait(self, rows: DataFrame) -> DataFrame:
@@ -103,11 +100,14 @@ def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_al
     in_the_way.touch()
 
     line.may_fire.set()
-    failed = line.windows.expect(SnapshotFailed)
-    line.windows.expect(StateSnapshotted)
+    prepared = [line.windows.expect(CommitPrepared) for _ in range(2)]
+    line.write(prepared[0])
+    failed = line.windows.expect(WorkFailed)
+    line.write(prepared[1])
+    line.windows.expect(SnapshotWritten)
     line.windows.commit(2)
 
-    assert failed.checkpoint_id == 1
+    assert not failed.ends_attempt
     assert line.laboratory.published().count() == 5
 
 
@@ -122,7 +122,8 @@ def test_state_that_fires_may_be_merged_meanwhile(line: Line) -> None:
     line.pass_barrier(2, at_ms(1) - 1)
     line.read(at_ms(1) - 1)
     line.may_fire.set()
-    line.windows.expect(StateSnapshotted)
+    line.write(line.windows.expect(CommitPrepared))
+    line.windows.expect(SnapshotWritten)
     line.windows.commit(2)
 
     assert {row.n for row in line.laboratory.published().collect()} == {15}
@@ -131,32 +132,28 @@ def test_state_that_fires_may_be_merged_meanwhile(line: Line) -> None:
 def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_kept(line: Line) -> None:
     line.read()
     line.pass_barrier(1, at_ms(1))
-    line.windows.tell(AbortCheckpoint(checkpoint_id=1))
     line.pass_barrier(2, END)
 
     line.may_fire.set()
-    answered = line.windows.expect(StateSnapshotted)
+    _, prepared = [line.windows.expect(CommitPrepared) for _ in range(2)]
+    line.windows.tell(DiscardSnapshot(checkpoint_id=1))
+    line.windows.expect(WorkDone)
+    line.write(prepared)
+    line.windows.expect(SnapshotWritten)
     line.windows.commit(2)
 
-    assert answered.checkpoint_id == 2
     assert not (line.laboratory.folder / "checkpoints").exists()
     assert line.laboratory.published().count() == 5
 
 
-def test_rows_that_a_checkpoint_fired_that_was_aborted_are_told_as_written_and_published_with_the_next(
-    line: Line,
-) -> None:
+def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> None:
     line.read()
-    line.pass_barrier(1, at_ms(1))
-    line.windows.tell(AbortCheckpoint(checkpoint_id=1))
-    line.pass_barrier(2, END)
-
     line.may_fire.set()
-    written = line.windows.expect(StateSnapshotted).sink_rows
-    published = line.windows.committed(2).sink_rows
 
-    assert written == SinkRows(written=5)
-    assert published == SinkRows(published=5)
+    snapshots = [line.windows.snapshot(1, at_ms(1)), line.windows.snapshot(2, END)]
+    line.windows.commit(2)
+
+    assert sum(snapshot.rows_staged for snapshot in snapshots) == 5
     assert line.laboratory.published().count() == 5
 
 
@@ -208,7 +205,7 @@ def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line)
     rmtree(line.laboratory.folder / "checkpoints")
 
     restored = line.restarted(state, is_state_lost=True)
-    failed = restored.expect(StageFailed)
+    failed = restored.expect_failure()
 
     assert "reading the state of" in failed.cause.message
     restored.close(cancel=True)
@@ -223,14 +220,14 @@ def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, ke
     line.laboratory.plane.release_job(line.laboratory.job_id, keep_staged=keep)
     line.laboratory.job_id = JobId("next job")
     again = line.laboratory.begin(line.windows.engine.descriptor.vertex, number=1)
-    again.tell(OpenBridge(restore=state, restored_checkpoint_id=1))
+    again.tell_open(state)
     answer = again.next()
 
     if keep:
-        assert answer == BridgeOpened()
+        assert isinstance(answer, ChainOpened)
         assert line.laboratory.published().count() == 5
     else:
-        assert isinstance(answer, StageFailed)
+        assert isinstance(answer, WorkFailed | EngineFailed)
         assert answer.cause.type_name == "StagedFileError"
 
 
@@ -275,8 +272,9 @@ def test_a_subtask_leaves_nothing_in_a_savepoint_for_which_it_cannot_write_its_s
         (savepoint / "another-1").mkdir()
 
     line.pass_barrier(1, at_ms(1), str(savepoint))
-    failed = line.windows.expect(SnapshotFailed)
+    line.write(line.windows.expect(CommitPrepared), str(savepoint))
+    failed = line.windows.expect(WorkFailed)
 
-    assert failed.checkpoint_id == 1
+    assert not failed.ends_attempt
     assert [path.name for path in savepoint.glob("*")] == (["another-1"] if written_by_others else [])
     assert savepoint.exists() is written_by_others

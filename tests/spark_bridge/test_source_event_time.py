@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from flykka.messages.tasks.stage import StageFinished
+from flykka.messages.attempt.answers import StageResult
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.operators.code import SourceCode
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
@@ -13,7 +13,7 @@ from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_ro
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def read(laboratory: Laboratory, **code: object) -> StageFinished:
+def read(laboratory: Laboratory, **code: object) -> StageResult:
     """One batch of a source whose file has seconds 3, 1 and 2, and of which nothing comes through a filter."""
     write_rows(laboratory.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
     source = FileSource.parquet(str(laboratory.input), event_time="at")

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.bridge.effects import Lane
-from flykka.messages.tasks.bridge import RowsMoved
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
@@ -97,8 +97,8 @@ def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
 
 
 def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_jobs(crew: Crew) -> None:
-    def moving() -> RowsMoved:
-        return RowsMoved(rows_in=crew.spark.range(5).count(), rows_out=2)
+    def moving() -> StageResult:
+        return StageResult(stage=1, rows_in=crew.spark.range(5).count(), rows_out=2)
 
     def broken() -> None:
         raise ValueError("broken")

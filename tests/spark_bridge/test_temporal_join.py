@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import functions as F
 
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoin
-from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -51,7 +53,7 @@ class Job:
         vertex = self.laboratory.vertex("join", self.code, *behind, self.laboratory.sink())
         return self.laboratory.begin(vertex, number=self._attempts, reads=self._sources[LEFT]).open(restore)
 
-    def process(self, join: Told, number: int, side: int, watermark_ms: int) -> StageFinished:
+    def process(self, join: Told, number: int, side: int, watermark_ms: int) -> StageResult:
         """Let a batch come as one of a side."""
         split = self.laboratory.splits(self._vertices[side])[number]
         (finished,) = join.run(self._sources[side].read([split]), watermark_ms)
@@ -65,7 +67,7 @@ class Job:
 def advance(join: Told, watermark_ms: int) -> None:
     join.stage += 1
     join.tell(AdvanceWatermark(stage=join.stage, watermark_ms=watermark_ms))
-    join.expect(StageFinished)
+    join.expect_result()
 
 
 def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> TaskStateSnapshot:

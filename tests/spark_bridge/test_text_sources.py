@@ -10,8 +10,9 @@ import pytest
 from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
+from flykka.messages.attempt.answers import StageResult, WorkFailed
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
-from flykka.messages.tasks.stage import StageFailed, StageFinished
 from flykka.messages.wire.ids import OperatorId, SplitId
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
@@ -50,13 +51,13 @@ def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
     return [tuple(row) for row in together(read).collect()]
 
 
-def read(laboratory: Laboratory, source: FileSource, *codes: OperatorCode) -> StageFinished | StageFailed:
+def read(laboratory: Laboratory, source: FileSource, *codes: OperatorCode) -> StageResult | WorkFailed | EngineFailed:
     """What an attempt answers that reads all of a source as one batch."""
     vertex = laboratory.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
     attempt = laboratory.begin(vertex).open()
     attempt.tell_read(splits(laboratory.plane.session, source))
     answer = attempt.next()
-    assert isinstance(answer, StageFinished | StageFailed)
+    assert isinstance(answer, StageResult | WorkFailed | EngineFailed)
     return answer
 
 
@@ -68,7 +69,7 @@ def test_rows_and_the_latest_event_time_are_counted_below_a_filter(
 
     finished = read(laboratory, reach(csv(folder)), few)
 
-    assert isinstance(finished, StageFinished)
+    assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
 
 
@@ -90,7 +91,7 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
 
     finished = read(laboratory, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at")))
 
-    assert isinstance(finished, StageFinished)
+    assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (40, 40, at_ms(39))
     (of_the_job,) = tasks(spark)[: len(tasks(spark)) - before]
     assert of_the_job < 20
@@ -106,7 +107,7 @@ def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
 
     finished = read(laboratory, reach(csv(folder)), function)
 
-    assert isinstance(finished, StageFinished)
+    assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
 
 
@@ -127,7 +128,7 @@ def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
 
     failed = read(laboratory, reach(csv(folder)).files_per_batch(2))
 
-    assert isinstance(failed, StageFailed)
+    assert isinstance(failed, WorkFailed | EngineFailed)
     assert re.search(rf"/{name} file.csv(: | has the header )", failed.cause.message)
     assert (why if reach is by_spark else line) in failed.cause.message
 
@@ -143,7 +144,7 @@ def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
 
     failed = read(laboratory, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
 
-    assert isinstance(failed, StageFailed)
+    assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/bad.json: " in failed.cause.message
     assert (why if reach is by_spark else text.splitlines()[1]) in failed.cause.message
     assert ("mode='PERMISSIVE'" in failed.cause.message) == (reach is by_spark)
@@ -157,7 +158,7 @@ def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tm
 
     failed = read(laboratory, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
 
-    assert isinstance(failed, StageFailed)
+    assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/broken.parquet: " in failed.cause.message
 
 

@@ -105,7 +105,7 @@ class Job:
             if not mine:
                 continue
             element = Element(rows=mine, stage=stage, watermark_ms=subtask.flink.watermark)
-            output = subtask.operator.process(element)
+            output = subtask.operator.process_batch(element)
             if output.updates_state:
                 subtask.operator.update_state(stage)
             late = subtask.flink.add(mine)
@@ -129,11 +129,11 @@ class Job:
         for subtask in self.subtasks:
             if self.deferred:
                 self._fire(subtask)
-            subtask.operator.snapshot(self.checkpoints, everything=savepoint)
+            subtask.operator.snapshot_state(self.checkpoints, everything=savepoint)
             written = subtask.operator.write_snapshot(self.checkpoints, "savepoint" if savepoint else None)
             snapshots.append(TaskStateSnapshot(operators=(written.state,)))
         for subtask in self.subtasks:
-            subtask.operator.notify_complete(self.checkpoints)
+            subtask.operator.commit_checkpoint(self.checkpoints)
         self.taken = snapshots, [each.flink.of_keys(key_groups_of(0, KEYS, 1)) for each in self.subtasks]
 
     def end(self) -> None:

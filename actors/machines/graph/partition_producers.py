@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.task.partition_producer import PRODUCER_DISPOSED_ERROR
 from flykka.messages.tasks.task import PartitionProducerState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, producer_of

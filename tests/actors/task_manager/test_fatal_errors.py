@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened
+from flykka.messages.attempt.commands import CancelWork, InterruptWork, OpenChain
 from flykka.messages.control.registration import DisconnectTaskManager
 from flykka.messages.graph.job_graph import TaskCancellationSettings
-from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge
 from flykka.messages.tasks.task import CancelTask, ExecutionState, FatalErrorOccurred, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.message import Message
@@ -26,12 +27,12 @@ class Stubborn(Actor):
 
     def handle_message(self, message: Message) -> None:
         match message:
-            case OpenBridge():
-                self.context.parent.tell(BridgeOpened())
-            case CloseBridge():
+            case OpenChain():
+                self.context.parent.tell(ChainOpened())
+            case CancelWork() | InterruptWork():
                 self._told.append(message)
-                if len(self._told) == self._closes_when_told:
-                    self.context.parent.tell(BridgeClosed())
+                if self._told.count(CancelWork()) == self._closes_when_told:
+                    self.context.parent.tell(ChainClosed())
 
 
 class StubbornData(NoData):
@@ -60,7 +61,7 @@ def test_a_bridge_that_closes_when_it_is_told_again_costs_nothing(system: Seeded
     cluster = cancelled(system, data)
     system.advance(20)
 
-    assert data.told == [CloseBridge(cancel=True), CloseBridge(cancel=True, interrupt=True)]
+    assert data.told == [CancelWork(), CancelWork(), InterruptWork()]
     assert cluster.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
     assert cluster.is_alive(HERE)
 
@@ -77,7 +78,7 @@ def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> 
 
     assert alive_before
     assert not cluster.is_alive(HERE)
-    assert len(data.told) == 3
+    assert data.told == [CancelWork(), *[CancelWork(), InterruptWork()] * 2]
     assert [type(error) for error in published] == [FatalErrorOccurred]
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
 

@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import ReadSplits
+from flykka.messages.attempt.values import StageOutput
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.registration import DisconnectJobMaster
 from flykka.messages.graph.job_graph import JobType, OperatorKind, ResultPartitionType, ShipStrategy
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import (
     AddCredit,
     Buffer,
@@ -23,7 +26,6 @@ from flykka.messages.tasks.exchange import (
     Watermark,
 )
 from flykka.messages.tasks.source import AddSplits, IndexRangeSplit, NoMoreSplits
-from flykka.messages.tasks.stage import ReadSplits, StageOutput
 from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
@@ -60,8 +62,8 @@ WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOf
 class TwoBatches(EmptyEngine):
     """Makes two batches out of every split."""
 
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
-        return RowsMoved(outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
+    def read_splits(self, command: ReadSplits) -> StageResult:
+        return StageResult(stage=command.stage, outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
 
 
 class Data(NoData):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
@@ -16,7 +17,6 @@ from flykka.messages.control.slots import (
 )
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.tasks.source import AddSplits, FileSplit, RequestSplits
-from flykka.messages.tasks.stage import BridgeClosed
 from flykka.messages.tasks.task import (
     AcknowledgeDeployments,
     CancelTask,
@@ -136,7 +136,7 @@ def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: TaskMa
     if death == "killed":
         connected.system.kill(task)
     else:
-        task.tell(BridgeClosed())  # nobody had closed it
+        task.tell(ChainClosed())  # nobody had closed it
 
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 

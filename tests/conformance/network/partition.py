@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.task.task_outputs import TaskOutputs
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable

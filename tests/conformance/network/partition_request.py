@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.machines.attempt.effects import TellJobMaster
+from flykka.actors.machines.attempt.events import StartTask
 from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, TellPeer
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.task.effects import TellJobMaster
-from flykka.actors.machines.task.events import StartTask
+from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import ErrorResponse
-from flykka.messages.tasks.stage import BridgeOpened
 from flykka.messages.tasks.task import InputGateDescriptor, RequestPartitionProducerState
 from flykka.messages.wire.ref import Ref
+from tests.actors.machines.attempt.attempt_machine import UPSTREAM, Harness, descriptor
 from tests.actors.machines.exchange.builders import CONSUMER, PRODUCERS, error, gate_descriptor, partition, partition_id
-from tests.actors.machines.task.task_machine import UPSTREAM, Harness, descriptor
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.network.gate import error_word
 from tests.conformance.network.partition import CAUSE
@@ -199,7 +199,7 @@ class Requester:
 def _asks_for_producer_state() -> bool:
     """True if a task that runs asks the JobMaster when a partition is not found."""
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
-    task.feed(StartTask(), BridgeOpened())
+    task.feed(StartTask(), ChainOpened())
     effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))
     messages = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
     return any(isinstance(message, RequestPartitionProducerState) for message in messages)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from flykka.actors.machines.task.events import TaskEvent
+from flykka.actors.machines.attempt.events import TaskEvent
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.tasks.source import NoMoreSplits
-from flykka.messages.tasks.stage import StageFailed
 from flykka.messages.tasks.task import CancelTask, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.failures import serialized
@@ -56,7 +56,7 @@ class Body:
         if raised.startswith(_CANCEL_TASK):
             # What the body meets is that its producer is gone; here the task is told so, and cancels itself.
             return CancelTask(attempt=descriptor.attempt)
-        return StageFailed(cause=_told(raised))
+        return EngineFailed(cause=_told(raised))
 
     def ends_when_interrupted(self) -> bool:
         """True if it comes to an end because the bridge is told to close, once more."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.exchange.effects import TellPeer
-from flykka.actors.machines.task.effects import (
+from flykka.actors.machines.attempt.attempt import StreamTask
+from flykka.actors.machines.attempt.effects import (
     RetryPartitionRequest,
     TaskEffect,
     TellBridge,
     TellJobMaster,
 )
-from flykka.actors.machines.task.events import StartTask, TaskEvent
-from flykka.actors.machines.task.partition_producer import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.task.stream_task import StreamTask
+from flykka.actors.machines.attempt.events import StartTask, TaskEvent
+from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
+from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened
+from flykka.messages.attempt.commands import CloseChain
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
-from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge
 from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
@@ -72,7 +73,7 @@ class ConsumerCase:
 
     def _tell(self, answer: PartitionProducerState | None) -> None:
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
-        for event in (StartTask(), BridgeOpened()):
+        for event in (StartTask(), ChainOpened()):
             task.handle(event, now=0)
         not_found = failure("not found")
         missed = task.handle(
@@ -91,14 +92,14 @@ class ConsumerCase:
         task.handle(StartTask(), now=0)
         told = self._told(task, answer)
         self.state = task.life.state
-        opened = task.handle(BridgeOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
+        opened = task.handle(ChainOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
 
     def _told(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
         effects = task.handle(answer, now=0)
-        closes = any(isinstance(effect, TellBridge) and isinstance(effect.message, CloseBridge) for effect in effects)
+        closes = any(isinstance(effect, TellBridge) and isinstance(effect.message, CloseChain) for effect in effects)
         if closes and task.life.state is not ExecutionState.CANCELING:
-            effects += task.handle(BridgeClosed(), now=0)
+            effects += task.handle(ChainClosed(), now=0)
         return effects
 
 

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.machines.task.effects import (
+from flykka.actors.machines.attempt.attempt import StreamTask
+from flykka.actors.machines.attempt.effects import (
     EndAttempt,
     ReportFatalError,
     StartCancellationTimer,
@@ -22,8 +23,26 @@ from flykka.actors.machines.task.effects import (
     TellBridge,
     TellJobMaster,
 )
-from flykka.actors.machines.task.events import BridgeLost, StartTask, TaskEvent
-from flykka.actors.machines.task.stream_task import StreamTask
+from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    CheckpointCommitted,
+    CommitPrepared,
+    SnapshotWritten,
+    StageResult,
+)
+from flykka.messages.attempt.commands import (
+    CancelWork,
+    CloseChain,
+    CommitCheckpoint,
+    InterruptWork,
+    OpenChain,
+    PrepareCommit,
+    SnapshotState,
+    WriteSnapshot,
+)
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointOptions,
@@ -31,20 +50,7 @@ from flykka.messages.checkpointing.checkpoint import (
     TriggerCheckpoint,
 )
 from flykka.messages.graph.job_graph import TaskCancellationSettings
-from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.source import RequestSplits
-from flykka.messages.tasks.stage import (
-    BridgeClosed,
-    BridgeOpened,
-    CheckpointCommitted,
-    CloseBridge,
-    CommitCheckpoint,
-    OpenBridge,
-    SnapshotState,
-    StageFailed,
-    StageFinished,
-    StateSnapshotted,
-)
 from flykka.messages.tasks.task import (
     CancellationDue,
     CancelTask,
@@ -183,7 +189,7 @@ class TaskCase:
 
     def _released(self) -> TaskEvent:
         """The body goes on; where it was interrupted before, it has come to an end with that."""
-        return BridgeClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
+        return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:
         # The shell starts its machine before it takes any message.
@@ -224,16 +230,22 @@ class TaskCase:
 
     def _bridge(self, message: Message) -> list[TaskEvent]:
         match message:
-            case OpenBridge() if self._unprepared is not None:
-                return [StageFailed(cause=failure(self._unprepared))]
-            case OpenBridge():
-                return [BridgeOpened()]
-            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
-                return [StageFinished(stage=stage), _snapshotted(checkpoint_id)]
+            case OpenChain() if self._unprepared is not None:
+                return [EngineFailed(cause=failure(self._unprepared))]
+            case OpenChain():
+                return [ChainOpened(has_state=True)]
+            case SnapshotState(stage=stage):
+                return [StageResult(stage=stage)]
+            case PrepareCommit(checkpoint_id=checkpoint_id):
+                return [CommitPrepared(checkpoint_id=checkpoint_id)]
+            case WriteSnapshot(checkpoint_id=checkpoint_id):
+                return [SnapshotWritten(checkpoint_id=checkpoint_id)]
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
                 return [CheckpointCommitted(checkpoint_id=checkpoint_id)]
-            case CloseBridge():
-                return [BridgeClosed()] if not self._body_started or self._body.ends_when_interrupted() else []
+            case CloseChain(cancel=True) | InterruptWork():
+                return []
+            case CloseChain() | CancelWork():
+                return [ChainClosed()] if not self._body_started or self._body.ends_when_interrupted() else []
             case unexpected:
                 raise AssertionError(f"nobody wants {unexpected} of the bridge")
 
@@ -273,14 +285,3 @@ def _unprepared(setup: str | None) -> str | None:
     if told is None:
         raise UnknownWordError(f"setup {setup!r}")
     return f"{setup}: {told}"
-
-
-def _snapshotted(checkpoint_id: int) -> StateSnapshotted:
-    return StateSnapshotted(
-        checkpoint_id=checkpoint_id,
-        state=TaskStateSnapshot(),
-        size_bytes=0,
-        incremental_bytes=0,
-        sync_ms=0,
-        async_ms=0,
-    )

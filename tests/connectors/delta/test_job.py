@@ -13,8 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from flykka import StreamExecutionEnvironment, WatermarkStrategy
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.message import Message
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.connectors.broker import Broker, running_broker
 from flykka import ConsoleSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.message import Message
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when

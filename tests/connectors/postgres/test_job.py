@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from flykka import JobClient, StreamExecutionEnvironment
 from flykka.errors import JobExecutionError
-from flykka.messages.tasks.stage import CommitCheckpoint
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.wire.message import Message
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when

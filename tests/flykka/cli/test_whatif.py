@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.cli.main import main
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import ReadSplits
 from flykka.replay.replayer import Replayer
 from flykka.runtime.trace.file.reader import TraceReader
 from tests.runtime.replay import couriers
@@ -83,11 +86,15 @@ def test_a_job_that_ends_otherwise_is_in_the_exit_code(whatif: WhatIf) -> None:
     assert ["job", "job", "FINISHED", "-"] in [line.split() for line in out.splitlines()]
 
 
-def test_what_fails_in_a_fork_is_told_with_its_reason(whatif: WhatIf) -> None:
-    _, out, _ = whatif(KILLED, "--at", turn_of("Task <- StageFinished"), "--drop", "--limit", "1min")
+def test_what_fails_in_a_fork_is_told_with_its_reason(whatif: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_splits(_engine: EmptyEngine, command: ReadSplits) -> StageResult:
+        raise AssertionError(f"stage {command.stage} cannot be read")
+
+    monkeypatch.setattr(EmptyEngine, "read_splits", read_splits)
+    _, out, _ = whatif(KILLED, "--at", turn_of("Task <- AddSplits"), "--drop", "--limit", "1min")
 
     failed = out.splitlines().index(next(line for line in out.splitlines() if line.startswith("  that failed")))
-    assert "AssertionError: stage 1 finished before stage 0" in out.splitlines()[failed + 1]
+    assert "AssertionError: stage 0 cannot be read" in out.splitlines()[failed + 1]
 
 
 @pytest.mark.parametrize("fault", [["--drop"], ["--duplicate"], ["--fail-stage"], []])
@@ -143,7 +150,7 @@ def test_the_trace_of_a_fork_is_that_of_a_whole_run_and_replays(
     ],
 )
 def test_what_is_not_possible_is_told(whatif: WhatIf, arguments: list[str], said: str) -> None:
-    at = [str(turn_of("Task <- BridgeOpened")) if word == "20" else word for word in arguments]
+    at = [str(turn_of("Task <- ChainOpened")) if word == "20" else word for word in arguments]
 
     code, out, err = whatif(KILLED, *at)
 

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.console.live import LiveScreen, can_be_live
+from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
-from flykka.messages.tasks.bridge import WorkProgress
 from tests.flykka.console.pictures import DETAILS
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from flykka.cli.main import main
 from flykka.errors import TraceSelectionError
+from flykka.messages.attempt.answers import StageResult
 from flykka.messages.control.job import JobStatus
-from flykka.messages.tasks.stage import StageFinished
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
@@ -33,7 +33,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
     """The turn at which the tenth stage has finished."""
-    return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageFinished)][9]
+    return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 
 def test_a_run_that_ended_says_so(trace: TraceReader) -> None:

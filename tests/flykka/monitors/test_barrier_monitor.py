@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, AlignmentType, CheckpointOptions
-from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.attempt.answers import ChainOpened, SnapshotWritten
+from flykka.messages.attempt.commands import OpenChain, ProcessBatch, SnapshotState, WriteChannelState
+from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    AlignmentType,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+)
+from flykka.messages.state.handles import InFlightRows
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, BufferResponse, CheckpointBarrier, EndOfPartition, PartitionRequest
-from flykka.messages.tasks.stage import (
-    AbortCheckpoint,
-    BridgeOpened,
-    InputInFlight,
-    RunStage,
-    SnapshotState,
-    StateSnapshotted,
-    WriteChannelState,
-)
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -26,6 +27,9 @@ from tests.flykka.monitors.turns import BRIDGE, JOB, JOB_MASTER, TASK, TASK_MANA
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+DECLINED = DeclineCheckpoint(
+    job_id=JOB, attempt=attempt(), checkpoint_id=1, reason=CheckpointDeclineReason.CHECKPOINT_DECLINED
+)
 ALIGNED = SnapshotState(stage=1, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=0)
 UNALIGNED = replace(ALIGNED, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
 
@@ -38,12 +42,14 @@ def batch(name: str) -> BatchRef:
     return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
-def in_flight(*names: str) -> tuple[InputInFlight, ...]:
-    return tuple(InputInFlight(gate=0, batch=batch(name)) for name in names)
+def opening(*recovered: str) -> Turn:
+    in_flight = InFlightRows(path="in-flight", rows=1, size_bytes=1)
+    recover = tuple(ChannelStateRead(batch_id=BatchId(name), in_flight=in_flight, gate=0) for name in recovered)
+    return turn(TASK, SNAPSHOTTED, (BRIDGE, OpenChain(restore=None, recover=recover)))
 
 
 def opened(*recovered: str) -> Turn:
-    return turn(TASK, BridgeOpened(recovered_inputs=in_flight(*recovered)), asked(LEFT), asked(RIGHT))
+    return turn(TASK, ChainOpened(recovered=tuple(map(batch, recovered))), asked(LEFT), asked(RIGHT))
 
 
 def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
@@ -51,17 +57,17 @@ def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) ->
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 
 
-def read(name: str) -> RunStage:
-    return RunStage(stage=0, gate=0, batch=batch(name), watermark_ms=0)
+def read(name: str) -> ProcessBatch:
+    return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=0)
 
 
 def written(*names: str) -> WriteChannelState:
-    return WriteChannelState(checkpoint_id=1, inputs=in_flight(*names), outputs=())
+    return WriteChannelState(
+        checkpoint_id=1, parts=(ChannelStatePart(path="in-flight", gate=0, batches=tuple(map(batch, names))),)
+    )
 
 
-SNAPSHOTTED = StateSnapshotted(
-    checkpoint_id=1, state=TaskStateSnapshot(), size_bytes=0, incremental_bytes=0, sync_ms=0, async_ms=0
-)
+SNAPSHOTTED = SnapshotWritten(checkpoint_id=1)
 ACKNOWLEDGED = turn(
     TASK, SNAPSHOTTED, (JOB_MASTER, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(), checkpoint_id=1, state=None))
 )
@@ -130,12 +136,15 @@ def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
     snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, written()), ACKNOWLEDGED]
 
     assert said(opened(), *snapshot) == []
-    assert said(opened("b"), *snapshot) == [
+    assert said(opening("b"), opened("b"), *snapshot) == [
         "checkpoint 1: b was in flight, and is neither in the state nor in that of its channel"
     ]
 
 
 def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> None:
-    given_up = turn(TASK, SNAPSHOTTED, (BRIDGE, AbortCheckpoint(checkpoint_id=1)))
+    notified = NotifyCheckpointAborted(
+        job_id=JOB, attempt=attempt(), checkpoint_id=1, latest_completed_id=None, timestamp_ms=0
+    )
 
-    assert said(opened("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []
+    for given_up in (turn(TASK, notified), turn(TASK, SNAPSHOTTED, (JOB_MASTER, DECLINED))):
+        assert said(opening("b"), opened("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from flykka.messages.attempt.answers import SnapshotWritten
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
-from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.stage import CommitCheckpoint, StateSnapshotted
 from flykka.messages.wire.message import Message
 from flykka.monitors.commits import CommitMonitor
 from flykka.runtime.trace.records import Turn
@@ -30,10 +30,14 @@ def test_what_is_complete_may_be_published() -> None:
     assert seen(CommitMonitor(), commit(1), turn(TASK, aborted(2)), commit(3)) == []
 
 
+def test_a_commit_may_wait_for_other_work() -> None:
+    snapshotted = SnapshotWritten(checkpoint_id=2)
+
+    assert seen(CommitMonitor(), turn(TASK, completed(1)), commit(1, snapshotted)) == []
+
+
 def test_nothing_must_be_published_before_it_is_complete() -> None:
-    snapshotted = StateSnapshotted(
-        checkpoint_id=1, state=TaskStateSnapshot(), size_bytes=0, incremental_bytes=0, sync_ms=0, async_ms=0
-    )
+    snapshotted = SnapshotWritten(checkpoint_id=1)
     said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, completed(2)))
 
     assert said == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened, StageResult
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
@@ -14,7 +15,6 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     Watermark,
 )
-from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, StageFinished
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.messages.wire.message import Message
@@ -28,7 +28,7 @@ PARTITION = ResultPartitionId("job_source_0_0:0")
 PRODUCER = Ref("/user/task-manager-1/source-0.0-2", 1)
 BATCH = BatchRef(batch_id=BatchId("b"), rows=1, size_bytes=1)
 EMPTY = BatchRef(batch_id=BatchId("e"), rows=0, size_bytes=0)
-DONE = StageFinished(stage=0)
+DONE = StageResult(stage=0)
 
 
 def request(credit: int) -> Message:
@@ -44,7 +44,7 @@ def element(number: int, buffer: Buffer = BATCH) -> Message:
 
 
 def asks(credit: int = 2) -> Turn:
-    return turn(TASK, BridgeOpened(), (TASK_MANAGER, request(credit)))
+    return turn(TASK, ChainOpened(), (TASK_MANAGER, request(credit)))
 
 
 def asked(credit: int = 2) -> Turn:
@@ -123,7 +123,7 @@ def test_the_channels_of_who_has_ended_are_forgotten() -> None:
 def finishes(attempt_id: str = "job_source_0_0") -> Turn:
     state = TaskExecutionState(attempt=ExecutionAttemptId(attempt_id), state=ExecutionState.FINISHED)
     report = UpdateTaskExecutionState(state=state)
-    return turn(PRODUCER, BridgeClosed(), (JOB_MASTER, report), (TASK_MANAGER, report))
+    return turn(PRODUCER, ChainClosed(), (JOB_MASTER, report), (TASK_MANAGER, report))
 
 
 def test_a_task_that_has_finished_must_have_sent_the_end() -> None:

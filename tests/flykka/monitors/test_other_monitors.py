@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.machines.attempt.batches import IN_TRANSIT
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReadSplits, ReleaseBatches
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.messages.control.job import JobStatus, JobStatusChanged
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import BufferResponse
-from flykka.messages.tasks.stage import HoldInFlight, ReadSplits, ReleaseBatches, RunStage, StageFinished
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
@@ -19,11 +21,11 @@ from flykka.monitors.liveness import LivenessMonitor
 from flykka.runtime.trace.records import Turn
 from tests.flykka.monitors.turns import BRIDGE, CLIENT, JOB, JOB_MASTER, TASK, attempt, seen, turn
 
-DONE = StageFinished(stage=0)
+DONE = StageResult(stage=0)
 BATCH = BatchRef(batch_id=BatchId("b"), rows=1, size_bytes=1)
-RELEASED = turn(TASK, DONE, (BRIDGE, ReleaseBatches(batch_ids=(BATCH.batch_id,))))
-READ = RunStage(stage=1, gate=0, batch=BATCH, watermark_ms=0)
-HELD = HoldInFlight(checkpoint_id=1, batch_ids=(BATCH.batch_id,))
+RELEASED = turn(TASK, DONE, (BRIDGE, ReleaseBatches(holder=IN_TRANSIT, batch_ids=(BATCH.batch_id,))))
+READ = ProcessBatch(stage=1, gate=0, batch=BATCH, watermark_ms=0)
+HELD = HoldBatches(checkpoint_id=1, holder="checkpoint", batch_ids=(BATCH.batch_id,))
 SENT = BufferResponse(partition_id=ResultPartitionId("p:0"), subpartition=0, sequence_number=0, buffer=BATCH, backlog=0)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.states import EXECUTION_MOVES, JOB_MOVES, TASK_MOVES
+from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
 from flykka.messages.control.job_control import JobRestartDue
-from flykka.messages.tasks.stage import BridgeClosed
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
@@ -35,7 +35,7 @@ def execution(*states: ExecutionState, number: int = 0) -> Turn:
 
 def task(*states: ExecutionState) -> Turn:
     updates = (UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=state)) for state in states)
-    return turn(TASK, BridgeClosed(), *((JOB_MASTER, update) for update in updates))
+    return turn(TASK, ChainClosed(), *((JOB_MASTER, update) for update in updates))
 
 
 @pytest.mark.parametrize("status", JOB_MOVES[JobStatus.RUNNING])
@@ -103,7 +103,7 @@ def test_ids_of_another_form_do_not_disturb() -> None:
     update = TaskExecutionState(attempt=ExecutionAttemptId("x"), state=E.FAILED)
     reports = [(JOB_MASTER, UpdateTaskExecutionState(state=update))]
 
-    assert seen(StateMonitor(), turn(TASK, BridgeClosed(), *reports)) == []
+    assert seen(StateMonitor(), turn(TASK, ChainClosed(), *reports)) == []
 
 
 def test_who_comes_later_is_told_how_everything_stands() -> None:

@@ -6,19 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.messages.attempt.answers import ChainOpened, StageResult
+from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot, WatermarkState
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest, Watermark, WatermarkStatus
 from flykka.messages.tasks.source import AlignWatermark
-from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, ReadSplits, RunStage, StageFinished
 from flykka.messages.tasks.task import ExecutionState, SubmitTask, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.watermarks import WatermarkMonitor
 from flykka.runtime.trace.records import Turn
-from tests.actors.machines.task.task_machine import SOURCE, descriptor
+from tests.actors.machines.attempt.attempt_machine import SOURCE, descriptor
 from tests.flykka.monitors.turns import BRIDGE, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
@@ -28,7 +29,7 @@ def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
-OPENED = turn(TASK, BridgeOpened(), asked(LEFT), asked(RIGHT))
+OPENED = turn(TASK, ChainOpened(), asked(LEFT), asked(RIGHT))
 
 
 def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
@@ -40,8 +41,8 @@ def batch(name: str) -> BatchRef:
     return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
-def read(name: str, watermark_ms: int) -> RunStage:
-    return RunStage(stage=0, gate=0, batch=batch(name), watermark_ms=watermark_ms)
+def read(name: str, watermark_ms: int) -> ProcessBatch:
+    return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=watermark_ms)
 
 
 def advanced(watermark_ms: int) -> AdvanceWatermark:
@@ -93,8 +94,8 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
         told = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
         return seen(
             WatermarkMonitor(),
-            turn(TASK, BridgeOpened()),
-            turn(TASK, StageFinished(stage=0), (TASK_MANAGER, said)),
+            turn(TASK, ChainOpened()),
+            turn(TASK, StageResult(stage=0), (TASK_MANAGER, said)),
             turn(TASK, told, (BRIDGE, ReadSplits(stage=1, splits=()))),
         )
 
@@ -109,10 +110,8 @@ def restored(watermark_ms: int) -> list[Turn]:
     deployed = replace(deployed, attempt=attempt(), restore=TaskStateSnapshot(operators=(state,)))
     running = UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=ExecutionState.RUNNING))
     return [
-        turn(
-            JOB_MASTER, StageFinished(stage=0), (TASK_MANAGER, SubmitTask(descriptor=deployed, job_master=JOB_MASTER))
-        ),
-        turn(TASK, BridgeOpened(), (JOB_MASTER, running), asked(LEFT)),
+        turn(JOB_MASTER, StageResult(stage=0), (TASK_MANAGER, SubmitTask(descriptor=deployed, job_master=JOB_MASTER))),
+        turn(TASK, ChainOpened(), (JOB_MASTER, running), asked(LEFT)),
     ]
 
 
@@ -127,4 +126,4 @@ def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
 
 
 def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:
-    assert seen(WatermarkMonitor(), LEFT_AT_9, turn(TASK, StageFinished(stage=0), (BRIDGE, advanced(9)))) == []
+    assert seen(WatermarkMonitor(), LEFT_AT_9, turn(TASK, StageResult(stage=0), (BRIDGE, advanced(9)))) == []

@@ -36,7 +36,7 @@ def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
 
 
 def test_a_fork_knows_everything_that_a_bridge_asks_its_engine_for() -> None:
-    in_turns = {"lane", "failed", "release", "release_held_by", "cancel", "interrupt", "close"}
+    in_turns = {"lane", "failed", "release_batches", "cancel_work", "interrupt_work", "close"}
 
     assert {name for name in vars(Engine) if not name.startswith("_")} - in_turns == ENGINE_CALLS
 

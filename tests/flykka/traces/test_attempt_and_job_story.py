@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from flykka.errors import TraceSelectionError
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened, StageResult
+from flykka.messages.attempt.commands import CloseChain, OpenChain
+from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointComplete,
@@ -22,7 +25,6 @@ from flykka.messages.control.job import (
     TaskManagerLost,
 )
 from flykka.messages.control.job_control import JobEnded
-from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, StageFailed, StageFinished
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, TaskManagerId
@@ -44,15 +46,15 @@ def record_attempt(recording: Recording, subtask: int, *, ends: ExecutionState =
     trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     complete = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     recording.turn(task(subtask), trigger, sender=TASK_MANAGER)
-    recording.turn(bridge(subtask), OpenBridge(restore=None, restored_checkpoint_id=4), sender=task(subtask))
-    recording.turn(task(subtask), BridgeOpened(), sender=bridge(subtask))
+    recording.turn(bridge(subtask), OpenChain(restore=None, restored_checkpoint_id=4), sender=task(subtask))
+    recording.turn(task(subtask), ChainOpened(), sender=bridge(subtask))
     for stage in range(3):
-        recording.turn(task(subtask), StageFinished(stage=stage, rows_in=10, rows_out=2), sender=bridge(subtask))
+        recording.turn(task(subtask), StageResult(stage=stage, rows_in=10, rows_out=2), sender=bridge(subtask))
     recording.turn(task(subtask), complete, sender=TASK_MANAGER)
     if ends is ExecutionState.FAILED:
-        recording.turn(task(subtask), StageFailed(cause=BOOM), sender=bridge(subtask))
-    recording.turn(bridge(subtask), CloseBridge(cancel=False), sender=task(subtask))
-    recording.turn(task(subtask), BridgeClosed(), sender=bridge(subtask))
+        recording.turn(task(subtask), EngineFailed(cause=BOOM), sender=bridge(subtask))
+    recording.turn(bridge(subtask), CloseChain(cancel=False), sender=task(subtask))
+    recording.turn(task(subtask), ChainClosed(), sender=bridge(subtask))
     failure = BOOM if ends is ExecutionState.FAILED else None
     state = TaskExecutionState(attempt=attempt(subtask), state=ends, failure=failure)
     recording.turn(job_master(), UpdateTaskExecutionState(state=state), sender=task(subtask))
@@ -71,7 +73,7 @@ def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(re
         "Task: has its chain ready",
         "work until +0.500: 3 x finishes a stage (10 rows in, 2 out; 10 rows in, 2 out; 10 rows in, 2 out)",
         "checkpoint 5: complete",
-        "bridge: closes its bridge",
+        "bridge: closes its chain",
         "Task: has nothing running any more",
         "JobMaster: is notified that it is FINISHED",
     ]
@@ -209,7 +211,7 @@ def test_a_job_that_is_not_there_is_told_with_those_that_are(recording: Recordin
 
 
 def test_a_trace_without_jobs_says_that_there_are_none(recording: Recording) -> None:
-    recording.turn(CLIENT, BridgeOpened())
+    recording.turn(CLIENT, ChainOpened())
     trace = recording.closed()
 
     for job in (None, "0123"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flykka.errors import TraceSelectionError
+from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
@@ -16,7 +17,6 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.control.job import JobRestored
 from flykka.messages.tasks.exchange import BufferResponse, CheckpointBarrier
-from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, partition_id
 from flykka.runtime.signals import Terminated

@@ -6,18 +6,31 @@ from collections.abc import Callable
 
 import pytest
 
-from flykka.actors.machines.bridge.effects import HoldBatches, PrepareCommit, WriteSnapshot
-from flykka.actors.machines.task.events import StartTask
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, TriggerCheckpoint
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.events import StartTask
+from flykka.messages.attempt.answers import CommitPrepared
+from flykka.messages.attempt.commands import HoldBatches, WriteSnapshot
+from flykka.messages.checkpointing.checkpoint import (
+    AlignmentType,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    DeclineCheckpoint,
+)
 from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.graph.tolerable_failures import CheckpointFailureReason
-from flykka.messages.tasks.bridge import CommitPrepared
-from flykka.messages.tasks.stage import BridgeOpened, HoldInFlight, SnapshotFailed
-from flykka.messages.wire.ids import BatchId
-from tests.actors.machines.bridge.attempt_machine import SINKS, STATELESS, Harness, snapshot, told
+from flykka.messages.tasks.exchange import CheckpointBarrier
+from tests.actors.machines.attempt.attempt_machine import (
+    WINDOWS,
+    Harness,
+    batch,
+    descriptor,
+    finished,
+    source,
+    to_job_master,
+    trigger,
+)
 from tests.actors.machines.checkpoint.coordinating import Coordination, task, two_tasks
-from tests.actors.machines.task import task_machine
 from tests.actors.test_master_hooks import Hook
 
 
@@ -26,14 +39,9 @@ def reason_of(world: Coordination) -> CheckpointDeclineReason:
     return aborted.reason
 
 
-def declined_by_task(failed: SnapshotFailed) -> CheckpointDeclineReason:
-    """The reason that a coordinator gets when the bridge of a task reports this."""
-    source = task_machine.Harness(task_machine.descriptor(OperatorKind.SOURCE))
-    trigger = TriggerCheckpoint(
-        job_id=task_machine.JOB, attempt=task_machine.ATTEMPT, checkpoint_id=1, timestamp_ms=1_000
-    )
-    source.feed(StartTask(), BridgeOpened(), trigger)
-    (declined,) = task_machine.to_job_master(source.feed(failed))
+def declined_by_task(effects: list[TaskEffect]) -> CheckpointDeclineReason:
+    """The reason that a coordinator gives when a task declines."""
+    (declined,) = to_job_master(effects)
     assert isinstance(declined, DeclineCheckpoint)
     world = two_tasks(tolerable_failures=9)
     world.trigger()
@@ -42,21 +50,19 @@ def declined_by_task(failed: SnapshotFailed) -> CheckpointDeclineReason:
 
 
 def write_fails() -> CheckpointDeclineReason:
-    attempt = Harness(SINKS)
-    attempt.stage_output()
-    attempt.feed(snapshot(1, checkpoint_id=1))
-    attempt.answer(PrepareCommit, CommitPrepared())
-    (failed,) = told(attempt.refuse(WriteSnapshot, ends_attempt=False))
-    assert isinstance(failed, SnapshotFailed)
-    return declined_by_task(failed)
+    task = source(WINDOWS)
+    task.feed(trigger(1), finished(0), CommitPrepared(checkpoint_id=1))
+    return declined_by_task(task.refuse(WriteSnapshot, ends_attempt=False))
 
 
 def batches_are_gone() -> CheckpointDeclineReason:
-    attempt = Harness(STATELESS)
-    attempt.feed(HoldInFlight(checkpoint_id=1, batch_ids=(BatchId("a"),)))
-    (failed,) = told(attempt.refuse(HoldBatches, ends_attempt=False))
-    assert isinstance(failed, SnapshotFailed)
-    return declined_by_task(failed)
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=2))
+    task.feed(StartTask(), WINDOWS)
+    task.arrive(0, batch("a"), batch("b"))
+    task.arrive(1, batch("c"))
+    unaligned = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+    task.arrive(0, CheckpointBarrier(checkpoint_id=1, timestamp_ms=1_000, options=unaligned))
+    return declined_by_task(task.refuse(HoldBatches, ends_attempt=False))
 
 
 def takes_too_long() -> CheckpointDeclineReason:

@@ -1,0 +1,252 @@
+"""The batches in flight of unaligned checkpoints as state (Flink's ChannelStateWriter).
+
+Inputs are complete when the barriers of all channels are here, outputs when the own barrier is sent. Until then, and
+until it is written, the engine holds each batch.
+
+`<checkpoint directory>/<job>/in-flight/<attempt>-<checkpoint>-<part>/`: a folder for each input gate and for each
+subpartition of an output, with the rows of all batches that an unaligned barrier has overtaken there. It belongs to one
+checkpoint alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from flykka.actors.machines.attempt.background import BackgroundWork
+from flykka.actors.machines.attempt.batches import checkpoint_holder
+from flykka.actors.machines.attempt.checkpoints import ChannelState, Checkpoint, CheckpointBook
+from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.state.in_flight import is_in_flight
+from flykka.messages.attempt.commands import HoldBatches, ReleaseBatches, WriteChannelState
+from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead, InputInFlight, StageOutput
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    InFlightRows,
+    InputChannelStateHandle,
+    OperatorSubtaskState,
+    ResultSubpartitionStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId
+
+
+class ChannelStateWriter:
+    """Collects batches in flight by checkpoint. Those of a checkpoint that is not under way are no state."""
+
+    __slots__ = ("_background", "_book", "_descriptor")
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook, background: BackgroundWork) -> None:
+        self._descriptor = descriptor
+        self._book = book
+        self._background = background
+
+    def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
+        """The checkpoint is acknowledged with the batches in flight."""
+        checkpoint = self._book.get(checkpoint_id)
+        if checkpoint is not None:
+            checkpoint.channels = ChannelState(inputs_complete=inputs_complete)
+
+    def add_inputs(self, checkpoint_id: int, inputs: Iterable[InputInFlight]) -> list[TaskEffect]:
+        """Batches on their way into the task are part of the checkpoint."""
+        channels, added = self._collecting(checkpoint_id), tuple(inputs)
+        if channels is None:
+            return []
+        channels.inputs += added
+        return self._hold(checkpoint_id, channels, [entry.batch for entry in added])
+
+    def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
+        """The barriers of all channels are here."""
+        channels = self._collecting(checkpoint_id)
+        if channels is None:
+            return []
+        channels.inputs_complete = True
+        return self._write(checkpoint_id, channels)
+
+    def finish_outputs(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
+        """The barrier is sent, and has overtaken these."""
+        channels = self._collecting(checkpoint_id)
+        if channels is None:
+            return []
+        channels.outputs += overtaken
+        channels.outputs_complete = True
+        held = self._hold(checkpoint_id, channels, [entry.batch for entry in channels.outputs])
+        return held + self._write(checkpoint_id, channels)
+
+    def on_written(
+        self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
+    ) -> list[TaskEffect]:
+        """The batches are durable: they are released, and state of the checkpoint."""
+        channels = checkpoint.channels
+        assert channels is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
+        channels.written = channel_state(self._descriptor, parts, folders)
+        channels.size_bytes = sum(folder.size_bytes for folder in folders)
+        return self.release(checkpoint)
+
+    def release(self, checkpoint: Checkpoint | None) -> list[TaskEffect]:
+        """Release the batches that are held for a checkpoint."""
+        if checkpoint is None or checkpoint.channels is None or not checkpoint.channels.is_held:
+            return []
+        checkpoint.channels.is_held = False
+        holder = checkpoint_holder(self._descriptor.attempt, checkpoint.checkpoint_id)
+        return [TellBridge(message=ReleaseBatches(holder=holder))]
+
+    def _collecting(self, checkpoint_id: int) -> ChannelState | None:
+        checkpoint = self._book.get(checkpoint_id)
+        channels = None if checkpoint is None else checkpoint.channels
+        if channels is None or (channels.inputs_complete and channels.outputs_complete):
+            return None
+        return channels
+
+    def _hold(self, checkpoint_id: int, channels: ChannelState, batches: list[BatchRef]) -> list[TaskEffect]:
+        if not batches:
+            return []
+        channels.is_held = True
+        hold = HoldBatches(
+            checkpoint_id=checkpoint_id,
+            batch_ids=tuple(batch.batch_id for batch in batches),
+            holder=checkpoint_holder(self._descriptor.attempt, checkpoint_id),
+        )
+        return [TellBridge(message=hold)]
+
+    def _write(self, checkpoint_id: int, channels: ChannelState) -> list[TaskEffect]:
+        if not (channels.inputs_complete and channels.outputs_complete):
+            return []
+        parts = channel_state_parts(self._descriptor, checkpoint_id, channels)
+        write = WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
+        return self._background.add(write, self._book.get(checkpoint_id))
+
+
+def channel_state_parts(
+    descriptor: TaskDeploymentDescriptor, checkpoint_id: int, channels: ChannelState
+) -> tuple[ChannelStatePart, ...]:
+    """The parts to write: a folder for each gate, then for each subpartition."""
+    below = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/in-flight"
+    folder = f"{below}/{descriptor.attempt}-{checkpoint_id}"
+    gates: dict[int, tuple[BatchRef, ...]] = {}
+    for entry in channels.inputs:
+        gates[entry.gate] = (*gates.get(entry.gate, ()), entry.batch)
+    places: dict[tuple[int, int], tuple[BatchRef, ...]] = {}
+    for left in channels.outputs:
+        place = (left.output, left.batch.subpartition)
+        places[place] = (*places.get(place, ()), left.batch)
+    inputs = (
+        ChannelStatePart(path=f"{folder}-in-{gate}", batches=batches, gate=gate)
+        for gate, batches in sorted(gates.items())
+    )
+    outputs = (
+        ChannelStatePart(
+            path=f"{folder}-out-{output}-{subpartition}", batches=batches, output=output, subpartition=subpartition
+        )
+        for (output, subpartition), batches in sorted(places.items())
+    )
+    return (*inputs, *outputs)
+
+
+def channel_state(
+    descriptor: TaskDeploymentDescriptor, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
+) -> OperatorSubtaskState:
+    """The written parts as state of the chain's head; `folders` are in their order."""
+    written = list(zip(parts, folders, strict=True))
+    subpartitions = {output.output: output.subpartitions for output in descriptor.outputs}
+    return OperatorSubtaskState(
+        operator_id=descriptor.vertex.operators[0].operator_id,
+        exclusive=tuple(folders),
+        input_channels=tuple(
+            InputChannelStateHandle(gate=part.gate, in_flight=_rows(part.batches, folder))
+            for part, folder in written
+            if part.gate is not None
+        ),
+        result_subpartitions=tuple(
+            ResultSubpartitionStateHandle(
+                output=part.output,
+                subpartition=part.subpartition,
+                subpartitions=subpartitions[part.output],
+                in_flight=_rows(part.batches, folder),
+            )
+            for part, folder in written
+            if part.output is not None
+        ),
+    )
+
+
+def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
+    """The batches that are in flight again, first those of the gates."""
+    states = () if descriptor.restore is None else descriptor.restore.operators
+    inputs = [part for state in states for part in state.input_channels]
+    outputs = [left for state in states for left in state.result_subpartitions]
+    named = f"{descriptor.attempt}/recovered"
+    return (
+        *(
+            ChannelStateRead(
+                batch_id=BatchId(f"{named}/in.{part.gate}.{number}"),
+                in_flight=part.in_flight,
+                gate=part.gate,
+                key_groups=part.key_groups,
+            )
+            for number, part in enumerate(inputs)
+        ),
+        *(
+            ChannelStateRead(
+                batch_id=BatchId(f"{named}/out.{left.output}.{number}"),
+                in_flight=left.in_flight,
+                output=left.output,
+                subpartition=left.subpartition,
+            )
+            for number, left in enumerate(outputs)
+        ),
+    )
+
+
+def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> BatchRef:
+    """The batch that rows in flight have become again."""
+    return BatchRef(
+        batch_id=read.batch_id,
+        rows=rows,
+        size_bytes=size_bytes,
+        event_time_min=read.in_flight.event_time_min,
+        event_time_max=read.in_flight.event_time_max,
+        subpartition=read.subpartition,
+    )
+
+
+def recovered_inputs(
+    reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
+) -> tuple[InputInFlight, ...]:
+    """The batches that are on their way into the task again; of a part for several subtasks there may be none."""
+    return tuple(
+        InputInFlight(gate=read.gate, batch=batch)
+        for read, batch in zip(reads, recovered, strict=True)
+        if batch is not None and read.gate is not None
+    )
+
+
+def recovered_outputs(
+    reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
+) -> tuple[StageOutput, ...]:
+    """The batches that are on their way out of the task again."""
+    return tuple(
+        StageOutput(output=read.output, batch=batch)
+        for read, batch in zip(reads, recovered, strict=True)
+        if batch is not None and read.output is not None
+    )
+
+
+def without_channel_state(restore: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
+    """The state of the operators alone."""
+    if restore is None:
+        return None
+    return replace(restore, operators=tuple(state for state in restore.operators if not is_in_flight(state)))
+
+
+def _rows(batches: Sequence[BatchRef], folder: ExclusiveStateHandle) -> InFlightRows:
+    return InFlightRows(
+        path=folder.path,
+        rows=sum(batch.rows for batch in batches),
+        size_bytes=folder.size_bytes,
+        event_time_min=min((at for batch in batches if (at := batch.event_time_min) is not None), default=None),
+        event_time_max=max((at for batch in batches if (at := batch.event_time_max) is not None), default=None),
+        files=folder.files,
+    )

@@ -1,0 +1,113 @@
+"""Events of a Task: the messages it is told, and two that only its shell knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
+    CommitPrepared,
+    SnapshotWritten,
+    StageResult,
+    WorkDone,
+    WorkFailed,
+)
+from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.checkpointing.checkpoint import (
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    AlignmentTimeoutDue,
+    BacklogAnnouncement,
+    BufferResponse,
+    BuffersResized,
+    CancelPartitionRequest,
+    ErrorResponse,
+    PartitionRequest,
+    PartitionRequestDue,
+)
+from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
+from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
+from flykka.messages.tasks.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    PartitionProducerState,
+    ProcessingTimeDue,
+    ReadDue,
+    WatermarkReportDue,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTask:
+    """The Task's actor and its bridge are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeLost:
+    """The bridge's actor died."""
+
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLost:
+    """The TaskManager that was asked for a partition has ended."""
+
+    task_manager: Ref
+
+
+TaskEvent = (
+    StartTask
+    | BridgeLost
+    | ConnectionLost
+    | PartitionRequestDue
+    | AlignmentTimeoutDue
+    | MetricsDue
+    | IdleDue
+    | ReadDue
+    | WatermarkReportDue
+    | LatencyMarkerDue
+    | ProcessingTimeDue
+    | ChainOpened
+    | StageResult
+    | CommitPrepared
+    | SnapshotWritten
+    | ChannelStateWritten
+    | CheckpointCommitted
+    | ChainClosed
+    | WorkDone
+    | WorkFailed
+    | EngineFailed
+    | BufferResponse
+    | BacklogAnnouncement
+    | ErrorResponse
+    | PartitionRequest
+    | AddCredit
+    | CancelPartitionRequest
+    | BuffersResized
+    | TriggerCheckpoint
+    | NotifyCheckpointComplete
+    | NotifyCheckpointAborted
+    | AddSplits
+    | NoMoreSplits
+    | AlignWatermark
+    | OperatorEvents
+    | GlobalAggregateResults
+    | CancelTask
+    | CancellationDue
+    | PartitionProducerState
+    | FailTask
+)

@@ -1,0 +1,125 @@
+"""Explains why an attempt waits: read from its parts, without decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from flykka.actors.machines.attempt.attempt_life import AttemptLife
+from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
+from flykka.actors.machines.attempt.inputs import TaskInputs
+from flykka.actors.machines.attempt.source import SourceReading
+from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.exchange.input_channel import InputChannel
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.messages.attempt.commands import (
+    AdvanceProcessingTime,
+    AdvanceWatermark,
+    HandleOperatorEvents,
+    ProcessBatch,
+    ReadSplits,
+    SnapshotState,
+    StageCommand,
+)
+from flykka.messages.monitoring.explanation import ChannelExplained, OutputExplained, StageExplained, TaskExplained
+
+SHOWN = 16
+"""So many channels and outputs are told of: a task may have thousands, and a few of them say what is the matter."""
+
+
+def explain_task(
+    life: AttemptLife, stages: InFlightStages, inputs: TaskInputs, checkpoints: SubtaskCheckpointCoordinator, now: int
+) -> TaskExplained:
+    """The attempt at `now`."""
+    activity, since_ms = stages.activity
+    channels = list(_channels(inputs))
+    # Those that the task waits for come first: their barrier, then anything at all.
+    channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))
+    outputs = sorted(_outputs(stages), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
+    return TaskExplained(
+        attempt=life.attempt,
+        now_ms=now,
+        state=life.state,
+        activity=activity.value,
+        activity_since_ms=since_ms,
+        stages=tuple(StageExplained(purpose=_words(each.command), since_ms=each.since_ms) for each in stages.in_flight),
+        channels=tuple(channels[:SHOWN]),
+        channels_open=len(channels),
+        outputs=tuple(outputs[:SHOWN]),
+        aligning=inputs.aligning,
+        snapshotting=checkpoints.snapshotting,
+        waits_for_final_checkpoint=stages.has_reached_end_of_data,
+        ending=life.ending,
+        held_back_by=stages.held_back_by,
+    )
+
+
+def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExplained:
+    """The same of an attempt whose chain begins with a source."""
+    waits = not source.has_unread and not source.end_of_data
+    return replace(
+        explained,
+        is_source=True,
+        waits_for_splits=waits,
+        files_unread=source.files_unread,
+        batch_limit_bytes=source.batch_limit_bytes,
+        waits_for_group=source.held_back_by,
+    )
+
+
+def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:
+    missing, blocked = inputs.missing_channels, inputs.blocked_channels
+    for channel in inputs.channels:
+        if channel.is_open:
+            number = channel.channel
+            yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)
+
+
+def _channel(channel: InputChannel, *, barrier_missing: bool, is_blocked: bool) -> ChannelExplained:
+    return ChannelExplained(
+        partition_id=channel.descriptor.partition_id,
+        subpartition=channel.descriptor.subpartition,
+        state=channel.state.value,
+        queued=len(channel.queue),
+        credit=channel.credits.outstanding,
+        is_blocked=is_blocked,
+        barrier_missing=barrier_missing,
+    )
+
+
+def _outputs(stages: InFlightStages) -> Iterator[OutputExplained]:
+    for partition in stages.outputs.partitions:
+        # A blocking one takes whatever is written: nothing waits in it for a reader.
+        if not partition.is_blocking:
+            yield from _subpartitions(partition)
+
+
+def _subpartitions(partition: ResultPartition) -> Iterable[OutputExplained]:
+    for index in partition.unread_subpartitions:
+        subpartition = partition.subpartitions[index]
+        if subpartition.queued:
+            yield OutputExplained(
+                partition_id=partition.descriptor.partition_id,
+                subpartition=index,
+                queued=subpartition.queued,
+                credit=None if subpartition.consumer is None else subpartition.credit,
+                is_full=not partition.is_available,
+            )
+
+
+def _words(command: StageCommand) -> str:
+    match command:
+        case ReadSplits():
+            return "reads its source"
+        case ProcessBatch():
+            return "processes a batch"
+        case AdvanceWatermark():
+            return "emits what event time has completed"
+        case AdvanceProcessingTime():
+            return "fires timers that processing time has come to"
+        case HandleOperatorEvents():
+            return "handles events of its coordinator"
+        case SnapshotState(checkpoint_id=checkpoint_id):
+            return f"takes its snapshot for checkpoint {checkpoint_id}"
+        case _:
+            raise AssertionError(f"no stage begins with {command}")

@@ -1,0 +1,105 @@
+"""Events between a function and its coordinator, on the side of the task (Flink's OperatorEventDispatcher).
+
+Events of the coordinator are handled in a stage of their own, between two batches; what waits when a barrier comes is
+handled before the snapshot. What a function sends leaves the task with the results of its stage, and says which barrier
+it is behind. Results of global aggregates go to the function with its next stage.
+"""
+
+from __future__ import annotations
+
+from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
+from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
+from flykka.actors.machines.attempt.inputs import TaskInputs
+from flykka.actors.machines.attempt.processing_timers import ProcessingTimers
+from flykka.actors.machines.attempt.stages import Stage
+from flykka.messages.attempt.commands import HandleOperatorEvents
+from flykka.messages.tasks.operator_event import (
+    AggregateResult,
+    GlobalAggregateResults,
+    OperatorEvents,
+    SendOperatorEvents,
+)
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+
+
+class OperatorEventDispatcher:
+    """The events of one attempt, whose function is that of the operator at the head of its chain."""
+
+    __slots__ = (
+        "_attempt",
+        "_checkpoint_id",
+        "_inputs",
+        "_is_ended",
+        "_operator_id",
+        "_results",
+        "_stages",
+        "_timers",
+        "_waiting",
+    )
+
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, stages: InFlightStages, inputs: TaskInputs, timers: ProcessingTimers
+    ) -> None:
+        self._attempt = descriptor.attempt
+        self._operator_id = descriptor.vertex.operators[0].operator_id
+        self._stages = stages
+        self._inputs = inputs
+        self._timers = timers
+        self._waiting: list[bytes] = []
+        self._results: dict[str, AggregateResult] = {}
+        self._checkpoint_id = descriptor.restored_checkpoint_id or 0
+        """The last checkpoint whose barrier went down."""
+        self._is_ended = False
+
+    @property
+    def is_due(self) -> bool:
+        """True if events wait."""
+        return bool(self._waiting)
+
+    def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:
+        """The JobMaster has sent something for the function."""
+        match message:
+            case OperatorEvents(events=events):
+                if not self._is_ended:
+                    self._waiting += events
+            case GlobalAggregateResults(results=results):
+                self._results.update({result.name: result for result in results})
+
+    def handle(self, now: int) -> list[TaskEffect]:
+        """Begin a stage that handles what waits, if anything does."""
+        if not self._waiting:
+            return []
+        events, self._waiting = tuple(self._waiting), []
+        handling = HandleOperatorEvents(
+            stage=self._stages.next_stage,
+            operator_id=self._operator_id,
+            events=events,
+            watermark_ms=self._inputs.watermark_ms,
+            processing_time_ms=self._timers.time_of_stage(now),
+            aggregates=self.take_results(),
+        )
+        return self._stages.begin(Stage(command=handling))
+
+    def take_results(self) -> tuple[AggregateResult, ...]:
+        """The results of global aggregates that have changed since the last stage was begun."""
+        if not self._results:
+            return ()
+        results, self._results = tuple(self._results.values()), {}
+        return results
+
+    def on_stage_over(self, stage: Stage) -> list[TaskEffect]:
+        """A stage has ended: forward what its functions have sent."""
+        sends: list[TaskEffect] = [
+            TellJobMaster(
+                message=SendOperatorEvents(attempt=self._attempt, checkpoint_id=self._checkpoint_id, sent=sent)
+            )
+            for sent in stage.result.sent
+        ]
+        if stage.barrier is not None:
+            self._checkpoint_id = stage.barrier.checkpoint_id
+        return sends
+
+    def end(self) -> None:
+        """The data is at its end: the function emits nothing any more, and events go nowhere."""
+        self._waiting.clear()
+        self._is_ended = True

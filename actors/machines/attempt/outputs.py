@@ -1,0 +1,207 @@
+"""Everything a Task produces: its result partitions, served against credit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flykka.actors.machines.attempt.batches import IN_TRANSIT
+from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, may_time_out, unaligned_unsupported
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.exchange.partition_errors import partition_not_found
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.attempt.commands import ReleaseBatches
+from flykka.messages.attempt.values import StageOutput
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    CheckpointBarrier,
+    Event,
+    PartitionRequest,
+    TaskBuffers,
+)
+from flykka.messages.tasks.task import FinishedPartition, ResultPartitionDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+
+ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
+"""As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
+
+
+class TaskOutputs:
+    """The outputs of one attempt."""
+
+    __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of", "_task")
+
+    def __init__(
+        self, task: str, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None
+    ) -> None:
+        self._task = task
+        self._by_output = {
+            descriptor.output: ResultPartition(
+                descriptor,
+                None if buffers is None else buffers.outputs[number],
+                bytes_per_buffer=None if buffers is None else buffers.bytes_per_buffer,
+            )
+            for number, descriptor in enumerate(descriptors)
+        }
+        self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
+        # Where the barrier that was sent last may time out and has not left: by output and subpartition.
+        self._barrier_id = -1
+        self._holding_barrier: dict[tuple[int, int], None] = {}
+
+    @property
+    def partitions(self) -> Iterable[ResultPartition]:
+        """By the number of the output."""
+        return self._by_output.values()
+
+    @property
+    def keeps_results(self) -> bool:
+        """Something outlives the task."""
+        return any(partition.is_blocking for partition in self._by_output.values())
+
+    def kept(self) -> tuple[FinishedPartition, ...]:
+        """The outputs that outlive the task, which has finished."""
+        return tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
+
+    @property
+    def holds_barrier(self) -> bool:
+        """A barrier that may time out waits behind batches."""
+        return bool(self._holding_barrier)
+
+    @property
+    def is_back_pressured(self) -> bool:
+        """Some consumer is slower than this task: an output has no buffer for another batch."""
+        # Asked with every event, and most tasks have one output.
+        for partition in self._by_output.values():  # noqa: SIM110
+            if not partition.is_available:
+                return True
+        return False
+
+    @property
+    def have_credit(self) -> bool:
+        """Every output has a reader that has room for another batch."""
+        return all(partition.has_credit for partition in self._by_output.values())
+
+    def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
+        """A consumer asks, has room or leaves."""
+        output = self._output_of.get(event.partition_id)
+        if output is None:
+            return [_not_here(event)]
+        partition = self._by_output[output]
+        match event:
+            case PartitionRequest(subpartition=subpartition, credit=credit, consumer=consumer):
+                effects = partition.request(subpartition, credit, consumer, reconnects=event.reconnects)
+            case AddCredit(subpartition=subpartition, credit=credit):
+                effects = partition.add_credit(subpartition, credit)
+            case CancelPartitionRequest(subpartition=subpartition):
+                effects = partition.cancel(subpartition)
+        self._note_barrier_left(output, event.subpartition)
+        return _effects(effects)
+
+    def resize(self, buffers: TaskBuffers) -> None:
+        """The TaskManager has shared its buffers out again."""
+        for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
+            partition.resize(size)
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that wait unsent."""
+        return sum(partition.queued_batches for partition in self._by_output.values())
+
+    def misplaced(self, outputs: Iterable[StageOutput]) -> SerializedThrowable | None:
+        """The error of batches for an output or a subpartition that does not exist: their rows would be lost."""
+        for each in outputs:
+            partition = self._by_output.get(each.output)
+            number, there = each.batch.subpartition, 0 if partition is None else len(partition.subpartitions)
+            if not 0 <= number < there:
+                text = (
+                    f"{self._task}: {each.batch.batch_id} ({each.batch.rows:,} rows) is for subpartition {number} of"
+                    f" output {each.output}, which has {there} subpartitions: its rows would be lost"
+                )
+                return SerializedThrowable(type_name="IllegalStateError", message=text)
+        return None
+
+    def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
+        """Give a batch to the subpartition it was made for."""
+        return _effects(self._by_output[output].add_batch(batch))
+
+    def broadcast(self, event: Event) -> list[TaskEffect]:
+        """Send an event down every output, behind all batches."""
+        return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
+
+    def emit_in_turn(self, event: Event) -> list[TaskEffect]:
+        """Send an event down every output to one consumer, another one each time."""
+        return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
+
+    def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """Send a barrier down every output, and say which batches it has overtaken.
+
+        Where consumers must not be given batches of another's, as between neighbours, it stays behind all batches.
+        """
+        effects: list[TaskEffect] = []
+        overtaken: list[StageOutput] = []
+        for output, partition in self._by_output.items():
+            if partition.descriptor.ship_strategy in ALIGNED_STRATEGIES:
+                effects += _effects(partition.broadcast_event(unaligned_unsupported(barrier)))
+            elif is_unaligned(barrier):
+                sent, batches = partition.broadcast_priority_event(barrier)
+                effects += _effects(sent)
+                overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
+            else:
+                effects += _effects(partition.broadcast_event(barrier))
+        self._note_barrier_waits(barrier)
+        return effects, tuple(overtaken)
+
+    def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """The barrier of the checkpoint has been aligned for long enough: where it waits it overtakes, as if new."""
+        if checkpoint_id != self._barrier_id:
+            return [], ()
+        effects: list[TaskEffect] = []
+        overtaken: list[StageOutput] = []
+        for output, subpartition in self._holding_barrier:
+            sent, batches = self._by_output[output].prioritize_barrier(subpartition, checkpoint_id)
+            effects += _effects(sent)
+            overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
+        self._holding_barrier.clear()
+        return effects, tuple(overtaken)
+
+    def check(self) -> None:
+        """Assert the invariants of the partitions."""
+        for partition in self._by_output.values():
+            partition.check()
+
+    def _note_barrier_waits(self, barrier: CheckpointBarrier) -> None:
+        self._barrier_id = barrier.checkpoint_id
+        self._holding_barrier.clear()
+        if not may_time_out(barrier):
+            return
+        for output, partition in self._by_output.items():
+            if partition.descriptor.ship_strategy not in ALIGNED_STRATEGIES:
+                for subpartition in partition.unread_subpartitions:
+                    if partition.holds_barrier(subpartition, barrier.checkpoint_id):
+                        self._holding_barrier[output, subpartition] = None
+
+    def _note_barrier_left(self, output: int, subpartition: int) -> None:
+        is_held = (output, subpartition) in self._holding_barrier
+        if is_held and not self._by_output[output].holds_barrier(subpartition, self._barrier_id):
+            del self._holding_barrier[output, subpartition]
+
+
+def _not_here(event: PartitionRequest | AddCredit | CancelPartitionRequest) -> TaskEffect:
+    if not isinstance(event, PartitionRequest):
+        return Ignore(reason=f"{event.partition_id} is not produced here")
+    refusal = partition_not_found(event.partition_id, event.subpartition, "the partition is not here")
+    return TellPeer(receiver=event.consumer, message=refusal)
+
+
+def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
+    return [_effect(effect) for effect in effects]
+
+
+def _effect(effect: PartitionEffect) -> TaskEffect:
+    if isinstance(effect, ReleaseBatch):
+        return TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(effect.batch.batch_id,)))
+    return effect

@@ -1,0 +1,1 @@
+"""Between the machine of an execution attempt and the engine that moves its rows: commands and their answers."""

@@ -1,0 +1,129 @@
+"""A task that assigns event times: it makes watermarks of its batches, and those from before end there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flykka.actors.machines.attempt.effects import StartIdleTimer, TaskEffect
+from flykka.actors.machines.attempt.events import StartTask
+from flykka.messages.attempt.answers import ChainOpened, StageResult
+from flykka.messages.attempt.commands import CloseChain
+from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind
+from flykka.messages.tasks.exchange import (
+    WATERMARK_MAX,
+    EndOfData,
+    PartitionRequest,
+    Watermark,
+    WatermarkStatus,
+)
+from flykka.messages.tasks.task import IdleDue
+from tests.actors.machines.attempt.attempt_machine import (
+    CONSUMER,
+    OUT,
+    Harness,
+    barrier,
+    batch,
+    descriptor,
+    down,
+    finished,
+    to_bridge,
+)
+
+IDLE, ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
+TIMEOUT_MS = 300
+
+
+def assigner(**vertex: Any) -> Harness:
+    """A running task with one channel and one consumer."""
+    made = {"watermark_delay_ms": 100, **vertex}
+    task = Harness(descriptor(OperatorKind.TIMESTAMPS_AND_WATERMARKS, channels=1, outputs=1, **made))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
+    task.feed(StartTask(), ChainOpened(), request)
+    return task
+
+
+def timers(effects: list[TaskEffect]) -> list[int]:
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartIdleTimer)]
+
+
+def test_the_watermark_of_a_batch_goes_down_behind_its_rows() -> None:
+    task = assigner()
+    task.arrive(0, batch("a"))
+
+    effects = task.feed(finished(0, "rows", event_time_max=1000))
+
+    assert down(effects) == [batch("rows"), Watermark(timestamp_ms=899)]
+
+
+def test_of_watermarks_from_before_only_the_end_of_event_time_passes() -> None:
+    task = assigner()
+
+    passed = task.arrive(0, Watermark(timestamp_ms=5000), IDLE, ACTIVE)
+    ended = task.arrive(0, Watermark(timestamp_ms=WATERMARK_MAX), EndOfData())
+
+    assert down(passed) == []
+    assert down(ended) == [Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
+
+
+def test_a_barrier_stays_between_the_rows_and_watermarks_that_it_came_between() -> None:
+    task = assigner()
+    task.arrive(0, batch("a"), barrier(1), batch("b"))
+
+    effects = task.feed(finished(0, event_time_max=1000), finished(1), finished(2, event_time_max=2000))
+
+    assert [type(each).__name__ for each in down(effects)] == ["Watermark", "CheckpointBarrier", "Watermark"]
+
+
+def test_rows_that_go_back_in_time_fail_the_attempt_where_that_was_asked_for() -> None:
+    task = assigner(watermark_delay_ms=0, on_monotony_violation=MonotonyViolationHandler.FAIL)
+    task.arrive(0, batch("a"), batch("b"))
+    task.feed(StageResult(stage=0, event_time_min=500, event_time_max=1000))
+
+    effects = task.feed(StageResult(stage=1, event_time_min=900, event_time_max=2000))
+
+    assert to_bridge(effects)[-1] == CloseChain(cancel=True)
+
+
+def test_without_rows_for_its_timeout_it_is_idle_until_the_next() -> None:
+    task = assigner(idle_timeout_ms=TIMEOUT_MS)
+    task.now += TIMEOUT_MS
+
+    silent = task.feed(IdleDue())
+    woken = task.arrive(0, batch("a")) + task.feed(finished(0, "rows", event_time_max=1000))
+
+    assert (down(silent), timers(silent)) == ([IDLE], [])
+    assert (down(woken), timers(woken)) == ([ACTIVE, batch("rows"), Watermark(timestamp_ms=899)], [TIMEOUT_MS])
+
+
+def test_it_is_not_silent_while_a_batch_is_processed() -> None:
+    task = assigner(idle_timeout_ms=TIMEOUT_MS)
+    task.arrive(0, batch("a"))
+    task.now += 10 * TIMEOUT_MS
+
+    effects = task.feed(IdleDue())
+
+    assert (down(effects), timers(effects)) == ([], [TIMEOUT_MS])
+
+
+def test_what_is_idle_is_heard_once_more_at_the_end() -> None:
+    task = assigner(idle_timeout_ms=TIMEOUT_MS)
+    task.now += TIMEOUT_MS
+    task.feed(IdleDue())
+
+    ended = task.arrive(0, Watermark(timestamp_ms=WATERMARK_MAX), EndOfData())
+    task.now += TIMEOUT_MS
+    later = task.feed(IdleDue())
+
+    assert down(ended) == [ACTIVE, Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
+    assert (down(later), timers(later)) == ([], [])
+
+
+def test_behind_a_quiet_period_event_time_goes_on_by_the_clock() -> None:
+    task = assigner(quiet_period_ms=TIMEOUT_MS)
+    task.arrive(0, batch("a"))
+    task.feed(finished(0, event_time_max=1000))
+    task.now += TIMEOUT_MS
+
+    effects = task.feed(IdleDue())
+
+    assert down(effects) == [Watermark(timestamp_ms=899 + TIMEOUT_MS)]

@@ -1,0 +1,105 @@
+"""What a source's task makes of many small splits that wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.attempt.read_limit import COLD_STAGES, LIMIT_START, ReadLimit
+from flykka.actors.machines.attempt.split_reader import SplitReader
+from flykka.messages.attempt.commands import ReadSplits
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.tasks.exchange import Watermark
+from flykka.messages.tasks.source import AddSplits, FileBatchSplit
+from flykka.messages.tasks.task import MetricsDue
+from tests.actors.machines.attempt.attempt_machine import (
+    ATTEMPT,
+    SOURCE,
+    down,
+    durable,
+    finished,
+    metrics,
+    source,
+    split,
+    to_bridge,
+    to_job_master,
+    trigger,
+)
+
+MANY = [f"{number}" for number in range(100)]
+
+
+def small(name: str) -> FileBatchSplit:
+    """A split that may be read together with others."""
+    one = split(name)
+    return FileBatchSplit(split_id=one.split_id, rows=0, files=(one,), size_bytes=1_000)
+
+
+def backlog(*names: str) -> AddSplits:
+    return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(map(small, names)))
+
+
+def test_what_waits_is_read_as_one_batch_and_the_watermark_is_that_of_all_its_rows() -> None:
+    task = source()
+
+    started = task.feed(backlog("a", "b", "c"))
+    ended = task.feed(finished(0, "rows", event_time_max=1_000))
+
+    assert to_bridge(started) == [ReadSplits(stage=0, splits=(small("a"), small("b"), small("c")))]
+    assert [sent for sent in down(ended) if isinstance(sent, Watermark)] == [Watermark(timestamp_ms=899)]
+
+
+def test_what_came_while_two_stages_were_in_flight_is_the_next_batch() -> None:
+    task = source()
+    task.feed(backlog("a"), backlog("b"), backlog("c"), backlog("d", "e"))
+
+    started = to_bridge(task.feed(finished(0)))
+
+    assert started == [ReadSplits(stage=2, splits=(small("c"), small("d"), small("e")))]
+
+
+def test_a_stage_that_took_long_makes_the_next_batch_smaller() -> None:
+    task = source()
+    for stage in range(COLD_STAGES):
+        task.feed(backlog("cold"), finished(stage))
+    forty = (f"forty-{number}" for number in range(40))
+    task.feed(backlog(*forty), backlog("b"), backlog(*MANY))
+
+    task.now += 10_000
+    started = to_bridge(task.feed(finished(COLD_STAGES)))
+
+    [read] = [told for told in started if isinstance(told, ReadSplits)]
+    assert len(read.splits) == LIMIT_START // 2 // ReadLimit().cost(small("c"))
+
+
+def test_a_barrier_in_the_middle_of_a_backlog_waits_for_the_batches_in_hand_and_for_no_more() -> None:
+    task = source()
+    started = to_bridge(task.feed(backlog("a"), backlog("b"), backlog(*MANY), trigger(1)))
+
+    effects = task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    assert [told.splits for told in started if isinstance(told, ReadSplits)] == [(small("a"),), (small("b"),)]
+    [acknowledged] = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    assert acknowledged.state is not None
+    restored = SplitReader(SOURCE, ahead=4)
+    restored.restore(acknowledged.state.operators)
+    assert [each for _ in range(2) for each in restored.next()] == [small(name) for name in MANY]
+
+
+def test_the_files_that_a_reader_holds_are_reported() -> None:
+    task = source()
+    task.feed(backlog("a"), backlog("b"), backlog("c", "d"))
+
+    reported = metrics(task.feed(MetricsDue()))
+
+    assert reported.files_unread == 2
+
+
+def test_it_is_told_how_many_files_wait_and_how_much_the_next_batch_takes() -> None:
+    reader = SplitReader(SOURCE, ahead=4)
+    reader.add((replace(small("a"), size_bytes=None),))
+    of_user = (reader.files_unread, reader.batch_limit_bytes)
+
+    reader.add((small("b"), small("c")))
+
+    assert of_user == (1, None)
+    assert (reader.files_unread, reader.batch_limit_bytes) == (3, LIMIT_START)

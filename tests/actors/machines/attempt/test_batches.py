@@ -1,0 +1,79 @@
+"""Holders of a batch, and its release."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.errors import UnknownBatchError
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address, BatchHolders
+from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+
+HERE = Address(partition=ResultPartitionId("here"), subpartition=0)
+THERE = Address(partition=ResultPartitionId("there"), subpartition=0)
+PRODUCER, READER = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_1")
+A = BatchId("a")
+
+
+def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> BatchHolders[str]:
+    made: BatchHolders[str] = BatchHolders()
+    for name in names:
+        made.put(BatchId(name), f"rows of {name}", producer=PRODUCER, address=address, holder=holder)
+    return made
+
+
+def test_a_batch_is_gone_when_its_last_holder_has_let_go() -> None:
+    batches = held("a")
+    batches.claim(A, READER)
+    batches.hold([A], f"{READER} checkpoint 1")
+
+    still_held = batches.release([A], READER)
+    gone = batches.release_held_by(f"{READER} checkpoint 1")
+
+    assert (still_held, gone) == ({}, {A: "rows of a"})
+
+
+def test_a_batch_that_is_read_does_not_go_with_what_nobody_will_read() -> None:
+    batches = held("a")
+    batches.claim(A, READER)
+
+    assert batches.release([A]) == {}
+
+
+def test_a_batch_that_is_gone_cannot_be_taken_or_held() -> None:
+    batches = held("a")
+    batches.release([A])
+
+    with pytest.raises(UnknownBatchError, match="batch a was released"):
+        batches.claim(A, READER)
+    with pytest.raises(UnknownBatchError):
+        batches.hold([A], READER)
+
+
+@pytest.mark.parametrize(("is_cancelled", "left"), [(False, {"sent"}), (True, set[str]())])
+def test_what_an_attempt_has_sent_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
+    batches = held("sent", address=THERE)
+
+    batches.release_attempt(PRODUCER, frozenset(), is_cancelled=is_cancelled)
+
+    assert set(batches.holders()) == left
+
+
+def test_an_attempt_that_ends_lets_go_of_what_it_holds_and_of_what_is_on_its_way_to_it() -> None:
+    batches = held("to it")
+    batches.put(BatchId("its state"), "", producer=READER, holder=f"{READER} state")
+    batches.put(BatchId("another's"), "", producer=READER, holder=f"{READER}0 state")
+
+    batches.release_attempt(READER, frozenset({HERE}), is_cancelled=False)
+
+    assert set(batches.holders()) == {"another's"}
+
+
+def test_a_kept_batch_is_read_until_its_partition_is_released() -> None:
+    batches = held("a", holder=KEPT)
+    batches.claim(A, READER)
+    batches.release([A], READER)
+
+    of_another = batches.release_partitions(frozenset({THERE.partition}))
+    gone = batches.release_partitions(frozenset({HERE.partition}))
+
+    assert (of_another, gone) == ({}, {A: "rows of a"})

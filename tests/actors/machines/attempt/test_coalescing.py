@@ -1,0 +1,290 @@
+"""Little batches that wait become one stage, and a source that feeds others waits for more than a little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.attempt.coalescing import COALESCED_BATCHES, COALESCED_BYTES
+from flykka.actors.machines.attempt.effects import StartReadTimer, TaskEffect
+from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.read_limit import LIMIT_START, OPEN_BYTES
+from flykka.actors.machines.attempt.source import REST_AT_MOST_MS
+from flykka.messages.attempt.answers import ChainOpened, StageResult
+from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import WATERMARK_MIN, PartitionRequest, Watermark
+from flykka.messages.tasks.source import AddSplits, FileBatchSplit
+from flykka.messages.tasks.task import MetricsDue, ReadDue, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId, SplitId
+from tests.actors.machines.attempt.attempt_machine import (
+    ATTEMPT,
+    CONSUMER,
+    OUT,
+    SOURCE,
+    Harness,
+    barrier,
+    batch,
+    descriptor,
+    down,
+    finished,
+    metrics,
+    recovering,
+    to_bridge,
+    trigger,
+)
+
+COALESCES = [OperatorKind.STATELESS, OperatorKind.SINK, OperatorKind.GROUP_AGGREGATE, OperatorKind.KEYED_PROCESS]
+
+
+def reader(kind: OperatorKind = OperatorKind.SINK, channels: int = 2, outputs: int = 0) -> Harness:
+    return running(replace(descriptor(kind, channels=channels, outputs=outputs), coalesces_batches=True))
+
+
+def running(deployed: TaskDeploymentDescriptor) -> Harness:
+    task = Harness(deployed)
+    task.feed(StartTask(), ChainOpened())
+    if deployed.outputs:
+        task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER))
+    return task
+
+
+def large(name: str, size_bytes: int = COALESCED_BYTES) -> BatchRef:
+    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=size_bytes)
+
+
+def runs(effects: list[TaskEffect]) -> list[str]:
+    """The batches of each stage that was begun."""
+    started = [message for message in to_bridge(effects) if isinstance(message, ProcessBatch)]
+    return ["".join(each.batch_id for each in run.batches) for run in started]
+
+
+@pytest.mark.parametrize("kind", COALESCES)
+def test_what_waits_for_a_stage_goes_through_the_next_one_together(kind: OperatorKind) -> None:
+    task = reader(kind)
+
+    arrived = task.arrive(0, batch("a"), batch("b"))
+    arrived += task.arrive(1, batch("c"), batch("d"))
+    next_ones = task.feed(finished(0))
+
+    assert runs(arrived) == ["a"]
+    assert runs(next_ones) == ["bcd"]
+
+
+def test_the_credit_of_every_batch_goes_back_behind_their_stage() -> None:
+    task = reader()
+    task.arrive(0, batch("a"), batch("b"))
+    task.arrive(1, batch("c"))
+
+    in_use = []
+    for stage in range(2):
+        task.feed(finished(stage))
+        in_use.append(metrics(task.feed(MetricsDue())).input_queue_length)
+
+    assert in_use == [2, 0]
+
+
+def test_every_batch_is_counted() -> None:
+    task = reader()
+    task.arrive(0, batch("a"), batch("b"))
+    task.arrive(1, batch("c"))
+
+    ended = task.feed(finished(0), finished(1))
+
+    assert runs(ended) == ["bc"]
+    assert metrics(task.feed(MetricsDue())).batches_in == 3
+
+
+def test_where_rows_go_by_it_a_watermark_keeps_its_place_between_batches() -> None:
+    task = reader(OperatorKind.KEYED_PROCESS, channels=1, outputs=1)
+    task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
+
+    second = task.feed(finished(0))
+    advance, run = to_bridge(task.feed(finished(1)))
+
+    assert runs(second) == ["b"]
+    # Rows before it are not late, also where it is known already.
+    [before] = [message for message in to_bridge(second) if isinstance(message, ProcessBatch)]
+    assert before.watermark_ms == WATERMARK_MIN
+    assert isinstance(advance, AdvanceWatermark)
+    assert isinstance(run, ProcessBatch)
+    assert (advance.watermark_ms, run.batches, run.watermark_ms) == (50, (batch("c"),), 50)
+
+
+def test_a_watermark_keeps_its_place_where_it_is_only_passed_on() -> None:
+    task = reader(OperatorKind.STATELESS, channels=1, outputs=1)
+    task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
+
+    second = task.feed(finished(0))
+    third = task.feed(finished(1))
+
+    assert (runs(second), runs(third)) == (["b"], ["c"])
+    assert down(second) == []
+    assert down(third) == [Watermark(timestamp_ms=50)]
+
+
+def test_where_nothing_goes_by_them_watermarks_end_no_stage() -> None:
+    task = reader(OperatorKind.SINK, channels=1)
+    task.arrive(
+        0,
+        batch("a"),
+        batch("b"),
+        Watermark(timestamp_ms=50),
+        batch("c"),
+        Watermark(timestamp_ms=60),
+        barrier(1),
+        batch("d"),
+    )
+
+    second = to_bridge(task.feed(finished(0)))
+    snapshot, run = to_bridge(task.feed(finished(1)))
+
+    assert isinstance(second[0], ProcessBatch)
+    assert second[0].batches == (batch("b"), batch("c"))
+    assert isinstance(snapshot, SnapshotState)
+    assert isinstance(run, ProcessBatch)
+    assert (run.batches, run.watermark_ms) == ((batch("d"),), 60)
+
+
+def test_batches_behind_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
+    task = reader(channels=1)
+    task.arrive(0, batch("a"), batch("b"), barrier(1), batch("c"))
+
+    began = to_bridge(task.feed(finished(0)))
+    behind = task.feed(finished(1))
+
+    assert isinstance(began[0], ProcessBatch)
+    assert began[0].batches == (batch("b"),)
+    assert [type(message) for message in to_bridge(behind)] == [SnapshotState, ProcessBatch]
+    assert runs(behind) == ["c"]
+
+
+def test_batches_of_a_channel_whose_barrier_is_not_there_go_before_the_snapshot() -> None:
+    task = reader()
+    task.arrive(0, batch("a"), batch("b"), barrier(1), batch("e"))
+    task.arrive(1, batch("c"), batch("d"), barrier(1))
+
+    began = to_bridge(task.feed(finished(0)))
+
+    assert [type(message) for message in began] == [ProcessBatch]
+    assert isinstance(began[0], ProcessBatch)
+    assert isinstance(to_bridge(task.feed(finished(1)))[0], SnapshotState)
+    assert {each.batch_id for each in began[0].batches} == {"b", "c", "d"}
+
+
+def test_large_batches_are_read_as_they_come_two_at_a_time() -> None:
+    task = reader(channels=1)
+
+    assert runs(task.arrive(0, large("a"), large("b"))) == ["a", "b"]
+
+
+def test_a_stage_reads_no_more_than_so_many_bytes() -> None:
+    task = reader(channels=1)
+    task.arrive(0, batch("a"), large("b", COALESCED_BYTES // 2 - 1), large("c", COALESCED_BYTES - 1), batch("d"))
+    # What waits is much by now: another stage has begun beside the first.
+    assert runs(task.feed(finished(0), finished(1))) == ["d"]
+
+
+def test_a_stage_reads_no_more_than_so_many_batches() -> None:
+    count = COALESCED_BATCHES + 2
+    deployed = recovering(descriptor(OperatorKind.SINK, channels=1), inputs=count)
+    task = Harness(replace(deployed, coalesces_batches=True))
+
+    first = task.feed(StartTask(), ChainOpened(recovered=(batch("a"),) * count))
+    second = task.feed(finished(0))
+
+    assert (runs(first), runs(second)) == (["a" * COALESCED_BATCHES], ["aa"])
+
+
+def test_windows_take_every_batch_by_itself() -> None:
+    task = reader(OperatorKind.WINDOW_AGGREGATE, channels=1)
+
+    assert runs(task.arrive(0, batch("a"), batch("b"), batch("c"))) == ["a", "b"]
+    assert runs(task.feed(finished(0))) == ["c"]
+
+
+def test_nothing_is_coalesced_where_it_is_turned_off() -> None:
+    task = Harness(descriptor(OperatorKind.SINK, channels=1))
+    task.feed(StartTask(), ChainOpened())
+
+    assert runs(task.arrive(0, batch("a"), batch("b"), batch("c"))) == ["a", "b"]
+    assert runs(task.feed(finished(0))) == ["c"]
+
+
+# Sources
+
+
+def files(*names: str, size_bytes: int = 1) -> AddSplits:
+    made = tuple(FileBatchSplit(split_id=SplitId(name), files=(), rows=0, size_bytes=size_bytes) for name in names)
+    return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=made)
+
+
+def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
+    deployed = descriptor(OperatorKind.SOURCE, outputs=outputs, watermark_delay_ms=100)
+    return running(replace(deployed, coalesces_batches=coalesces))
+
+
+def reads(effects: list[TaskEffect]) -> list[str]:
+    """The splits of each stage that was begun."""
+    started = [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
+    return ["".join(split.split_id for split in read.splits) for read in started]
+
+
+def took(task: Harness, stage: int, duration_ms: int) -> list[TaskEffect]:
+    task.now += duration_ms
+    return task.feed(StageResult(stage=stage))
+
+
+def rests(effects: list[TaskEffect]) -> list[int]:
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartReadTimer)]
+
+
+def test_a_source_that_feeds_others_rests_as_long_as_its_stage_took_and_reads_what_has_come() -> None:
+    task = source()
+
+    assert reads(task.feed(files("a"), files("b"))) == ["a"]
+    behind = [*took(task, 0, 120), *task.feed(files("c"))]
+    assert (reads(behind), rests(behind)) == ([], [120])
+    assert reads(task.feed(ReadDue())) == ["bc"]
+
+
+def test_a_source_rests_half_a_second_at_the_most() -> None:
+    task = source()
+
+    task.feed(files("a"))
+
+    assert rests(took(task, 0, 9_000)) == [REST_AT_MOST_MS]
+
+
+def test_a_file_that_comes_behind_the_rest_is_read_at_once() -> None:
+    task = source()
+    task.feed(files("a"))
+    took(task, 0, 120)
+    task.feed(ReadDue())
+
+    assert reads(task.feed(files("b"))) == ["b"]
+
+
+def test_a_source_with_half_a_batch_to_read_does_not_rest() -> None:
+    half = LIMIT_START // 2 - OPEN_BYTES
+    task = source()
+    task.feed(files("a"))
+
+    assert reads(task.feed(files("b", size_bytes=half))) == ["b"]
+
+
+def test_a_source_reads_on_where_its_rows_leave_the_task_by_a_sink_and_where_it_is_turned_off() -> None:
+    for task in (source(outputs=0), source(coalesces=False)):
+        assert reads(task.feed(files("a"), files("b"))) == ["a", "b"]
+        behind = [*took(task, 0, 120), *task.feed(files("c"))]
+        assert (reads(behind), rests(behind)) == (["c"], [])
+
+
+def test_a_checkpoint_does_not_wait_for_a_source_that_rests() -> None:
+    task = source()
+    task.feed(files("a"), files("b"))
+    took(task, 0, 120)
+
+    assert [type(message) for message in to_bridge(task.feed(trigger(1)))] == [SnapshotState]

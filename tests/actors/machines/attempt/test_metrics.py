@@ -1,0 +1,235 @@
+"""The time of an attempt: busy, back-pressured and idle add up to how long it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.attempt.effects import TellJobMaster
+from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
+from flykka.actors.machines.exchange.result_partition import FLOATING_BUFFERS
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    CheckpointCommitted,
+    CommitPrepared,
+    SnapshotWritten,
+    StageResult,
+)
+from flykka.messages.attempt.values import StagedOutput
+from flykka.messages.graph.job_graph import FiringMode, OperatorKind
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.exchange import Watermark
+from flykka.messages.tasks.task import CancelTask, MetricsDue, ReportTaskMetrics, TaskIOMetrics
+from tests.actors.machines.attempt.attempt_machine import (
+    ATTEMPT,
+    SINK,
+    Harness,
+    barrier,
+    batch,
+    complete,
+    descriptor,
+    durable,
+    finished,
+    metrics,
+    source,
+    splits,
+    trigger,
+    window,
+)
+
+THIRTY_ROWS = StagedOutput(operator_id=SINK, names=("a",), rows=30)
+
+
+def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
+    return reported.busy_ms, reported.back_pressured_ms, reported.idle_ms
+
+
+def unread() -> Harness:
+    """A source whose output nobody reads."""
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    task.feed(StartTask(), ChainOpened())
+    return task
+
+
+def test_what_an_attempt_has_done_is_reported_whenever_it_is_due() -> None:
+    task = source()
+    task.feed(splits("a"), finished(0, "rows", event_time_max=1_000))
+
+    reported = metrics(task.feed(MetricsDue()))
+
+    assert (reported.batches_in, reported.batches_out, reported.watermark_ms) == (1, 1, 899)
+
+
+def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> None:
+    task = source()
+    task.feed(splits("a"), trigger(1), finished(0), finished(1))
+
+    reported = metrics(task.feed(CommitPrepared(checkpoint_id=1, rows_out=7)))
+
+    assert reported.rows_out == 7
+
+
+def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
+    task = source()
+
+    effects = task.feed(trigger(1), finished(0), durable(1))
+
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
+
+
+def test_what_functions_have_counted_still_stands_behind_a_stage_that_moved_no_rows() -> None:
+    task = source()
+    counted = (AccumulatorSnapshot(name="broken", type=AccumulatorType.LONG_COUNTER, count=3),)
+    task.feed(splits("a"), replace(finished(0, "rows"), accumulators=counted))
+
+    effects = task.feed(trigger(1), finished(1), MetricsDue())
+
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    assert [each.accumulators for each in told if isinstance(each, ReportTaskMetrics)] == [counted]
+
+
+def test_rows_that_sinks_published_and_rows_that_wait_for_a_checkpoint_are_counted_apart() -> None:
+    task = source()
+    task.feed(splits("a"), StageResult(stage=0, staged=(THIRTY_ROWS,)))
+    prepared = CommitPrepared(checkpoint_id=1, rows_staged=10)
+    task.feed(trigger(1), finished(1), prepared, SnapshotWritten(checkpoint_id=1), complete(1))
+    task.feed(splits("b"), StageResult(stage=2, staged=(replace(THIRTY_ROWS, rows=2),)))
+
+    before = metrics(task.feed(MetricsDue()))
+    task.feed(CheckpointCommitted(checkpoint_id=1))
+    after = metrics(task.feed(MetricsDue()))
+
+    assert (before.rows_published, before.rows_staged) == (0, 42)
+    assert (after.rows_published, after.rows_staged) == (40, 2)
+
+
+def test_rows_that_a_sink_shows_at_once_wait_for_no_checkpoint() -> None:
+    task = source()
+    task.feed(splits("a"), StageResult(stage=0, staged=(replace(THIRTY_ROWS, names=()),)))
+
+    reported = metrics(task.feed(MetricsDue()))
+
+    assert (reported.rows_published, reported.rows_staged) == (30, 0)
+
+
+def test_what_is_published_while_the_attempt_is_cancelled_counts() -> None:
+    task = source()
+    task.feed(splits("a"), StageResult(stage=0, staged=(THIRTY_ROWS,)))
+    task.feed(trigger(1), finished(1), durable(1), complete(1))
+
+    task.feed(CancelTask(attempt=ATTEMPT))
+    task.feed(CheckpointCommitted(checkpoint_id=1))
+    ended = metrics(task.feed(ChainClosed()))
+
+    assert (ended.rows_published, ended.rows_staged) == (30, 0)
+
+
+def test_a_bridge_that_says_nothing_of_its_sinks_lets_nothing_be_counted() -> None:
+    task = source()
+
+    task.feed(
+        splits("a"), finished(0, "rows"), trigger(1), finished(1), durable(1), CheckpointCommitted(checkpoint_id=1)
+    )
+    reported = metrics(task.feed(MetricsDue()))
+
+    assert (reported.rows_published, reported.rows_staged) == (0, 0)
+
+
+def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
+    task = source()
+
+    task.now += 30
+    task.feed(splits("a"))
+    task.now += 500
+    task.feed(finished(0))
+    task.now += 7
+
+    assert times(metrics(task.feed(MetricsDue()))) == (500, 0, 37)
+
+
+def test_two_stages_at_once_do_not_count_twice() -> None:
+    task = source()
+
+    task.feed(splits("a", "b"))
+    task.now += 100
+    task.feed(finished(0))
+    task.now += 100
+    task.feed(finished(1))
+
+    assert times(metrics(task.feed(MetricsDue()))) == (200, 0, 0)
+
+
+def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
+    task = unread()
+    full = range(1 + FLOATING_BUFFERS)
+    task.feed(splits(*(f"file-{number}" for number in full)))
+    for stage in full:
+        task.feed(finished(stage, f"batch-{stage}"))
+    task.now += 10
+
+    without_input = metrics(task.feed(MetricsDue(), splits("more")))
+    task.now += 400
+    with_input = metrics(task.feed(MetricsDue()))
+
+    assert times(without_input) == (0, 0, 10)
+    assert times(with_input) == (0, 400, 10)
+
+
+def test_batches_that_wait_for_their_reader_are_the_output_queue() -> None:
+    task = unread()
+    task.feed(splits("a"), finished(0, "rows"))
+
+    assert metrics(task.feed(MetricsDue())).output_queue_length == 1
+
+
+def test_batches_that_are_not_processed_yet_are_the_input_queue() -> None:
+    task = window(FiringMode.ON_WATERMARK)
+    task.arrive(0, batch("a"), batch("b"))
+    both = metrics(task.feed(MetricsDue()))
+
+    task.feed(finished(0))
+
+    assert both.input_queue_length == 2
+    assert metrics(task.feed(MetricsDue())).input_queue_length == 1
+
+
+def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE))
+
+    task.feed(StartTask())
+    task.now += 1_000
+    task.feed(ChainOpened())
+    task.now += 5
+    task.feed(CancelTask(attempt=ATTEMPT))
+    task.now += 1_000
+
+    assert times(metrics(task.feed(ChainClosed()))) == (0, 0, 5)
+
+
+def test_windows_that_fire_with_the_checkpoint_have_no_watermark_before_event_time_begins() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+
+    task.arrive(0, batch("rows"), barrier(1))
+    before = task.feed(finished(0), finished(1), durable(1), MetricsDue())
+    task.arrive(0, Watermark(timestamp_ms=899), barrier(2))
+    after = task.feed(finished(2), durable(2), MetricsDue())
+
+    assert (metrics(before).watermark_ms, metrics(after).watermark_ms) == (None, 899)
+
+
+@given(st.lists(st.tuples(st.sampled_from(Activity), st.integers(0, 1_000))))
+def test_the_times_add_up_to_the_time_the_attempt_runs(spent: list[tuple[Activity, int]]) -> None:
+    meter, now = TaskMeter(), 0
+
+    for activity, for_ms in spent:
+        meter.activity = activity
+        now += for_ms
+        meter.pass_time(now)
+
+    running = sum(for_ms for activity, for_ms in spent if activity is not Activity.NOT_RUNNING)
+    assert sum(times(meter.report(ATTEMPT).metrics)) == running

@@ -1,0 +1,145 @@
+"""The splits a source subtask holds."""
+
+from dataclasses import replace
+
+from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.split_reader import SplitReader
+from flykka.messages.attempt.answers import ChainClosed
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.source import FileBatchSplit, FileSplit
+from flykka.messages.tasks.task import ExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.ids import OperatorId, SplitId
+from tests.actors.machines.attempt.attempt_machine import SOURCE, Harness, descriptor, to_job_master
+
+
+def split(name: str) -> FileSplit:
+    return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
+
+
+def small(name: str) -> FileBatchSplit:
+    return FileBatchSplit(split_id=SplitId(name), rows=0, files=(split(name),), size_bytes=1_000)
+
+
+def reader(ahead: int = 4) -> SplitReader:
+    return SplitReader(OperatorId("source"), ahead)
+
+
+def test_splits_are_asked_for_ahead_and_once() -> None:
+    held = reader(ahead=4)
+
+    asked = [held.splits_to_request(), held.splits_to_request()]
+
+    assert asked == [4, 0]
+
+
+def test_reading_a_split_makes_room_to_ask_for_one() -> None:
+    held = reader(ahead=2)
+    held.splits_to_request()
+    held.add((split("a"), split("b")))
+
+    read = held.next()
+
+    assert read == (split("a"),)
+    assert held.splits_to_request() == 1
+
+
+def test_small_splits_that_wait_are_read_together_and_others_alone() -> None:
+    held = reader()
+    held.add((small("a"), small("b"), split("c"), split("d"), small("e")))
+
+    batches = [held.next() for _ in range(5)]
+
+    assert batches == [(small("a"), small("b")), (split("c"),), (split("d"),), (small("e"),), ()]
+
+
+def test_where_splits_are_small_as_many_are_asked_for_as_two_batches_take() -> None:
+    held = reader(ahead=4)
+    held.splits_to_request()
+    held.add(tuple(small(name) for name in "abcd"))
+    held.next()
+
+    asked = held.splits_to_request()
+
+    assert asked == 2 * held.limit.bytes // held.limit.cost(small("a"))
+    assert held.splits_to_request() == 0
+
+
+def test_where_splits_are_no_longer_small_the_reader_holds_as_few_as_before() -> None:
+    held = reader(ahead=4)
+    held.add((small("a"),))
+    held.next()
+
+    held.add((split("b"),))
+
+    assert held.splits_to_request() == 3
+
+
+def test_a_restored_reader_reads_together_what_waits() -> None:
+    held = reader()
+    held.add((small("a"), small("b")))
+
+    restored = reader()
+    restored.restore([held.snapshot()])
+
+    assert restored.next() == (small("a"), small("b"))
+
+
+def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
+    held = reader()
+    held.add((split("a"), split("b"), split("c")))
+    held.next()
+
+    restored = reader()
+    restored.restore([held.snapshot()])
+
+    assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
+
+
+def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None:
+    held = reader()
+    held.add((split("a"),))
+    held.no_more()
+
+    before = held.exhausted
+    held.next()
+
+    assert not before
+    assert held.exhausted
+    assert held.splits_to_request() == 0
+
+
+def test_the_splits_of_several_readers_are_read_in_the_order_in_which_they_were_handed_out() -> None:
+    first, second = reader(), reader()
+    first.add((split("0"), split("3")), numbers=(0, 3))
+    second.add((split("1"), split("2")), numbers=(1, 2))
+
+    merged = reader()
+    merged.restore([second.snapshot(), first.snapshot()])
+
+    assert [merged.next() for _ in range(4)] == [(split(number),) for number in "0123"]
+
+
+def test_what_another_operator_of_the_chain_has_kept_is_not_the_readers() -> None:
+    other = SplitReader(OperatorId("other"), 4)
+    other.add((split("a"),))
+
+    restored = reader()
+    restored.restore([other.snapshot()])
+
+    assert not restored.has_unread
+
+
+def test_a_source_whose_splits_cannot_be_read_fails_and_is_not_restarted_into_the_same() -> None:
+    damaged = OperatorListState(name="SourceReaderState", elements=(b"damaged",))
+    state = OperatorSubtaskState(operator_id=SOURCE, operator_state=(damaged,))
+    deployed = replace(descriptor(OperatorKind.SOURCE), restore=TaskStateSnapshot(operators=(state,)))
+    task = Harness(deployed)
+
+    effects = task.feed(StartTask(), ChainClosed())
+
+    [reported] = [told.state for told in to_job_master(effects) if isinstance(told, UpdateTaskExecutionState)]
+    assert reported.state is ExecutionState.FAILED
+    assert reported.failure is not None
+    assert reported.failure.message.startswith("the checkpoint's list 'SourceReaderState' of operator source")
+    assert reported.failure.suppress_restarts

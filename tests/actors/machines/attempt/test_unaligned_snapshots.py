@@ -1,0 +1,369 @@
+"""The machine of a Task in an unaligned checkpoint: what it holds, sends on, acknowledges and gives up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, CommitPrepared, WorkFailed
+from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReleaseBatches, SnapshotState, WriteChannelState
+from flykka.messages.attempt.values import ChannelStatePart
+from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    AlignmentType,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
+from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    InFlightRows,
+    InputChannelStateHandle,
+    OperatorSubtaskState,
+    TaskStateSnapshot,
+)
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    AlignmentTimeoutDue,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    PartitionRequest,
+)
+from flykka.messages.tasks.task import CancelTask, UpdateTaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import BatchId, OperatorId
+from tests.actors.machines.attempt.attempt_machine import (
+    ATTEMPT,
+    CONSUMER,
+    JOB,
+    OUT,
+    WINDOWS,
+    Harness,
+    aborted,
+    batch,
+    descriptor,
+    down,
+    durable,
+    finished,
+    recovering,
+    splits,
+    to_bridge,
+    to_job_master,
+)
+
+UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+IN_FLIGHT = InputChannelStateHandle(gate=0, in_flight=InFlightRows(path="/in", rows=2, size_bytes=5))
+FOLDER = ExclusiveStateHandle(path="/in", size_bytes=5)
+CHANNELS = OperatorSubtaskState(operator_id=OperatorId("source"), exclusive=(FOLDER,), input_channels=(IN_FLIGHT,))
+FULL = SerializedThrowable(type_name="OSError", message="the disk is full")
+
+
+def barrier(checkpoint_id: int, **options: Any) -> CheckpointBarrier:
+    wanted = CheckpointOptions(**{"alignment": AlignmentType.UNALIGNED, **options})
+    return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=1000, options=wanted)
+
+
+def hold(checkpoint_id: int, *names: str) -> HoldBatches:
+    holder = f"{ATTEMPT} checkpoint {checkpoint_id}"
+    return HoldBatches(checkpoint_id=checkpoint_id, batch_ids=tuple(BatchId(name) for name in names), holder=holder)
+
+
+def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> WriteChannelState:
+    """Batches of one letter are on their way in, one of any name is on its way out."""
+    path = f"/checkpoints/{JOB}/in-flight/{ATTEMPT}-{checkpoint_id}"
+    entering = ChannelStatePart(path=f"{path}-in-0", batches=tuple(map(batch, inputs)), gate=0)
+    leaving = ChannelStatePart(path=f"{path}-out-0-0", batches=(batch(outputs or ""),), output=0)
+    parts = (*((entering,) if inputs else ()), *((leaving,) if outputs else ()))
+    return WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
+
+
+def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
+    return ChannelStateWritten(checkpoint_id=checkpoint_id, folders=(FOLDER,) * parts)
+
+
+def operator(channels: int = 2, outputs: int = 0) -> Harness:
+    """A task in the middle, on whose inputs `a` to `d` have come: it works on two of them, and two wait."""
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
+    task.feed(StartTask(), WINDOWS)
+    task.arrive(0, batch("a"), batch("b"))
+    task.arrive(1, batch("c"), batch("d"))
+    return task
+
+
+def test_a_barrier_overtakes_what_waits_and_what_waits_is_held() -> None:
+    task = operator()
+
+    effects = task.arrive(0, barrier(1))
+    snapshot = task.feed(finished(0), finished(1))
+
+    assert to_bridge(effects) == [hold(1, "c", "d")]
+    assert SnapshotState(stage=2, checkpoint_id=1, options=UNALIGNED, watermark_ms=None) in to_bridge(snapshot)
+
+
+def test_what_comes_before_the_last_barrier_is_held_and_then_all_is_written_at_once() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    late = task.arrive(1, batch("e"))
+    complete = task.arrive(1, barrier(1))
+
+    assert hold(1, "e") in to_bridge(late)
+    assert to_bridge(complete) == [write(1, "cde")]
+
+
+def test_the_snapshot_is_acknowledged_when_what_was_in_flight_is_durable_too() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.now += 30
+    task.arrive(1, barrier(1))
+    task.feed(finished(0), finished(1), finished(2))
+
+    early = task.feed(durable(1))
+    effects = task.feed(written(1))
+
+    assert to_job_master(early) == []
+    [acknowledged] = to_job_master(effects)
+    assert isinstance(acknowledged, AcknowledgeCheckpoint)
+    assert acknowledged.state == TaskStateSnapshot(operators=(CHANNELS,))
+    assert acknowledged.metrics.is_unaligned
+    assert acknowledged.metrics.alignment_ms == 30
+    assert acknowledged.metrics.bytes_persisted_during_alignment == 5
+
+
+def test_a_source_whose_consumer_is_slow_sends_its_barrier_before_what_waits() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), ChainOpened(), request, splits("a"), finished(0, "rows"))
+
+    triggered = TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=UNALIGNED)
+    task.feed(triggered)
+    effects = task.feed(finished(1))
+    credited = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    assert down(effects) == [barrier(1)]
+    assert to_bridge(effects) == [hold(1, "rows"), write(1, outputs="rows")]
+    assert down(credited) == [batch("rows")]
+
+
+@pytest.mark.parametrize("strategy", [ShipStrategy.FORWARD, ShipStrategy.BROADCAST, ShipStrategy.RESCALE])
+def test_between_neighbours_a_barrier_stays_in_line(strategy: ShipStrategy) -> None:
+    deployed = descriptor(OperatorKind.SOURCE, outputs=1)
+    [partition] = deployed.outputs
+    task = Harness(replace(deployed, outputs=(replace(partition, ship_strategy=strategy),)))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), ChainOpened(), request, splits("a"), finished(0, "rows"))
+    triggered = TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=UNALIGNED)
+
+    task.feed(triggered)
+    sent = task.feed(finished(1))
+    credited = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    assert down(sent) == []
+    assert down(credited) == [batch("rows"), barrier(1, alignment=AlignmentType.FORCED_ALIGNED)]
+
+
+def test_a_barrier_that_was_forced_to_align_is_unaligned_again_behind_the_task() -> None:
+    task = operator(outputs=1)
+    task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
+    task.feed(finished(0, "x"), finished(1), finished(2), finished(3))
+    forced = barrier(1, alignment=AlignmentType.FORCED_ALIGNED)
+
+    task.arrive(0, forced)
+    task.arrive(1, forced)
+    effects = task.feed(finished(4), durable(1))
+
+    assert down(effects) == [barrier(1)]
+    assert write(1, outputs="x") in to_bridge(effects)
+
+
+def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> None:
+    task = operator()
+    aligned = barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)
+
+    announced = task.arrive(0, aligned)
+    task.now += 201
+    timed_out = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+
+    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in announced
+    assert not any(isinstance(message, SnapshotState) for message in to_bridge(announced))
+    assert to_bridge(timed_out) == [hold(1, "c", "d")]
+    assert any(isinstance(each, SnapshotState) for each in to_bridge(task.feed(finished(0), finished(1))))
+
+
+def test_an_announcement_lets_no_data_in_where_there_is_no_room() -> None:
+    task = operator()
+
+    effects = task.arrive(0, barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200))
+
+    assert to_bridge(effects) == []
+
+
+def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
+    task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1, outputs=1), inputs=1, outputs=1))
+    task.feed(StartTask())
+
+    effects = task.feed(ChainOpened(recovered=(batch("old"), batch("made")))) + task.arrive(0, batch("new"))
+    sent = task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=2, consumer=CONSUMER))
+
+    assert [message.batch for message in to_bridge(effects) if isinstance(message, ProcessBatch)] == [
+        batch("old"),
+        batch("new"),
+    ]
+    assert down(sent) == [batch("made")]
+
+
+def test_what_was_recovered_and_is_not_yet_read_is_in_flight_still() -> None:
+    task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1), inputs=3))
+    task.feed(StartTask(), ChainOpened(recovered=tuple(map(batch, "abc"))))
+
+    effects = task.arrive(0, barrier(1))
+
+    assert to_bridge(effects) == [hold(1, "c")]
+
+
+def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_deletes_it() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    given_up = task.feed(aborted(1))
+    late = task.arrive(1, batch("e"), barrier(1))
+
+    assert to_bridge(given_up) == [ReleaseBatches(holder=f"{ATTEMPT} checkpoint 1")]
+    assert [type(message) for message in to_job_master(given_up)] == [AcknowledgeCheckpoint]
+    assert not any(isinstance(message, HoldBatches | WriteChannelState) for message in to_bridge(late))
+
+
+@pytest.mark.parametrize("end", [CancelTask(attempt=ATTEMPT), EngineFailed(cause=FULL)], ids=["cancelled", "failed"])
+def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_attempt(end: TaskEvent) -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    ending = task.feed(end)
+    # The checkpoint is given up with the attempt, which is not told of it any more.
+    ended = task.feed(ChainClosed())
+
+    assert to_job_master(ending) == []
+    told = to_job_master(ended)
+    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+
+
+def test_an_attempt_whose_bridge_dies_tells_of_the_half_of_its_snapshot_too() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    told = to_job_master(task.feed(BridgeLost(cause=FULL)))
+
+    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+
+
+def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> None:
+    task = operator(outputs=1)
+    task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
+    task.arrive(0, barrier(1))
+
+    effects = task.feed(finished(0), finished(1)) + task.arrive(1, CancelCheckpointMarker(checkpoint_id=1))
+    behind = task.feed(finished(2), finished(3), finished(4), CommitPrepared(checkpoint_id=1))
+
+    reason = CheckpointDeclineReason.CANCELLATION_BARRIER
+    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)
+    assert to_job_master(effects + behind) == [declined]
+    assert CancelCheckpointMarker(checkpoint_id=1) in down(behind)
+
+
+def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_task_goes_on() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.arrive(1, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    task.take(WriteChannelState)
+    effects = task.feed(WorkFailed(command=write(1, "cd"), cause=FULL, ends_attempt=False))
+
+    reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
+    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=FULL)
+    # The decline comes first: the half that is durable must not be taken for all of it.
+    assert to_job_master(effects)[0] == declined
+    assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
+    assert task.machine.life.is_running
+
+
+def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), WINDOWS, request, splits("a"), finished(0, "rows"))
+    options = CheckpointOptions(aligned_timeout_ms=200)
+    task.feed(TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=options))
+
+    task.now += 201
+    effects = task.feed(finished(1))
+    early, late = task.feed(durable(1)), task.feed(written(1))
+
+    assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
+    assert write(1, outputs="rows") in to_bridge(early)
+    assert to_job_master(early) == []
+    assert [type(message) for message in to_job_master(late)] == [AcknowledgeCheckpoint]
+
+
+def waiting() -> Harness:
+    """A source whose aligned barrier waits behind a batch that nobody has room for."""
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), WINDOWS, request, splits("a", "b"), finished(0, "rows"), finished(1))
+    options = CheckpointOptions(aligned_timeout_ms=200)
+    task.feed(TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=options))
+    return task
+
+
+def test_a_barrier_that_waits_in_an_output_overtakes_when_its_time_is_over() -> None:
+    task = waiting()
+    sent = task.feed(finished(2), durable(1))
+    task.now += 201
+
+    effects = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+    acknowledged = task.feed(written(1))
+
+    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in sent
+    assert down(sent) == []
+    assert to_job_master(sent) == []
+    assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
+    assert to_bridge(effects) == [hold(1, "rows"), write(1, outputs="rows")]
+    [told] = to_job_master(acknowledged)
+    assert isinstance(told, AcknowledgeCheckpoint)
+    assert told.metrics.is_unaligned
+
+
+def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> None:
+    task = waiting()
+    task.feed(finished(2), durable(1))
+
+    left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+    task.now += 201
+    late = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+    [told] = to_job_master(task.feed(written(1, parts=0)))
+
+    assert down(left) == [batch("rows"), barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)]
+    assert to_bridge(left) == [write(1)]
+    assert down(late) == []
+    assert isinstance(told, AcknowledgeCheckpoint)
+    assert not told.metrics.is_unaligned
+    assert told.metrics.bytes_persisted_during_alignment == 0
+
+
+def test_an_aborted_checkpoint_lets_its_barrier_wait_in_line() -> None:
+    task = waiting()
+    task.feed(finished(2))
+    task.feed(aborted(1))
+    left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    assert to_bridge(left) == []

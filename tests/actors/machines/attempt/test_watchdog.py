@@ -1,0 +1,184 @@
+"""Stages that stand still: what is progress, who fails for want of it, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.attempt.watchdog import StageWatchdog
+from flykka.actors.task.bridge import Bridge
+from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.attempt.commands import Command, OpenChain
+from flykka.messages.attempt.work import EngineFailed, WorkProgress
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.monitoring.explanation import ExplainStages, StageProgress, StagesExplained
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.dispatch.pipe import Pipe
+from flykka.runtime.props import Props
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.machines.attempt.attempt_machine import descriptor
+
+STANDING = WorkProgress(piece=3, what="stage 7 of 'merge'", age_ms=0, jobs=1, tasks=8, tasks_done=3, tasks_active=2)
+
+
+def test_a_stage_that_comes_no_further_fails_with_what_was_done_and_since_when() -> None:
+    watchdog = StageWatchdog(5_000)
+
+    assert watchdog.stalled(watchdog.see((STANDING,), 1_000), 1_000) is None
+    assert watchdog.stalled(watchdog.see((STANDING,), 5_999), 5_999) is None
+    failure = watchdog.stalled(watchdog.see((STANDING,), 6_000), 6_000)
+
+    assert failure is not None
+    assert (failure.type_name, failure.message) == (
+        "StageTimeoutError",
+        "stage 7 of 'merge' has made no progress for 5.0 s (the stage timeout is 5 s): 3 of 8 Spark tasks are done,"
+        " 2 run",
+    )
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        replace(STANDING, tasks_done=4),
+        replace(STANDING, jobs=2),
+        replace(STANDING, tasks=9),
+        replace(STANDING, piece=4),
+    ],
+    ids=["done", "jobs", "tasks", "piece"],
+)
+def test_a_task_that_ends_a_job_that_begins_and_other_work_are_progress(further: WorkProgress) -> None:
+    watchdog = StageWatchdog(5_000)
+    watchdog.see((STANDING,), 1_000)
+
+    stages = watchdog.see((further,), 6_000)
+
+    assert watchdog.stalled(stages, 6_000) is None
+    assert [stage.progress_ms for stage in stages] == [6_000]
+
+
+def test_tasks_that_begin_and_fail_are_no_progress() -> None:
+    watchdog = StageWatchdog(5_000)
+    watchdog.see((STANDING,), 1_000)
+
+    failure = watchdog.stalled(watchdog.see((replace(STANDING, tasks_active=1, tasks_failed=2),), 6_000), 6_000)
+
+    assert failure is not None
+    assert failure.message.endswith("3 of 8 Spark tasks are done, 1 run, 2 have failed")
+
+
+def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then() -> None:
+    watchdog = StageWatchdog(5_000)
+    waiting = WorkProgress(piece=1, what="opening", age_ms=7_000)
+
+    failure = watchdog.stalled(watchdog.see((waiting,), 10_000), 10_000)
+
+    assert failure is not None
+    assert failure.message.endswith(
+        "for 7.0 s (the stage timeout is 5 s): no Spark job of it has begun: it waits in code of the driver"
+    )
+
+
+def test_without_a_timeout_nobody_fails_and_nobody_looks() -> None:
+    watchdog = StageWatchdog(None)
+
+    assert watchdog.look_interval_ms is None
+    watchdog.see((STANDING,), 0)
+    assert watchdog.stalled(watchdog.see((STANDING,), 10**9), 10**9) is None
+
+
+@pytest.mark.parametrize(("timeout_ms", "interval_ms"), [(20, 50), (1_000, 250), (600_000, 10_000)])
+def test_it_is_looked_some_times_within_the_timeout(timeout_ms: int, interval_ms: int) -> None:
+    assert StageWatchdog(timeout_ms).look_interval_ms == interval_ms
+
+
+class HangingEngine(EmptyEngine):
+    """An engine whose work never ends; how far it is, is written down."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
+        super().__init__(descriptor)
+        self.works: Callable[[], tuple[WorkProgress, ...]] = lambda: (STANDING,)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: object) -> HangingEngine:
+        return self
+
+    def lane(self, command: Command, piece: int, what: str) -> HangingEngine:
+        return self
+
+    def run_blocking(self, work: Pipe[Any]) -> None: ...
+
+    def progress(self) -> tuple[WorkProgress, ...]:
+        return self.works()
+
+
+class Parent(Actor):
+    """In the place of the Task: it has a bridge, and shows what that tells it."""
+
+    def __init__(self, bridge: Props, shown: list[Message]) -> None:
+        self._props = bridge
+        self._shown = shown
+
+    def pre_start(self) -> None:
+        self.context.spawn(self._props, "bridge")
+
+    def handle_message(self, message: Message) -> None:
+        self._shown.append(message)
+
+
+class Hanging:
+    """A bridge in virtual time, with what its Task hears."""
+
+    def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
+        deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
+        self.engine, self.told = HangingEngine(deployed), list[Message]()
+        props = Props(Bridge, deployed, self.engine)
+        system.spawn(Props(Parent, props, self.told), "task")
+        system.run_until_idle()
+        found = system.find("/user/task/bridge")
+        assert found is not None
+        self.ref = found
+
+
+def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(seeded_system: SeededSystem) -> None:
+    bridge = Hanging(seeded_system, 8_000)
+
+    seeded_system.advance(9_999)
+    assert bridge.told == []
+    seeded_system.advance(60_000)
+
+    (failed,) = bridge.told
+    assert isinstance(failed, EngineFailed)
+    assert failed.cause.type_name == "StageTimeoutError"
+
+
+def test_each_question_is_answered_with_the_work_in_hand(seeded_system: SeededSystem) -> None:
+    bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
+    seeded_system.advance(500)
+
+    bridge.ref.tell(ExplainStages(reply_to=probe.ref))
+    seeded_system.advance(5)
+
+    explained = probe.expect_message(StagesExplained)
+    assert explained.stages == (
+        StageProgress(what="stage 7 of 'merge'", since_ms=500, tasks=8, tasks_done=3, tasks_active=2, progress_ms=500),
+    )
+
+
+def test_where_the_engine_does_not_answer_it_is_told_what_it_was_given(seeded_system: SeededSystem) -> None:
+    def refused() -> tuple[WorkProgress, ...]:
+        raise ConnectionRefusedError
+
+    bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
+    bridge.engine.works = refused
+    bridge.ref.tell(OpenChain(restore=None))
+
+    bridge.ref.tell(ExplainStages(reply_to=probe.ref))
+    seeded_system.advance(5)
+
+    (stage,) = probe.expect_message(StagesExplained).stages
+    assert (stage.what, stage.tasks) == ("opening 'op'", 0)

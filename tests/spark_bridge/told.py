@@ -1,0 +1,250 @@
+"""Attempts on Spark in tests: their engines are given commands by a bridge, in the place of the attempt's machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from queue import Queue
+from typing import TypeVar
+
+from flykka.actors.machines.attempt.channel_state import to_recover, without_channel_state
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.attempt.answers import (
+    ChainClosed,
+    ChainOpened,
+    CheckpointCommitted,
+    CommitPrepared,
+    SnapshotWritten,
+    StageResult,
+    WorkDone,
+    WorkFailed,
+)
+from flykka.messages.attempt.commands import (
+    CancelWork,
+    CloseChain,
+    Command,
+    CommitCheckpoint,
+    Control,
+    OpenChain,
+    PrepareCommit,
+    ProcessBatch,
+    ReadSplits,
+    SnapshotState,
+    UpdateState,
+    WriteSnapshot,
+)
+from flykka.messages.attempt.values import ChannelStateRead, StagedOutput
+from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.graph.job_graph import (
+    FiringMode,
+)
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.source import SourceSplit
+from flykka.messages.tasks.task import (
+    TaskDeploymentDescriptor,
+)
+from flykka.messages.wire.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+from flykka.spark_bridge.attempt.engine import SparkEngine
+
+Answer = TypeVar("Answer", bound=Message)
+
+PATIENCE_SECONDS = 60
+_NUMBERS = count()
+
+
+class GivenEngine:
+    """Gives a bridge an engine that was made before, which reports to that bridge from then on."""
+
+    def __init__(self, make: Callable[[Callable[[EngineFailed], object]], SparkEngine]) -> None:
+        self._report: Callable[[EngineFailed], object] = lambda _: None
+        self.made = make(lambda failed: self._report(failed))
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
+        self._report = report
+        return self.made
+
+
+class ListeningTask(Actor):
+    """In the place of the Task: it has a bridge, and keeps what that tells it."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: GivenEngine, answers: Queue[Message]) -> None:
+        self._props = Props(Bridge, descriptor, engines)
+        self._answers = answers
+
+    def pre_start(self) -> None:
+        self._bridge = self.context.spawn(self._props, "bridge")
+
+    def handle_message(self, message: Message) -> None:
+        if isinstance(message, Command | Control):
+            self._bridge.tell(message)
+        else:
+            self._answers.put(message)
+
+
+def attempt_told(
+    system: ActorSystem,
+    descriptor: TaskDeploymentDescriptor,
+    make: Callable[[Callable[[EngineFailed], object]], SparkEngine],
+) -> Told:
+    """An attempt with an actor in the place of its Task."""
+    engines, answers = GivenEngine(make), Queue[Message]()
+    name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
+    task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
+    return Told(engines.made, task, answers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The durable state of an attempt. `rows_out` left the chain, and sinks staged `rows_staged`, after its barrier."""
+
+    state: TaskStateSnapshot
+    incremental_bytes: int
+    rows_out: int
+    rows_staged: int
+
+
+@dataclass(slots=True)
+class Told:
+    """An attempt with the answers of its engine; what follows an answer in an attempt's machine is done here."""
+
+    engine: SparkEngine
+    task: ActorRef
+    answers: Queue[Message] = field(default_factory=Queue)
+    stage: int = 0
+    staged: tuple[StagedOutput, ...] = ()
+    prepared: CommitPrepared | None = None
+
+    def tell(self, *commands: Command | Control) -> None:
+        """Give commands."""
+        for command in commands:
+            self.task.tell(command)
+
+    def next(self) -> Message:
+        """The next answer, whatever it is."""
+        return self.answers.get(timeout=PATIENCE_SECONDS)
+
+    def expect(self, kind: type[Answer]) -> Answer:
+        """The next answer, which must be of this kind."""
+        answer = self.next()
+        assert isinstance(answer, kind), answer
+        return answer
+
+    def expect_failure(self) -> WorkFailed | EngineFailed:
+        """The next answer, which must be a failure."""
+        answer = self.next()
+        assert isinstance(answer, WorkFailed | EngineFailed), answer
+        return answer
+
+    def expect_result(self) -> StageResult:
+        """The result of the next stage, when its state is updated."""
+        result = self.expect(StageResult)
+        self.staged += result.staged
+        if result.updates_state:
+            self.tell(UpdateState(stage=result.stage))
+            self.expect(WorkDone)
+        return result
+
+    def open(self, restore: TaskStateSnapshot | None = None) -> Told:
+        """Open the chain and wait for it."""
+        self.tell_open(restore)
+        self.expect(ChainOpened)
+        return self
+
+    def tell_open(self, restore: TaskStateSnapshot | None = None) -> tuple[ChannelStateRead, ...]:
+        """Begin to open the chain; the channel state that it reads."""
+        recover = to_recover(replace(self.engine.descriptor, restore=restore))
+        self.tell(OpenChain(restore=without_channel_state(restore), recover=recover))
+        return recover
+
+    def read(self, splits: Iterable[SourceSplit]) -> StageResult:
+        """Read splits as a stage and wait for it."""
+        self.tell_read(splits)
+        return self.expect_result()
+
+    def tell_read(self, splits: Iterable[SourceSplit]) -> None:
+        """Begin to read splits as a stage."""
+        self.stage += 1
+        self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
+
+    def run(
+        self, batches: StageResult, watermark_ms: int = WATERMARK_MIN, subpartition: int = 0, gate: int = 0
+    ) -> list[StageResult]:
+        """Process what another attempt has sent to a subpartition, batch by batch, as if it came into a gate."""
+        results = []
+        for output in batches.outputs:
+            if output.batch.subpartition == subpartition:
+                self.stage += 1
+                self.tell(ProcessBatch(stage=self.stage, gate=gate, batch=output.batch, watermark_ms=watermark_ms))
+                results.append(self.expect_result())
+        return results
+
+    def snapshot(
+        self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
+    ) -> Snapshot:
+        """Take a snapshot and wait until it is durable."""
+        self.tell_snapshot(checkpoint_id, watermark_ms, options)
+        written = self.expect(SnapshotWritten)
+        assert self.prepared is not None
+        return Snapshot(
+            state=TaskStateSnapshot(operators=written.operators),
+            incremental_bytes=written.incremental_bytes,
+            rows_out=self.prepared.rows_out,
+            rows_staged=self.prepared.rows_staged,
+        )
+
+    def tell_snapshot(
+        self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
+    ) -> CommitPrepared:
+        """Take a snapshot, prepare its output and begin to write it."""
+        prepared = self.prepare(checkpoint_id, watermark_ms, options)
+        savepoint = None if options is None else options.target_location
+        self.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=prepared.sinks))
+        return prepared
+
+    def prepare(
+        self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
+    ) -> CommitPrepared:
+        """Note the state for a checkpoint, and prepare its output."""
+        self.tell_prepare(checkpoint_id, watermark_ms, options)
+        self.prepared = self.expect(CommitPrepared)
+        return self.prepared
+
+    def tell_prepare(
+        self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
+    ) -> None:
+        """Note the state for a checkpoint, and begin to prepare its output."""
+        self.stage += 1
+        fires = self.engine.descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        self.tell(
+            SnapshotState(
+                stage=self.stage,
+                checkpoint_id=checkpoint_id,
+                options=options or CheckpointOptions(),
+                watermark_ms=watermark_ms if fires else None,
+            )
+        )
+        self.expect_result()
+        staged, self.staged = self.staged, ()
+        self.tell(PrepareCommit(checkpoint_id=checkpoint_id, staged=staged))
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Commit a checkpoint; the published files."""
+        self.tell(CommitCheckpoint(checkpoint_id=checkpoint_id))
+        return self.expect(CheckpointCommitted).files
+
+    def close(self, *, cancel: bool = False) -> None:
+        """End the attempt and wait for it."""
+        self.tell_close(cancel=cancel)
+        while not isinstance(self.next(), ChainClosed):
+            pass
+
+    def tell_close(self, *, cancel: bool) -> None:
+        """Begin to end the attempt."""
+        self.tell(*((CancelWork(),) if cancel else ()), CloseChain(cancel=cancel))
