@@ -56,7 +56,7 @@ class BackgroundWork:
             return None
         return job
 
-    def go_on_with(self, command: CheckpointCommand) -> list[TaskEffect]:
+    def continue_with(self, command: CheckpointCommand) -> list[TaskEffect]:
         """The piece at work is continued with another command."""
         self._jobs[0].command = command
         return [TellBridge(message=command)]

@@ -111,7 +111,7 @@ class SubtaskCheckpointCoordinator:
         return self.channel_state.finish_outputs(checkpoint_id, overtaken)
 
     def barrier_waits(self, checkpoint_id: int) -> None:
-        """The barrier waits in outputs, and may still overtake what it waits behind."""
+        """The barrier waits in outputs, and may still overtake what is queued before it."""
         if self._book.get(checkpoint_id) is not None:
             self._waiting = checkpoint_id
             self.channel_state.start(checkpoint_id, inputs_complete=True)
@@ -171,9 +171,9 @@ class SubtaskCheckpointCoordinator:
             return self.background.end_job()
         if checkpoint.is_under_way:
             write = WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=checkpoint.savepoint, sinks=prepared.sinks)
-            return self.background.go_on_with(write)
+            return self.background.continue_with(write)
         if self._has_state:
-            return self.background.go_on_with(DiscardSnapshot(checkpoint_id=checkpoint_id))
+            return self.background.continue_with(DiscardSnapshot(checkpoint_id=checkpoint_id))
         return self.background.end_job()
 
     def on_written(self, written: SnapshotWritten) -> list[TaskEffect]:
