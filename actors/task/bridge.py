@@ -14,7 +14,7 @@ from typing import Protocol
 
 from flykka.actors.data_plane import Engine
 from flykka.actors.machines.attempt.watchdog import StageWatchdog
-from flykka.messages.attempt.answers import WorkDone
+from flykka.messages.attempt.answers import ChainOpened, WorkDone
 from flykka.messages.attempt.commands import CancelWork, Command, InterruptWork, ReleaseBatches
 from flykka.messages.attempt.work import EngineFailed, ProgressDue, ProgressSeen, WorkAnswered, WorkProgress
 from flykka.messages.monitoring.explanation import ExplainStages, StagesExplained
@@ -64,6 +64,7 @@ class Bridge(Actor):
         self.context.own(OwnedEngine(self._engine))
         self._running: dict[int, RunningWork] = {}
         self._begun = 0
+        self._chain_name = self._descriptor.vertex.name
         self._is_looking = False
         self._watchdog = StageWatchdog(self._descriptor.stage_timeout_ms)
         interval_ms = self._watchdog.look_interval_ms
@@ -77,6 +78,8 @@ class Bridge(Actor):
                 self._begin(message)
             case WorkAnswered(piece=piece, answer=answer):
                 self._running.pop(piece, None)
+                if isinstance(answer, ChainOpened):
+                    self._chain_name = answer.name or self._chain_name
                 self.context.parent.tell(answer)
             case ReleaseBatches():
                 self._engine.release_batches(message)
@@ -105,7 +108,7 @@ class Bridge(Actor):
 
     def _begin(self, command: Command) -> None:
         self._begun += 1
-        piece, engine, what = self._begun, self._engine, f"{command.description} {self._descriptor.vertex.name!r}"
+        piece, engine, what = self._begun, self._engine, f"{command.description} {self._chain_name!r}"
         self._running[piece] = RunningWork(command=command, what=what, begun_ms=self.context.now())
         self.context.pipe_to_self(
             partial(getattr(engine, command.method), command),

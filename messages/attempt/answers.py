@@ -15,7 +15,7 @@ from flykka.messages.wire.message import Message, message
 
 @message("attempt.chain_opened")
 class ChainOpened(Message):
-    """bridge -> Task: the chain is ready for stages.
+    """bridge -> Task: the chain is ready for stages. `name` is the user's name of it, if it is not the vertex's.
 
     If `is_ordered`, an operator has to process one batch after the other. `has_state`: operators keep state between
     stages; `has_sinks`: something may have to be committed. `recovered` has a batch for each `ChannelStateRead`, None
@@ -26,6 +26,7 @@ class ChainOpened(Message):
     has_state: bool = False
     has_sinks: bool = False
     recovered: tuple[BatchRef | None, ...] = ()
+    name: str = ""
 
 
 @message("attempt.stage_result")

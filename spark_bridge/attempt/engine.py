@@ -158,7 +158,7 @@ class SparkEngine(OperatorChain[Slices]):
             self._run_in_background(f"reading the state of {self._chain.name!r}", self.head.read_restored)
         if not self._variables:
             self._lifecycle.open()
-        return self.opened(command.recover)
+        return self.opened(command.recover, self._chain.name)
 
     def _run_in_background(self, what: str, work: Callable[[], None]) -> None:
         self._workers.run_in_background(

@@ -123,13 +123,14 @@ class OperatorChain(ABC, Generic[Rows]):
         for operator in self.operators.values():
             operator.restore(states.get(operator.operator_id, ()))
 
-    def opened(self, recover: tuple[ChannelStateRead, ...]) -> ChainOpened:
+    def opened(self, recover: tuple[ChannelStateRead, ...], name: str = "") -> ChainOpened:
         """The answer for a chain whose operators are all open."""
         return ChainOpened(
             is_ordered=any(operator.is_ordered for operator in self.operators.values()),
             has_state=self.has_state,
             has_sinks=bool(self._committing),
             recovered=tuple(self.recover(read) for read in recover),
+            name=name,
         )
 
     # Stages

@@ -107,7 +107,7 @@ def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
 
     (warning,) = caplog.messages
     assert told.engine.descriptor.attempt in warning
-    assert "stage 1 of 'source'" in warning
+    assert "stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2'" in warning
     assert not told.engine.end.wait(0)
 
 

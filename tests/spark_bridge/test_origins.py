@@ -68,7 +68,7 @@ def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(la
 
     first, *lines = told(laboratory, where("amount > 0"), divided, renamed, laboratory.sink())
 
-    assert first.startswith("stage 1 of 'source': ")
+    assert first.startswith("stage 1 of 'source-source-0 -> ")
     assert lines == [
         "one of these operators has failed, Spark does not say which:",
         '  File "app.py", line 2, in source-stateless-2',
