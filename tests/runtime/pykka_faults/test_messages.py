@@ -11,7 +11,7 @@ import pykka
 import pytest
 from pykka import ActorRegistry
 
-from flykka.runtime.cell import registry
+from flykka.runtime import pykka_seam
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem
@@ -136,7 +136,7 @@ def test_p12_a_broadcast_goes_past_the_dead(
     assert third.log == ["start", "sync"], "behind the dead one nobody gets it"
 
     # With many actors the registry keeps the dead among its refs for a while.
-    monkeypatch.setattr(registry, "_AT_ONCE", 0)
+    monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     log: list[str] = []
     refs = [system.spawn(player(log), name) for name in ("first", "dead", *"0123456789", "third")]
     system.run_until_idle()
@@ -146,7 +146,7 @@ def test_p12_a_broadcast_goes_past_the_dead(
     system.run_until_idle()
 
     assert {"first all", "third all"} < set(log)
-    registry.sweep()
+    pykka_seam.sweep()
 
 
 def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage) -> None:
