@@ -43,7 +43,7 @@ class PinnedCell(Cell, PykkaThreadingActor):
 
     def schedule(self) -> None:
         """Have the thread take a turn."""
-        self._inbox.wake()
+        self._inbox.wake(is_scheduled=True)
 
     # Called by Pykka, on the cell's thread unless a kill stops it
 
@@ -59,7 +59,7 @@ class PinnedCell(Cell, PykkaThreadingActor):
 
     def on_stop(self) -> None:
         """Have the loop see that the cell has ended."""
-        self._inbox.wake()
+        self._inbox.wake(is_scheduled=False)
 
     def _take_turns(self) -> None:
         entry, self._entry = self._entry, None
@@ -82,20 +82,17 @@ class PinnedInbox:
         self._cell = cell
         # One for all turns. Pykka's loop holds it while it waits for the next one.
         self._envelope: PykkaEnvelope[Told | Envelope | None] = PykkaEnvelope(None)
-        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._wakes: SimpleQueue[bool] = SimpleQueue()
 
-    def wake(self) -> None:
-        """Have the thread look: its cell is scheduled, or has ended. Callable from any thread."""
-        self._wakes.put(None)
+    def wake(self, *, is_scheduled: bool) -> None:
+        """Have the thread look: the cell is scheduled, or has ended. Callable from any thread."""
+        self._wakes.put(is_scheduled)
 
     def get(self) -> PykkaEnvelope[Told | Envelope | None]:
         """Wait for the entry to handle next. Returns one without a message where the cell has ended."""
-        envelope, mailbox, termination = self._envelope, self._cell.mailbox, self._cell.termination
+        envelope, mailbox = self._envelope, self._cell.mailbox
         envelope.message = None
-        while True:
-            self._wakes.get()
-            if termination.is_set():
-                return envelope
+        while self._wakes.get():
             # The thread holds the mailbox's claim: after an entry, the turn releases it.
             try:
                 entry = mailbox.pop()
@@ -104,10 +101,11 @@ class PinnedInbox:
                 logger.critical("the mailbox of %s failed", self._cell, exc_info=True)
                 entry = None
             if entry is not None:
-                # Pykka's loop carries out messages of some classes of its own: it sees none as such.
-                envelope.message = entry if isinstance(entry, tuple | Envelope) else (entry, None, None)
+                # Pykka carries out messages of its own classes: as these are tuples, a tell wraps them.
+                envelope.message = entry
                 return envelope
             mailbox.release()
+        return envelope
 
     def empty(self) -> bool:
         """True: the closed mailbox has made dead letters of all that Pykka would look for behind the end."""

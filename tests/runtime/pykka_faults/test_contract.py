@@ -24,7 +24,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from tests.runtime.players import Player, player
 from tests.runtime.pykka_faults import stock as faults
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import Staged, Stock
 
 HERE = Path(__file__).parent
@@ -179,9 +179,9 @@ def test_nothing_of_pykkas_threading_actor_is_replaced_but_the_places_for_it() -
         assert getattr(PinnedCell, name) is getattr(pykka.ThreadingActor, name)
 
 
-def test_pykka_stops_kernel_actors_with_its_own(stage: Stage) -> None:
+def test_pykka_stops_kernel_actors_with_its_own(stage: Stage, ours: Play) -> None:
     with ActorSystem("mixed") as system:
-        kernel = system.spawn(player([]), "a")
+        kernel = system.spawn(ours([]), "a")
         stock = stage()
 
         assert set(ActorRegistry.get_by_class_name("Player")) >= {kernel}
