@@ -45,7 +45,7 @@ from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-FILES, ROWS = 16, 5
+FILES, ROWS = 8, 5
 END = "_SUCCESS"
 
 
@@ -139,8 +139,8 @@ def write(folder: Path, files: range) -> None:
 
 
 def start(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
-    """A file a batch, a checkpoint every 100 ms."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """A file a batch, a checkpoint every 300 ms."""
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=END)
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows", uid="rows")
@@ -172,7 +172,7 @@ def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Pa
     assert len({row["id"] for row in rows}) == len({row["number"] for row in rows}) == len(rows) > 0
 
 
-@pytest.mark.parametrize("define", [unkeyed, keyed])
+@pytest.mark.parametrize("define", [pytest.param(unkeyed, marks=pytest.mark.long), keyed])
 def test_a_kill_loses_and_doubles_no_event(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -192,6 +192,8 @@ def test_a_kill_loses_and_doubles_no_event(
     assert_numbered_once(spark, coordinator, tmp_path / "output")
 
 
+# A kill restores the same state.
+@pytest.mark.long
 def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
