@@ -147,8 +147,6 @@ def _spin() -> None:
 MACHINES = pytest.mark.parametrize("machine", [nullcontext, long(busy_machine)], ids=["idle", "busy"])
 
 
-# Other tests see both too, of programs with more parts.
-@pytest.mark.long
 def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is_whole(
     spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:

@@ -50,6 +50,7 @@ MOMENTS = (
         name="between two barriers of an alignment",
         matches=lambda said: isinstance(said, BufferResponse) and isinstance(said.buffer, CheckpointBarrier),
         count=2,
+        long=True,
     ),
     Moment(
         name="between barrier and acknowledgement",
