@@ -37,16 +37,16 @@ TENS = TumblingEventTimeWindows.of("10s")
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
     """An environment over the session of the test run."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("5s")
 
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:
-    """Sales of two minutes in four files, which end in the middle of windows."""
+    """Sales of two minutes in three files, which end in the middle of windows."""
     folder = tmp_path / "sales"
     folder.mkdir()
-    for number in range(4):
-        seconds = [number * 35 + n / 4 for n in range(140)]
+    for number in range(3):
+        seconds = [number * 35 + n / 2 for n in range(70)]
         table = pa.table(
             {
                 "item": [int(second * 4) * 7919 % 11 for second in seconds],
@@ -214,6 +214,7 @@ def test_columns_that_are_never_null_are_reduced(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sums")).select(*bounds.columns), bounds)
 
 
+@pytest.mark.long
 def test_windows_follow_sessions_that_are_reduced(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
