@@ -268,6 +268,7 @@ def test_files_and_tables_have_the_values_and_give_them_back(
     assert values(spark.read.schema(parted.schema).parquet(str(tmp_path / "parted"))) == values(parted)
 
 
+@pytest.mark.long
 def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     batch = frame(spark).select("n", "at", *names(FUNCTIONS))
     checkpoint = None
