@@ -172,7 +172,9 @@ def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Pa
     assert len({row["id"] for row in rows}) == len({row["number"] for row in rows}) == len(rows) > 0
 
 
-@pytest.mark.parametrize("define", [pytest.param(unkeyed, marks=pytest.mark.long), keyed])
+# A savepoint restores the same state, in less time.
+@pytest.mark.long
+@pytest.mark.parametrize("define", [unkeyed, keyed])
 def test_a_kill_loses_and_doubles_no_event(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -192,19 +194,17 @@ def test_a_kill_loses_and_doubles_no_event(
     assert_numbered_once(spark, coordinator, tmp_path / "output")
 
 
-# A kill restores the same state.
-@pytest.mark.long
 def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
     write(folder, range(FILES // 2))
-    client = start(environment().set_parallelism(2), unkeyed, folder, output)
+    client = start(environment().set_parallelism(2), keyed, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     former = Numbering.made[-1]
 
-    client = start(environment().set_parallelism(1).from_savepoint(savepoint), unkeyed, folder, output)
+    client = start(environment().set_parallelism(1).from_savepoint(savepoint), keyed, folder, output)
     coordinator = finish(client, folder, output)
 
     assert coordinator is not former
