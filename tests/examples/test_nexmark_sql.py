@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 EVENTS, FEW = 100_000, 40_000
 """Of ten and of four seconds, in batches that end within windows."""
 
-SOME = ("q4", "q5", "q20")
+SOME = ("q4", "q20")
 """Of which each needs operators that the others do not."""
 
 HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, StateSnapshotted), count=150)

@@ -176,6 +176,20 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
     **{f"min_by {name}": (least(name), [FIRST, SECOND]) for name in NAMES[:3]},
 }
 
+SOME = {
+    "verbs without state",
+    "side output",
+    "keyed process",
+    "drop_duplicates",
+    "sum",
+    "process_table",
+    "windows",
+    "interval join",
+    "co_group",
+    "min_by t`ick",
+}
+"""One of each kind of code: the others write the names of columns as these do."""
+
 
 @pytest.fixture
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
@@ -205,16 +219,20 @@ def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]])
     return [name for name, rows in found.items() if counted([row.asDict() for row in rows]) != counted(expected[name])]
 
 
+@pytest.mark.parametrize(
+    "verbs", [SOME, pytest.param(VERBS.keys() - SOME, marks=pytest.mark.long)], ids=["some", "rest"]
+)
 def test_every_verb_takes_columns_of_any_name(
-    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, verbs: set[str]
 ) -> None:
     rows, other = (stream(env, tmp_path / uid, uid) for uid in ("rows", "other"))
-    for name, (apply, _) in VERBS.items():
+    tried = {name: verb for name, verb in VERBS.items() if name in verbs}
+    for name, (apply, _) in tried.items():
         apply(rows, other).sink_to(FileSink.parquet(str(tmp_path / "out" / name)))
 
     env.execute("verbs")
 
-    assert differing(spark, tmp_path / "out", {name: expected for name, (_, expected) in VERBS.items()}) == []
+    assert differing(spark, tmp_path / "out", {name: expected for name, (_, expected) in tried.items()}) == []
 
 
 @pytest.mark.long

@@ -133,6 +133,7 @@ def test_the_best_of_each_window_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "best")), top_three(totals.drop("w")))
 
 
+@pytest.mark.long
 def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_function_of_windows_that_fails_is_named_with_its_line(
     assert 'raise RuntimeError("there are rows")' in text
 
 
+@pytest.mark.long
 def test_columns_that_are_never_null_are_reduced(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:

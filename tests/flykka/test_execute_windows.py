@@ -51,7 +51,9 @@ def write_sales(folder: Path, *files: Sequence[float]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
+# The job of test_upgrades has such windows too.
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", [1, 2])
 def test_sliding_windows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
