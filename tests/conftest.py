@@ -97,7 +97,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that all Spark tests share: the product's own, with two cores and few shuffle partitions."""
     from flykka.spark_bridge.session.session import spark_session
 
+    # Spark interprets its plans: to compile one takes longer than to interpret it for a few rows, and was 14 % of the
+    # computing of such tests. Jobs that tests start in processes of their own compile as those of users do.
     settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
