@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -51,6 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     if (seconds := config.getoption("--file-budget")) is not None:
         config.pluginmanager.register(FileBudget(seconds))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files whose `pytestmark` is excluded by `-m`."""
+    excluded = set(re.findall(r"not (\w+)", config.option.markexpr))
+    if collection_path.suffix != ".py" or not re.fullmatch(r"not \w+( and not \w+)*", config.option.markexpr):
+        return None
+    marks = re.search(r"^pytestmark = (.*)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+    return True if marks and excluded & set(re.findall(r"pytest\.mark\.(\w+)", marks[1])) else None
 
 
 def pytest_collection_finish() -> None:
