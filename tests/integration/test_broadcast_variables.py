@@ -133,7 +133,7 @@ MOMENTS = (
 )
 
 
-# What is restored, the savepoint shows in less time.
+# The test of the savepoint shows the restore in less time.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
 def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(

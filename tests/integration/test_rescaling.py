@@ -20,7 +20,7 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-# That jobs go on with other parallelisms, test_upgrades shows of more operators.
+# test_upgrades shows for more operators that jobs continue at another parallelism.
 @pytest.mark.long
 def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path

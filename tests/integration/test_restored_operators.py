@@ -19,7 +19,7 @@ from tests.integration import arrivals, stateful_operators
 from tests.integration.test_kill import Moment, kill_at
 from tests.integration.test_savepoints import wait_read
 
-# In less time test_upgrades and test_state_from_outside show that operators go on where they were.
+# test_upgrades and test_state_from_outside show in less time that operators continue with their state.
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 OPERATORS = (*stateful_operators.VERBS, *stateful_operators.QUERIES)

@@ -1,6 +1,6 @@
 """A program with user files: what its functions saw. In a process of its own it runs on two worker processes of Spark.
 
-Arguments: the folder of the files, in which it is. What was seen is printed as JSON.
+Argument: the folder of the files, which it enters. Prints as JSON what the functions saw and what the job has left.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def left_on(context: SparkContext) -> list[str]:
 
 
 def run(master: str | None) -> dict[str, Any]:
-    """Run the program in the folder of the files: what was seen, and what is left behind the job."""
+    """Run the program in the current folder; return the rows of the functions, and what the job has left."""
     folder = Path.cwd()
     with StreamExecutionEnvironment.get_execution_environment(master) as env:
         env.register_cached_file("cities.csv", "cities").add_python_archive("map.zip", "map")

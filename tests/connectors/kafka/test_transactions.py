@@ -61,7 +61,7 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt
     assert kafka.values(topic) == ROWS
 
 
-# A job goes on behind the death of its broker in test_job.py.
+# test_job.py has a job that survives the death of its broker.
 @moments()
 def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
