@@ -23,7 +23,9 @@ class _MaskedRecords:
 
     def __call__(self, *args: Any, **more: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._make(*args, **more)
-        if record.name == _LOGGER or record.name.startswith(f"{_LOGGER}."):
+        # logging.makeLogRecord asks for a record without a name, and sets it afterwards.
+        name = record.name or ""
+        if name == _LOGGER or name.startswith(f"{_LOGGER}."):
             text = record.getMessage()
             if (without := masked(text)) != text:
                 record.msg, record.args = without, ()

@@ -21,7 +21,7 @@ class Props:
     Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
     """
 
-    __slots__ = ("args", "dispatcher", "factory", "kwargs", "mailbox", "stash_capacity")
+    __slots__ = ("args", "dispatcher", "factory", "kwargs", "mailbox", "may_block", "stash_capacity")
 
     def __init__(self, factory: Callable[..., Actor], *args: Any, **kwargs: Any) -> None:
         _refuse_factory(factory)
@@ -29,6 +29,8 @@ class Props:
         self.args = args
         self.kwargs = kwargs
         self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
+        self.may_block = False
+        """Set where turns may last as long as they like: the watchdog reports none."""
         self.mailbox: MailboxType | None = self.actor_class.mailbox
         """None for the default kind, which is unbounded."""
         self.stash_capacity: int | None = None
@@ -50,11 +52,12 @@ class Props:
         """The arguments of the factory: by position, then by name."""
         return (*self.args, *self.kwargs.values())
 
-    def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
+    def with_dispatcher(self, dispatcher: DispatcherName, *, may_block: bool = True) -> Props:
         """Return these Props with another dispatcher.
 
-        `pinned` gives the actor a thread for itself, so that it may block. `loop` puts it on the system's event loop:
-        its `handle_message` may be a coroutine function, for which `loop` is the default.
+        `pinned` gives the actor a thread for itself, so that it may block; with `may_block=False` the watchdog reports
+        its slow turns all the same. `loop` puts it on the system's event loop: its `handle_message` may be a coroutine
+        function, for which `loop` is the default.
         """
         if dispatcher not in get_args(DispatcherName):
             raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
@@ -62,6 +65,7 @@ class Props:
             raise ValueError(f"the handle_message of {self} is a coroutine function: {_ON_THE_LOOP}")
         props = copy(self)
         props.dispatcher = dispatcher
+        props.may_block = may_block and dispatcher == "pinned"
         return props
 
     def with_mailbox(self, mailbox: MailboxType) -> Props:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import pykka
-
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
 from flykka.runtime.futures.future import Future, refuse_to_block
 from flykka.runtime.futures.promise import begin_asking
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
+from flykka.runtime.pykka_seam import PykkaRef
 from flykka.runtime.recording import note_outcome
 from flykka.runtime.signals import Signal, Stop
 from flykka.runtime.turn import RUNNING, note
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from flykka.runtime.system import ActorSystem
 
 
-class ActorRef(pykka.ActorRef[Any], Ref):
+class ActorRef(PykkaRef, Ref):
     """Path and incarnation of an actor, living or dead; equal to every other ref of the same two."""
 
     __slots__ = ("_system", "actor_inbox", "actor_stopped", "actor_urn", "incarnation", "path")
@@ -138,10 +137,6 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     def is_alive(self) -> bool:
         """Tell whether the actor has not ended yet."""
         return bool(self._system.look_up(self.path, (self,) if super().is_alive() else ()))
-
-    def _actor_weakref(self) -> NoReturn:  # type: ignore[override]
-        # pykka.ActorProxy(actor_ref=ref) calls this.
-        self.proxy()
 
     def refuse_to_wait_for_own_end(self) -> None:
         """Raise `WaitInTurnError` in a turn of this actor, or of one below it."""

@@ -15,7 +15,6 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.cell import registry
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.cell.tree import Tree
 from flykka.runtime.dispatch.pool import SharedPool
@@ -36,6 +35,7 @@ from flykka.runtime.mailbox.dead_letters import DeadLetters, EmptyLocalActorRef
 from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.patterns.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.props import Props
+from flykka.runtime.pykka_seam import sweep as sweep_registry
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Failed, Stop
@@ -383,7 +383,7 @@ class ActorSystem:
             # The clock ends too: no deadline would fail them.
             promise.refuse("the system has terminated without a reply")
         self.coordinated_shutdown.forget_exit()
-        registry.sweep()
+        sweep_registry()
         closing = [self.dispatcher.shutdown, self.clock.close]
         if self._watchdog is not None:
             closing.insert(0, self._watchdog.close)

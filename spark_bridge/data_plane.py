@@ -159,7 +159,7 @@ class SparkDataPlane:
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
-        return Props(Bridge, descriptor, self)
+        return Props(Bridge, descriptor, self).with_dispatcher("pinned", may_block=False)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -51,6 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     if (seconds := config.getoption("--file-budget")) is not None:
         config.pluginmanager.register(FileBudget(seconds))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files whose `pytestmark` is excluded by `-m`."""
+    excluded = set(re.findall(r"not (\w+)", config.option.markexpr))
+    if collection_path.suffix != ".py" or not re.fullmatch(r"not \w+( and not \w+)*", config.option.markexpr):
+        return None
+    marks = re.search(r"^pytestmark = (.*)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+    return True if marks and excluded & set(re.findall(r"pytest\.mark\.(\w+)", marks[1])) else None
 
 
 def pytest_collection_finish() -> None:
@@ -97,7 +108,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that all Spark tests share: the product's own, with two cores and few shuffle partitions."""
     from flykka.spark_bridge.session.session import spark_session
 
+    # Spark interprets its plans: to compile one takes longer than to interpret it for a few rows, and was 14 % of the
+    # computing of such tests. Jobs that tests start in processes of their own compile as those of users do.
     settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }

@@ -31,7 +31,6 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.rescaling.requirements import parallelism_of, with_parallelism
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.messages.checkpointing.checkpoint import (
-    AbstractCheckpointMessage,
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
@@ -119,10 +118,10 @@ class CheckpointCoordinator(Actor):
     def handle_message(self, message: Message) -> None:
         """Tasks' messages, the JobMaster's, and what timers and storage report."""
         match message:
-            case AbstractCheckpointMessage():
-                self._handle_checkpoint_message(message)
             case (
-                OperatorCoordinatorsSnapshotted()
+                AcknowledgeCheckpoint()
+                | DeclineCheckpoint()
+                | OperatorCoordinatorsSnapshotted()
                 | PeriodicTriggerDue()
                 | FinalCheckpointRetryDue()
                 | CheckpointTimedOut()
@@ -168,13 +167,6 @@ class CheckpointCoordinator(Actor):
     def explain(self, now: int) -> CheckpointsExplained:
         """Explain which checkpoints are pending, and for whom they wait."""
         return explain_checkpoints(self._job_id, self._machine.pending.values(), now)
-
-    def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
-        match message:
-            case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._decide(message)
-            case _:
-                self.context.unhandled(message)
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
         self._tasks.replace_tasks(message.tasks, message.leader_session_id)

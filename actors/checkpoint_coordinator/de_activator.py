@@ -10,6 +10,7 @@ from flykka.messages.control.job import JobStatus, JobStatusChanged
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
 
 
 class CheckpointCoordinatorDeActivator(Actor):
@@ -27,3 +28,8 @@ class CheckpointCoordinatorDeActivator(Actor):
                 self._coordinator.tell(StopCheckpointScheduler(job_id=job_id))
             case _:
                 self.context.unhandled(message)
+
+
+def de_activator_props(coordinator: Ref) -> Props:
+    """Return the Props of the de-activator of `coordinator`."""
+    return Props(CheckpointCoordinatorDeActivator, coordinator).with_dispatcher("pinned", may_block=False)

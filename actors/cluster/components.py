@@ -48,4 +48,5 @@ class ConfiguredJobManager:
 
     def __call__(self, resource_manager: Ref) -> Props:
         """The props of this one, and of each that comes after it; its JobMasters register at `resource_manager`."""
-        return Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)
+        props = Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)
+        return props.with_dispatcher("pinned", may_block=False)

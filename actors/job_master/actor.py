@@ -13,7 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
-from flykka.actors.checkpoint_coordinator.de_activator import CheckpointCoordinatorDeActivator
+from flykka.actors.checkpoint_coordinator.de_activator import de_activator_props
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
@@ -156,8 +156,7 @@ class JobMaster(Actor):
             self._info_store,
         )
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
-        de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
-        self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
+        self._de_activator = context.spawn(de_activator_props(self._coordinator), "checkpoint-coordinator-de-activator")
         strategy = restart_strategy(self._job_graph.restart_strategy)
         self._graph = RescalableExecutionGraph(self._job_graph, strategy, context.now())
         self._waits = JobWaits(context.now())

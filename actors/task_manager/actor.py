@@ -19,7 +19,8 @@ from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
 from flykka.messages.checkpointing.checkpoint import (
-    AbstractCheckpointMessage,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     TaskCheckpointMessages,
     TriggerCheckpoint,
 )
@@ -121,11 +122,13 @@ class TaskManager(Actor):
     def handle_message(self, message: Message) -> None:
         """Forward messages for a task; the rest are about slots or about registrations."""
         match message:
-            case AbstractCheckpointMessage():
-                self._on_checkpoint_message(message)
+            case TriggerCheckpoint():
+                self._on_trigger_checkpoint(message)
+            case NotifyCheckpointComplete() | NotifyCheckpointAborted():
+                self._tasks.forward(message.attempt, message)
             case TaskCheckpointMessages(messages=messages):
                 for each in messages:
-                    self._on_checkpoint_message(each)
+                    self.handle_message(each)
             case CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
                 self._tasks.forward(message.attempt, message)
             case OperatorEvents() | GlobalAggregateResults():
@@ -186,9 +189,9 @@ class TaskManager(Actor):
 
     # Tasks
 
-    def _on_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
+    def _on_trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
         job_master = self._job_masters.get(message.job_id)
-        if isinstance(message, TriggerCheckpoint) and message.attempt not in self._tasks and job_master is not None:
+        if message.attempt not in self._tasks and job_master is not None:
             job_master.tell(unknown_attempt(message))
         else:
             self._tasks.forward(message.attempt, message)

@@ -30,7 +30,7 @@ class ConfiguredTaskManagers:
 
     def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
         """The props of the one with this id, which is to register at `resource_manager`."""
-        return Props(
+        props = Props(
             TaskManager,
             task_manager_id,
             self.slots,
@@ -41,3 +41,4 @@ class ConfiguredTaskManagers:
             network=self.network,
             task_cancellation=self.task_cancellation,
         )
+        return props.with_dispatcher("pinned", may_block=False)

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 _DEADLINE_S = 60.0
@@ -220,7 +220,7 @@ class Broker:
             partitions = reader.list_topics(topic, timeout=_DEADLINE_S).topics[topic].partitions
             found: list[bytes] = []
             for number in sorted(partitions):
-                low, high = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=_DEADLINE_S)
+                low, high = _offsets(reader, TopicPartition(topic, number))
                 if low < high:
                     reader.assign([TopicPartition(topic, number, low)])
                     found += _until_end(reader)
@@ -271,3 +271,16 @@ def running_broker(
         yield broker
     finally:
         broker.kill()
+
+
+def _offsets(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset and the one after the last; waits for a broker that has just started to lead the partition."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while True:
+        try:
+            offsets: tuple[int, int] = reader.get_watermark_offsets(partition, timeout=_DEADLINE_S)
+            return offsets
+        except KafkaException as failed:
+            if failed.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

@@ -83,7 +83,7 @@ def try_seed(seed: int, runs: Run, found: Found, say: Callable[[str], object]) -
 
 
 def try_seeds(spark: SparkSession, seeds: Iterable[int]) -> Found:
-    """Run the programs of seeds one after the other, and tell of each on stderr."""
+    """Run the programs of seeds one after the other, and report each seed on stderr."""
     found, say = Found(), partial(print, file=sys.stderr, flush=True)
     for seed in seeds:
         try_seed(seed, partial(run, spark), found, say)

@@ -118,6 +118,9 @@ class WindowVerbs(Verbs):
         bounds = ("'window.start AS window_start'", "'window.end AS window_end'")
         items = ", ".join((*bounds, *map(repr, map(str, keys)), repr(str(made))))
         truth = f".groupBy({grouped}).agg({aggregates}).selectExpr({items})"
+        if "session" in window:
+            # Spark does not merge sessions if a later projection leaves out their aggregates.
+            truth += ".localCheckpoint()"
         ends = (Column("window_start", "timestamp"), Column("window_end", "timestamp"))
         return rows.then(stream, truth).kept((*ends, *keys, made))
 

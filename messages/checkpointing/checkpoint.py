@@ -152,13 +152,9 @@ class OperatorCoordinatorState(Value):
 
 
 class AbstractCheckpointMessage(Message):
-    """A message about one checkpoint of one execution attempt; `handle_message` matches on its subclasses."""
+    """A message about a checkpoint of an execution attempt, or several; `handle_message` matches on its subclasses."""
 
     __slots__ = ()
-
-    job_id: JobId
-    attempt: ExecutionAttemptId
-    checkpoint_id: int
 
 
 @message("checkpoint.trigger")
@@ -224,8 +220,8 @@ ForTask = TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted
 
 
 @message("checkpoint.for_tasks")
-class TaskCheckpointMessages(Message):
-    """CheckpointCoordinator -> TaskManager: what several tasks are told at a time, each message for its attempt."""
+class TaskCheckpointMessages(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager: messages for several tasks, each for its attempt."""
 
     messages: tuple[ForTask, ...]
 

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 import logging
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import pykka
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.runtime.actor import Actor
-from flykka.runtime.cell import registry
 from flykka.runtime.cell.children import Children
 from flykka.runtime.cell.death_watch import DeathWatch
 from flykka.runtime.cell.fault_handling import FaultHandling
@@ -31,12 +28,13 @@ from flykka.runtime.cell.resources import Resources
 from flykka.runtime.cell.seeded_random import SeededRandom
 from flykka.runtime.context import ActorContext
 from flykka.runtime.events import ActorTerminated, EndReason
-from flykka.runtime.futures.future import Future, Termination
+from flykka.runtime.futures.future import Termination
 from flykka.runtime.leader_session import Sessions
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.pykka_seam import PykkaActor
 from flykka.runtime.recording import begin_record, end_record
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.signals import Create, Watch
+from flykka.runtime.signals import Watch
 from flykka.runtime.time.timers import Timers
 from flykka.runtime.turn import RUNNING
 
@@ -61,7 +59,7 @@ _RUNNING = Life.RUNNING
 _ENDING = Life.ENDING
 
 
-class Cell(pykka.Actor):
+class Cell(PykkaActor):
     """Actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
 
     __slots__ = (
@@ -108,15 +106,11 @@ class Cell(pykka.Actor):
     def __init__(
         self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
     ) -> None:
-        # Pykka's initialiser would make a random urn, an Event and a ref; these four stand in for them.
         self.system = system
         self.termination = Termination(system.driver)
         self.mailbox = system.mailbox(self, props, path)
         self.ref = ActorRef(system, path, incarnation, self.mailbox)
-        self.actor_urn = self.ref.actor_urn
-        self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Accepts the kernel's envelopes only.
-        self.actor_stopped = self.termination  # type: ignore[assignment]  # Answers as an Event does.
-        self._actor_ref = self.ref
+        self.become_pykka_actor(self.ref, self.mailbox, self.termination)
 
         self.parent = parent
         self.props = props
@@ -148,19 +142,6 @@ class Cell(pykka.Actor):
         self._sessions: Sessions | None = None
         # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
         self.variables = Context()
-
-    # Called by Pykka
-
-    @staticmethod
-    def _create_actor_inbox() -> NoReturn:
-        raise TypeError("a cell makes its mailbox itself")
-
-    @staticmethod
-    def _create_future() -> Future[object]:
-        return Future()
-
-    def _start_actor_loop(self) -> None:
-        self.ref.signal(Create())
 
     def __str__(self) -> str:
         return str(self.ref)
@@ -202,7 +183,7 @@ class Cell(pykka.Actor):
     def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
         """Have the instance made, in a first turn. A cell that gets no thread is killed."""
         try:
-            self._start_actor_loop()
+            self.launch()
         except BaseException:
             self.system.kill(self.ref)
             raise
@@ -234,7 +215,6 @@ class Cell(pykka.Actor):
         """Release everything the cell holds; messages that wait in its mailbox become dead letters."""
         self._release_parts()
         self.mailbox.close()
-        registry.unregister(self.ref)
 
     def _release_parts(self) -> None:
         """Release the parts that a turn may have acquired, also one that went on after a kill."""
@@ -254,8 +234,7 @@ class Cell(pykka.Actor):
         assert self.end_reason is not None
         self.death_watch.announce()
         self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
-        self.dispatcher.release()
-        self.termination.set()
+        self.conclude()
 
     # The mailbox's owner
 

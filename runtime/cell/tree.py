@@ -6,13 +6,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from flykka.runtime import path as paths
-from flykka.runtime.cell import registry
 from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.pinned_cell import PinnedCell
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.events import EndReason
 from flykka.runtime.props import Props, require_props
+from flykka.runtime.pykka_seam import register
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
@@ -52,8 +53,7 @@ class Tree:
             if is_late and not is_sure:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
             incarnation = self._system.incarnation(path, self._incarnations.get(path, 0) + 1)
-            kind = AsyncCell if props.dispatcher == "loop" else Cell
-            cell = kind(self._system, parent, props, name, path, incarnation)
+            cell = self._kind_of_cell(props)(self._system, parent, props, name, path, incarnation)
             parent.children.add(name, cell)
             if is_late:
                 parent.children.expect_end(cell)
@@ -105,6 +105,15 @@ class Tree:
         living = sorted(self._cells)
         return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 
+    def _kind_of_cell(self, props: Props) -> type[Cell]:
+        match props.dispatcher:
+            case "loop":
+                return AsyncCell
+            case "pinned" if self._system.dispatcher.has_threads:
+                return PinnedCell
+            case _:
+                return Cell
+
     def _mark_killed(self, cell: Cell) -> list[Cell]:
         if cell.end_reason is not None:
             return []
@@ -115,7 +124,7 @@ class Tree:
     def _enter(self, cell: Cell) -> None:
         self._cells[cell.ref.path] = cell
         self._incarnations[cell.ref.path] = cell.ref.incarnation
-        registry.register(cell.ref)
+        register(cell.ref)
 
     def _forget(self, cell: Cell) -> None:
         if self._cells.get(cell.ref.path) is cell:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
 from abc import ABC, abstractmethod
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -31,6 +29,9 @@ class Dispatcher(ABC):
 
     throughput = 64
     """Number of turns that a cell may take before another one gets the thread."""
+
+    has_threads = False
+    """Tells whether an actor may have a thread for itself."""
 
     clock: Clock | None = None
     """Set where the dispatcher moves a clock of its own."""
@@ -62,9 +63,6 @@ class Dispatcher(ABC):
     def shutdown(self) -> None:  # noqa: B027 - not all have threads.
         """Release the threads of a system that has ended. Does not wait for them."""
 
-    def release(self) -> None:  # noqa: B027 - few cells have a thread.
-        """Release the thread of a cell that has ended, where it has one for itself."""
-
 
 def run_contained(runnable: Runnable) -> None:
     """Run on a worker thread, which must outlive any failure of the run."""
@@ -73,27 +71,3 @@ def run_contained(runnable: Runnable) -> None:
     except BaseException:
         # Actors' failures are handled in their turns: this one is a fault of the kernel.
         logger.critical("the kernel failed while it ran %s", runnable, exc_info=True)
-
-
-class PinnedDispatcher(Dispatcher):
-    """A thread for one actor, so that it may block. Started with the first turn, ended after the last one."""
-
-    def __init__(self) -> None:
-        self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
-        self._started = False
-
-    def execute(self, runnable: Runnable) -> None:
-        """Run the cell on its thread."""
-        # Only the holder of the cell's claim calls this, so that the start does not race.
-        self._ready.put(runnable)
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._work, name=f"flykka-pinned-{runnable}", daemon=True).start()
-
-    def release(self) -> None:
-        """End the thread when it is free."""
-        self._ready.put(None)
-
-    def _work(self) -> None:
-        while (runnable := self._ready.get()) is not None:
-            run_contained(runnable)

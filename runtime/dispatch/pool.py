@@ -6,9 +6,9 @@ import os
 import threading
 from collections import deque
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from flykka.runtime.dispatch.dispatcher import Dispatcher, PinnedDispatcher, Runnable, run_contained
+from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable, run_contained
 from flykka.runtime.dispatch.loop import LoopDispatcher
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class SharedPool(Dispatcher):
     """Daemon threads that sleep while there is nothing to run. Fair: a busy actor queues again behind the others."""
+
+    has_threads = True
 
     def __init__(self, threads: int | None = None, *, throughput: int = 64, blocking_threads: int = 32) -> None:
         self.throughput = throughput
@@ -39,16 +41,8 @@ class SharedPool(Dispatcher):
         self._blocking.submit(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """Return this pool, a pinned dispatcher, or the event loop of the system."""
-        match name:
-            case "default":
-                return self
-            case "pinned":
-                return PinnedDispatcher()
-            case "loop":
-                return self._loop
-            case _:
-                assert_never(name)
+        """Return the event loop of the system, or this pool: a pinned cell brings its own thread."""
+        return self._loop if name == "loop" else self
 
     def shutdown(self) -> None:
         """Let every thread end when it is free."""

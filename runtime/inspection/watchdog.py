@@ -1,7 +1,7 @@
 """The watchdog of slow turns: a thread that looks at the others, and shows the stack of a turn that lasts too long.
 
 A turn costs nothing for it: four times within the threshold the watchdog looks which cell each thread runs, and what
-that handles. So it uses real time, whatever clock the system has. Actors on pinned threads may block and are not
+that handles. So it uses real time, whatever clock the system has. Actors whose Props let them block are not
 reported. Where one and the same message object is handled turn after turn, some of these turns count as one.
 """
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("flykka.runtime")
 
 @message("kernel.slow_turn")
 class SlowTurn(Message):
-    """watchdog -> event stream: the actor has been handling one message for so long, and blocks a shared thread."""
+    """watchdog -> event stream: the actor has been handling one message for so long; others wait for its thread."""
 
     ref: Ref
     handles: str
@@ -58,7 +58,7 @@ class Watchdog:
         for thread, run in runs():
             (cell,) = run
             handled = cell.current
-            if cell.system is not self._system or cell.props.dispatcher == "pinned" or handled is None:
+            if cell.system is not self._system or cell.props.may_block or handled is None:
                 continue
             suspect = self._suspects.get(thread)
             if suspect is None or suspect.run is not run or suspect.handled is not handled:
@@ -86,7 +86,7 @@ class Watchdog:
             stack=stack_of_turn(thread),
         )
         logger.warning(
-            "%s has been handling %s for %s and keeps the thread %s from others; what blocks belongs into "
+            "%s has been handling %s for %s, and other turns wait for the thread %s; what blocks belongs into "
             "context.pipe_to_self, or the actor on a pinned dispatcher. It is here:\n%s",
             slow.ref,
             slow.handles,

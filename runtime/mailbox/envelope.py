@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pykka._envelope import Envelope as PykkaEnvelope
-
 from flykka.messages.wire.message import Message
+from flykka.runtime.pykka_seam import PykkaEnvelope
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Mailbox:
-    """Two lanes and a claim. Offers the methods of `ActorInbox` that Pykka itself calls.
+    """Two lanes and a claim.
 
     `messages` is the lane of the messages: a deque, or the queue of another kind of mailbox.
     """
@@ -64,9 +64,16 @@ class Mailbox:
         if self.closed:
             self._drain()
 
-    def get(self) -> Envelope:
-        """Pop the next message. Raises `IndexError` where there is none; never blocks."""
-        return Envelope.wrap(self.messages.popleft())
+    def pop(self) -> Told | Envelope | None:
+        """Pop the entry to handle now: a signal, or a message if the owner is receptive; None where there is none."""
+        try:
+            if self.control:
+                return self.control.popleft()
+            if self.messages and self.owner.receptive:
+                return self.messages.popleft()
+        except IndexError:
+            pass  # A kill on another thread has drained the mailbox meanwhile.
+        return None
 
     def empty(self) -> bool:
         """Tell whether no message waits."""

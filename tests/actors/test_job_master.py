@@ -67,6 +67,20 @@ def checkpointed(cluster: JobCluster, interval_ms: int | None = None) -> JobGrap
     return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=interval_ms))
 
 
+def test_a_checkpoint_message_that_a_job_master_does_not_handle_is_logged(
+    cluster: JobCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.submit(cluster.graph())
+    trigger = TriggerCheckpoint(job_id=JOB, attempt=SOURCE, checkpoint_id=7, timestamp_ms=0)
+
+    cluster.tell_job_master(trigger)
+
+    (record,) = [each for each in caplog.records if "TriggerCheckpoint" in each.getMessage()]
+    job_master = cluster.registration.job_master
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith(f"{job_master.path}#1 has no handler for TriggerCheckpoint")
+
+
 # Slots and deployment
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
+from flykka.spark_bridge.session.class_archive import class_archive
 from tests.layout.sources import ROOT
 
 pytestmark = pytest.mark.slow
@@ -68,7 +70,14 @@ def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tm
 
 @pytest.mark.spark
 @pytest.mark.integration
-def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is_left(tmp_path: Path) -> None:
+def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The JVM starts without a word beside an archive of classes that does not fit.
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    archive = class_archive()
+    assert archive is not None
+    archive.write_bytes(b"no archive")
     (tmp_path / "numbers.csv").write_text("1\n2\n")
     (tmp_path / "app.py").write_text(FAILS_IN_A_WORKER)
 

@@ -183,6 +183,7 @@ def test_results_are_judged_by_a_batch(spark: SparkSession) -> None:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None:
     tables = (table("t", rows_of(1), rows_of(2)),)
     failing = Case("t.map(lambda row: {'id': 1 // 0}, 'id bigint')", "t.select('id')", tables)
@@ -207,7 +208,7 @@ def assert_no_difference(spark: SparkSession, seeds: range) -> None:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2006, 2008])
+@pytest.mark.parametrize("seed", [2008, 2179])
 def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None:
     assert_no_difference(spark, range(seed, seed + 1))
 

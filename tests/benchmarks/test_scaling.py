@@ -116,7 +116,9 @@ def test_what_cannot_be_measured_is_refused_at_once(capsys: pytest.CaptureFixtur
 
 @pytest.mark.slow
 def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code = main(["--only", "tasks", "--doublings", "1", "--json", "--picture", str(tmp_path / "curves.svg")])
+    code = main(
+        ["--only", "tasks", "--doublings", "1", "--repeat", "1", "--json", "--picture", str(tmp_path / "curves.svg")]
+    )
 
     printed, told = capsys.readouterr()
     assert code == 0, told

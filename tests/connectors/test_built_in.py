@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from flykka import FileSink, FileSource, ForeachBatchSink, KafkaSink, KafkaSource
 from flykka.cli.main import main
@@ -68,6 +68,12 @@ def test_a_missing_library_is_asked_for(make: object, monkeypatch: pytest.Monkey
         make()  # type: ignore[operator]
 
 
+def rows_in(folder: Path) -> list[Row]:
+    """The rows in the files of a folder that its readers see."""
+    files = [path for path in folder.glob("*.parquet") if not path.name.startswith((".", "_"))]
+    return [tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist()]
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 class TestFileSink(SinkContract):
@@ -75,11 +81,7 @@ class TestFileSink(SinkContract):
         return FileSink.parquet(self.folder / "out")
 
     def published(self) -> list[Row]:
-        folder: Path = self.folder / "out"
-        spark: SparkSession = self.spark
-        if not list(folder.glob("*.parquet")):
-            return []
-        return [tuple(row) for row in spark.read.parquet(str(folder)).collect()]
+        return rows_in(self.folder / "out")
 
 
 @pytest.mark.spark
@@ -96,9 +98,7 @@ class TestForeachBatchSink(ShorterSinkContract):
         return ForeachBatchSink(write)
 
     def published(self) -> list[Row]:
-        folder: Path = self.folder / "out"
-        found = [self.spark.read.parquet(str(each)) for each in sorted(folder.glob("checkpoint=*"))]
-        return [tuple(row) for rows in found for row in rows.collect()]
+        return [row for folder in sorted((self.folder / "out").glob("checkpoint=*")) for row in rows_in(folder)]
 
 
 @pytest.mark.spark

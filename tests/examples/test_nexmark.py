@@ -171,11 +171,15 @@ PINNED = {
     "q22": (92000, -992154313119166565262),
 }
 """Of each query the rows, and the sum of their hashes."""
+LONG = ("q5", "q6", "q9", "q11", "q16")
+"""They take as long as all others."""
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(
+    "query", [pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in QUERIES]
+)
 def test_the_batch_gives_what_it_always_gave(spark: SparkSession, table: DataFrame, query: str) -> None:
     rows = spark.sql(text(query))
 

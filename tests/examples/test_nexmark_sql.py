@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,28 +21,34 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-EVENTS = 100_000
-"""Of ten seconds, in batches that end within windows."""
+EVENTS, FEW = 100_000, 40_000
+"""Of ten and of four seconds, in batches that end within windows."""
 
-SOME = ("q4", "q5", "q20")
+SOME = ("q4", "q20")
 """Of which each needs operators that the others do not."""
 
 HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, SnapshotWritten), count=150)
 
 
-@pytest.fixture(scope="module")
-def batch(spark: SparkSession) -> Callable[[str], DataFrame]:
-    """Runs a query as a batch."""
-    create_views(Events(1)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache())
-    return lambda query: spark.sql(text(query))
+@pytest.fixture
+def batch(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Callable[[str], DataFrame]]:
+    """Runs a query as a batch, of so many events as the test says."""
+    events = Events(1)(spark.range(getattr(request, "param", EVENTS)).withColumnRenamed("id", "index")).cache()
+    create_views(events)
+    yield lambda query: spark.sql(text(query))
+    events.unpersist()
 
 
-def write_queries(env: StreamExecutionEnvironment, folder: Path, queries: Sequence[str] = QUERIES) -> None:
+def write_queries(
+    env: StreamExecutionEnvironment, folder: Path, queries: Sequence[str] = QUERIES, number: int = EVENTS
+) -> None:
     """Write the job with the queries into the program of the environment."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "0s"))
-    events = env.from_source(nexmark_source(EVENTS, rows_per_batch=35_000), watermarks, "events", uid="events")
+    events = env.from_source(
+        nexmark_source(number, rows_per_batch=number * 35 // 100), watermarks, "events", uid="events"
+    )
     create_stream_views(env, events)
     for query in queries:
         env.sql(text(query)).sink_to(sink(query, str(folder / query))).uid(query)
@@ -61,12 +67,22 @@ def differing(
     return found
 
 
-@pytest.mark.parametrize("queries", [SOME, pytest.param(QUERIES, marks=pytest.mark.long)], ids=["some", "all"])
-def test_streams_at_parallelism_2_give_what_the_batch_gives(
-    spark: SparkSession, batch: Callable[[str], DataFrame], tmp_path: Path, queries: Sequence[str]
+@pytest.mark.parametrize(
+    ("queries", "parallelism", "number", "batch"),
+    [(SOME, 1, FEW, FEW), pytest.param(QUERIES, 2, EVENTS, EVENTS, marks=pytest.mark.long)],
+    indirect=["batch"],
+    ids=["some", "all"],
+)
+def test_streams_give_what_the_batch_gives(
+    spark: SparkSession,
+    batch: Callable[[str], DataFrame],
+    tmp_path: Path,
+    queries: Sequence[str],
+    parallelism: int,
+    number: int,
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        write_queries(env.set_parallelism(2), tmp_path, queries)
+        write_queries(env.set_parallelism(parallelism), tmp_path, queries, number)
         env.execute()
 
     assert differing(spark, batch, tmp_path, queries) == {}

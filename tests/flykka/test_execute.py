@@ -93,7 +93,7 @@ def batch(spark: SparkSession, bids: Path) -> DataFrame:
     )
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_job_writes_what_the_batch_computes(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path, parallelism: int
 ) -> None:

@@ -34,16 +34,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
     """An environment over the session of the test run."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("5s")
 
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:
-    """Sales of two minutes in four files, which end in the middle of windows."""
+    """Sales of two minutes in three files, which end in the middle of windows."""
     folder = tmp_path / "sales"
     folder.mkdir()
-    for number in range(4):
-        seconds = [number * 35 + n / 4 for n in range(140)]
+    for number in range(3):
+        seconds = [number * 35 + n / 2 for n in range(70)]
         table = pa.table(
             {
                 "item": [int(second) % 5 for second in seconds],

@@ -131,6 +131,17 @@ def in_tables(rows: DataStream) -> DataStream:
     )
 
 
+def mapped(rows: DataStream) -> DataStream:
+    """Rows as they are, by one function behind the other."""
+    return (
+        rows.map(lambda row: row, rows.schema)
+        .flat_map(lambda row: [row], rows.schema)
+        .filter(lambda row: True)
+        .map_in_pandas(lambda frames: frames, rows.schema)
+        .map_in_arrow(lambda batches: batches, rows.schema)
+    )
+
+
 def grouped(rows: DataStream) -> DataStream:
     both = rows.co_group(rows).where("n").equal_to("n").window(MINUTE)
     columns = ["n", *names(GROUPS)]
@@ -146,11 +157,7 @@ WAYS: dict[str, tuple[str, Callable[[DataStream], DataStream]]] = {
         lambda rows: rows.key_by("n").interval_join(rows.key_by("n")).between("0s", "0s").select("left.*"),
     ),
     "regular_join": ("columns", lambda rows: rows.key_by("n").regular_join(rows.key_by("n")).select("right.*")),
-    "map": (FUNCTIONS, lambda rows: rows.map(lambda row: row, rows.schema)),
-    "flat_map": (FUNCTIONS, lambda rows: rows.flat_map(lambda row: [row], rows.schema)),
-    "filter": (FUNCTIONS, lambda rows: rows.filter(lambda row: True)),
-    "map_in_pandas": (FUNCTIONS, lambda rows: rows.map_in_pandas(lambda frames: frames, rows.schema)),
-    "map_in_arrow": (FUNCTIONS, lambda rows: rows.map_in_arrow(lambda batches: batches, rows.schema)),
+    "functions of rows": (FUNCTIONS, mapped),
     "process_table": (FUNCTIONS, in_tables),
     "reduce": (FUNCTIONS, lambda rows: rows.key_by("n").reduce(lambda one, other: other)),
     "drop_duplicates": (FUNCTIONS, lambda rows: rows.drop_duplicates(["n"])),
@@ -234,9 +241,8 @@ def test_files_and_tables_have_the_values_and_give_them_back(
     for name in FORMATS:
         sink: FileSink = getattr(FileSink, name)(str(tmp_path / name))
         rows.select("n", *in_files(name)).sink_to(sink).uid(name)
-    for column in names("`partition_by`"):
-        folder = str(tmp_path / "by" / column)
-        rows.select("n", column).sink_to(FileSink.parquet(folder).partition_by(column)).uid(f"by {column}")
+    parts = names("`partition_by`")
+    rows.select("n", *parts).sink_to(FileSink.parquet(str(tmp_path / "parted")).partition_by(*parts)).uid("parted")
     rows.select("n", *names("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
     env.execute("write")
 
@@ -258,11 +264,11 @@ def test_files_and_tables_have_the_values_and_give_them_back(
         assert values(spark.read.parquet(str(tmp_path / "read" / name))) == expected, name
         assert expected == values(rows_of_format) or name in ("json", "csv")
     assert values(spark.read.parquet(str(tmp_path / "read" / "delta"))) == values(batch.select("n", *names("Delta")))
-    for column in names("`partition_by`"):
-        parted = batch.select("n", column)
-        assert values(spark.read.schema(parted.schema).parquet(str(tmp_path / "by" / column))) == values(parted)
+    parted = batch.select("n", *parts)
+    assert values(spark.read.schema(parted.schema).parquet(str(tmp_path / "parted"))) == values(parted)
 
 
+@pytest.mark.long
 def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     batch = frame(spark).select("n", "at", *names(FUNCTIONS))
     checkpoint = None

@@ -39,7 +39,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
     """An environment over the session of the test run."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("5s")
 
 
 def write_clicks(folder: Path, *files: Sequence[float]) -> Path:

@@ -57,6 +57,8 @@ def bids(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
     return env.from_source(FileSource.parquet(str(folder)).files_per_batch(1), watermarks, folder.name, uid=folder.name)
 
 
+# The job of test_upgrades has windows over a union too.
+@pytest.mark.long
 def test_windows_over_a_union_wait_for_the_slowest_of_its_streams(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:

@@ -136,10 +136,12 @@ def left_side(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
 
 WINDOWS = TumblingEventTimeWindows.of("10s")
 WAYS: dict[str, Callable[[DataStream], DataStream]] = {
-    "map": lambda rows: rows.map(checked, DDL),
-    "flat_map": lambda rows: rows.flat_map(lambda row: [checked(row)], DDL),
-    "filter": lambda rows: rows.filter(lambda row: checked(row) is not None),
-    "map_in_pandas": lambda rows: rows.map_in_pandas(as_they_are, DDL),
+    "functions of rows": lambda rows: (
+        rows.map(checked, DDL)
+        .flat_map(lambda row: [checked(row)], DDL)
+        .map_in_pandas(as_they_are, DDL)
+        .filter(lambda row: checked(row) is not None)
+    ),
     "process": lambda rows: rows.key_by("k").process(Remember(), DDL),
     "window": lambda rows: rows.key_by("k").window(WINDOWS).process(Elements(), DDL),
     "process_table": lambda rows: rows.key_by("k").process_table(remember_in_arrow, state="n bigint", output=DDL),
@@ -148,7 +150,7 @@ WAYS: dict[str, Callable[[DataStream], DataStream]] = {
 }
 
 
-@pytest.fixture(params=["UTC", "America/New_York"])
+@pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.long), "America/New_York"])
 def env(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[StreamExecutionEnvironment]:
     """An environment in a time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")

@@ -37,16 +37,16 @@ TENS = TumblingEventTimeWindows.of("10s")
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
     """An environment over the session of the test run."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("5s")
 
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:
-    """Sales of two minutes in four files, which end in the middle of windows."""
+    """Sales of two minutes in three files, which end in the middle of windows."""
     folder = tmp_path / "sales"
     folder.mkdir()
-    for number in range(4):
-        seconds = [number * 35 + n / 4 for n in range(140)]
+    for number in range(3):
+        seconds = [number * 35 + n / 2 for n in range(70)]
         table = pa.table(
             {
                 "item": [int(second * 4) * 7919 % 11 for second in seconds],
@@ -133,6 +133,7 @@ def test_the_best_of_each_window_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "best")), top_three(totals.drop("w")))
 
 
+@pytest.mark.long
 def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_function_of_windows_that_fails_is_named_with_its_line(
     assert 'raise RuntimeError("there are rows")' in text
 
 
+@pytest.mark.long
 def test_columns_that_are_never_null_are_reduced(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
@@ -214,6 +216,7 @@ def test_columns_that_are_never_null_are_reduced(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sums")).select(*bounds.columns), bounds)
 
 
+@pytest.mark.long
 def test_windows_follow_sessions_that_are_reduced(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:

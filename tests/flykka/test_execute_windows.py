@@ -33,7 +33,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
     """An environment over the session of the test run."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("5s")
 
 
 def write_sales(folder: Path, *files: Sequence[float]) -> Path:
@@ -51,7 +51,9 @@ def write_sales(folder: Path, *files: Sequence[float]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
+# The job of test_upgrades has such windows too.
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", [1, 2])
 def test_sliding_windows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
@@ -80,7 +82,7 @@ def test_sliding_windows_are_those_of_the_batch(
 def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
-    seconds = [[n * 20 + m / 2 for m in range(60)] for n in range(6)]
+    seconds = [[n * 20 + m / 2 for m in range(60)] for n in range(2, 6)]
     sales = write_sales(tmp_path / "sales", *seconds, [80.0, 119.0, 200.0])
     (
         env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")

@@ -46,8 +46,8 @@ def arrive(sales: Path, arrivals: Path) -> None:
 
 
 def start(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobClient:
-    """Submit the program: a file a batch, a checkpoint every 100 ms into the folder beside the output."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """Submit the program: a file a batch, a checkpoint every 300 ms into the folder beside the output."""
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
     source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("50ms", until=END)
     hourly = (
@@ -62,8 +62,8 @@ def start(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobC
 
 
 def start_copy(env: StreamExecutionEnvironment, arrivals: Path, output: Path, checkpoints: str) -> JobClient:
-    """Submit a program without keyed state: a file a batch, a checkpoint every 100 ms."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(checkpoints)
+    """Submit a program without keyed state: a file a batch, a checkpoint every 300 ms."""
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(checkpoints)
     source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("50ms", until=END)
     copied = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
     copied.sink_to(FileSink.parquet(str(output))).uid("output")

@@ -18,6 +18,12 @@ def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sales.write(tmp_path_factory.mktemp("input") / "sales")
 
 
+@pytest.fixture(scope="session")
+def few_sales(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As many files with fewer rows, for programs that call Python for each row."""
+    return sales.write(tmp_path_factory.mktemp("input") / "few-sales", rows=300)
+
+
 @pytest.fixture
 def environment(spark: SparkSession) -> Iterator[Callable[..., StreamExecutionEnvironment]]:
     """Makes environments of two TaskManagers with two slots each, and closes them."""

@@ -19,25 +19,25 @@ from flykka import (
     WatermarkStrategy,
 )
 
-FILES = 8
+FILES = 6
 ROWS_PER_FILE = 2_000
 
 
-def write(folder: Path) -> Path:
-    """`FILES` parquet files of seeded sales, in the order of their time; a tenth of the amounts is missing."""
+def write(folder: Path, rows: int = ROWS_PER_FILE) -> Path:
+    """`FILES` parquet files of so many seeded sales, in the order of their time; a tenth of the amounts is missing."""
     folder.mkdir()
     chance = np.random.default_rng(7)
     for number in range(FILES):
-        first_ms = number * ROWS_PER_FILE * 10_000
-        amounts = chance.integers(1, 1_000, ROWS_PER_FILE)
+        first_ms = number * rows * 10_000
+        amounts = chance.integers(1, 1_000, rows)
         sales = pd.DataFrame(
             {
-                "shop": chance.integers(0, 9, ROWS_PER_FILE).astype("int64"),
+                "shop": chance.integers(0, 9, rows).astype("int64"),
                 "amount": pd.array(amounts, dtype="Int64"),
-                "at": pd.to_datetime(first_ms + np.arange(ROWS_PER_FILE) * 10_000, unit="ms", utc=True),
+                "at": pd.to_datetime(first_ms + np.arange(rows) * 10_000, unit="ms", utc=True),
             }
         )
-        sales.loc[chance.random(ROWS_PER_FILE) < 0.1, "amount"] = pd.NA
+        sales.loc[chance.random(rows) < 0.1, "amount"] = pd.NA
         sales.to_parquet(folder / f"sales-{number:02}.parquet", coerce_timestamps="us")
     return folder
 

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from flykka import DataStream, FileSink
 from tests.layout.sources import ROOT
 
-FILES = 6
-ROWS_PER_FILE = 400
+FILES = 5
+ROWS_PER_FILE = 200
 STEP_MS = 7_000
 DISORDER_MS = 50_000
 

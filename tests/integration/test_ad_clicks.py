@@ -52,7 +52,7 @@ def test_the_output_is_that_of_a_batch(
     kills: bool,
 ) -> None:
     impressions, clicks, output = folder / "impressions", folder / "clicks", tmp_path / "output"
-    env = environment().set_parallelism(4 if kills else 1).enable_checkpointing("100ms", tolerable_failures=100)
+    env = environment().set_parallelism(4 if kills else 1).enable_checkpointing("500ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     moment = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)

@@ -50,6 +50,11 @@ KEEPER_DIES = (
 )
 
 
+def long(value: object) -> object:
+    """A parameter that is tried by `make test-long` alone."""
+    return pytest.param(value, marks=pytest.mark.long)
+
+
 @pytest.fixture
 def left(spark: SparkSession) -> Callable[[], frozenset[int]]:
     """The RDDs that Spark holds blocks of, beside those that there were before."""
@@ -139,6 +144,9 @@ def _spin() -> None:
         pass
 
 
+MACHINES = pytest.mark.parametrize("machine", [nullcontext, long(busy_machine)], ids=["idle", "busy"])
+
+
 def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is_whole(
     spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
@@ -153,7 +161,7 @@ def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is
     assert not left()
 
 
-@pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
+@pytest.mark.parametrize("moment", [READER_DIES[0], *map(long, READER_DIES[1:])], ids=lambda moment: moment.name)
 def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     spark: SparkSession,
     environment: Environment,
@@ -175,10 +183,10 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     assert not left()
 
 
+@MACHINES
 @pytest.mark.parametrize(
-    "machine", [nullcontext, pytest.param(busy_machine, marks=pytest.mark.long)], ids=["idle", "busy"]
+    "moment", [long(KEEPER_DIES[0]), KEEPER_DIES[1], long(KEEPER_DIES[2])], ids=lambda moment: moment.name
 )
-@pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
 def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     spark: SparkSession,
     environment: Environment,
@@ -228,13 +236,18 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
     assert not left()
 
 
+@MACHINES
 def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
-    environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
+    environment: Environment,
+    sales_files: Path,
+    tmp_path: Path,
+    left: Callable[[], frozenset[int]],
+    machine: Callable[[], AbstractContextManager[None]],
 ) -> None:
     env = environment().set_runtime_mode("BATCH")
     seen = kill_keeper_at(env, KEEPER_DIES[1])
 
-    with busy_machine():
+    with machine():
         client = sales.start(env, sales_files, tmp_path / "output")
         assert seen.wait(timeout=120)
         client.cancel()

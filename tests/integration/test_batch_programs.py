@@ -66,7 +66,7 @@ def truth(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
     ("mode", "parallelism", "in_turn"),
     [
         pytest.param("STREAMING", 1, False, marks=pytest.mark.long),
-        ("BATCH", 2, True),
+        pytest.param("BATCH", 2, True, marks=pytest.mark.long),
         pytest.param("AUTOMATIC", 1, True, marks=pytest.mark.long),
     ],
 )

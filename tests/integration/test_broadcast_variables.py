@@ -97,7 +97,7 @@ def rated(env: StreamExecutionEnvironment, sales: DataStream, folder: Path) -> D
     return with_rates.transform(Limited()).uid("limited").with_broadcast_set(limits, "limits")
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, interval: str = "100ms") -> JobClient:
+def start(env: StreamExecutionEnvironment, folder: Path, interval: str = "300ms") -> JobClient:
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(folder / "sales")).files_per_batch(1)
@@ -116,54 +116,54 @@ def assert_all_saw(spark: SparkSession, folder: Path, rates: list[int]) -> None:
     assert {row["limits"] for row in rows} == {"[0, 1]"}
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        Moment(
-            name="while a variable is read",
-            matches=lambda said: isinstance(said, StageResult),
-            count=2,
-            interval=NEVER,
-        ),
-        Moment(
-            name="before the first checkpoint",
-            matches=lambda said: isinstance(said, StageResult),
-            count=12,
-            interval=NEVER,
-            long=True,
-        ),
-        Moment(name="behind checkpoints", matches=lambda said: isinstance(said, SnapshotWritten), count=9),
-    ],
-    ids=lambda moment: moment.name,
+MOMENTS = (
+    Moment(
+        name="while a variable is read",
+        matches=lambda said: isinstance(said, StageResult),
+        count=2,
+        interval=NEVER,
+    ),
+    Moment(
+        name="before the first checkpoint",
+        matches=lambda said: isinstance(said, StageResult),
+        count=12,
+        interval=NEVER,
+    ),
+    Moment(name="behind checkpoints", matches=lambda said: isinstance(said, SnapshotWritten), count=9),
 )
+
+
+# The test of the savepoint shows the restore in less time.
+@pytest.mark.long
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
 def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(
-    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, moment: Moment
+    spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path, moment: Moment
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1, -1)
     write_rates(spark, tmp_path / "rates", 3)
-    arrivals.begin(sales_files, tmp_path / "sales")
+    arrivals.begin(few_sales, tmp_path / "sales", files=4)
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
     client = start(env, tmp_path, moment.interval)
     assert kill.wait(timeout=60)
-    arrivals.arrive(sales_files, tmp_path / "sales")
+    arrivals.arrive(few_sales, tmp_path / "sales")
     client.wait(timeout=120)
 
     assert_all_saw(spark, tmp_path, [1, 2, 3])
 
 
 def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_savepoint(
-    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1)
-    arrivals.begin(sales_files, tmp_path / "sales")
+    arrivals.begin(few_sales, tmp_path / "sales")
     client = start(environment().set_parallelism(1), tmp_path)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
     write_rates(spark, tmp_path / "rates", 9)
-    arrivals.arrive(sales_files, tmp_path / "sales")
+    arrivals.arrive(few_sales, tmp_path / "sales")
 
     start(environment().set_parallelism(2).from_savepoint(savepoint), tmp_path).wait(timeout=120)
 

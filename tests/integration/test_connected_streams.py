@@ -91,8 +91,8 @@ def read(env: StreamExecutionEnvironment, folder: Path, name: str, delay: str) -
 def start(
     env: StreamExecutionEnvironment, sales: Path, returns: Path, output: Path, *, slow: bool = False
 ) -> JobClient:
-    """Two sources of different watermarks, a checkpoint every 100 ms."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """Two sources of different watermarks, a checkpoint every 300 ms."""
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     first, second = read(env, sales, "sales", "1s"), read(env, returns, "returns", "3h")
     if slow:
@@ -122,24 +122,24 @@ def assert_exact(spark: SparkSession, sales: Path, output: Path) -> None:
 def test_two_inputs_are_counted_once_at_any_parallelism_and_with_a_kill(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    sales_files: Path,
+    few_sales: Path,
     tmp_path: Path,
     parallelism: int,
     moment: Moment | None,
 ) -> None:
     folders = tmp_path / "sales", tmp_path / "returns"
     for folder in folders:
-        arrivals.begin(sales_files, folder)
+        arrivals.begin(few_sales, folder)
     env = environment().set_parallelism(parallelism)
     kill = None if moment is None else kill_at(env, moment)
 
     client = start(env, *folders, tmp_path / "output")
     assert kill is None or kill.wait(timeout=60)
     for folder in folders:
-        arrivals.arrive(sales_files, folder)
+        arrivals.arrive(few_sales, folder)
     client.wait(timeout=120)
 
-    assert_exact(spark, sales_files, tmp_path / "output")
+    assert_exact(spark, few_sales, tmp_path / "output")
 
 
 @pytest.mark.long
@@ -152,7 +152,7 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
     parallelism: int,
 ) -> None:
     folders, output = (tmp_path / "sales", tmp_path / "returns"), tmp_path / "output"
-    arrivals.begin(sales_files, folders[0], files=7)
+    arrivals.begin(sales_files, folders[0], files=5)
     arrivals.begin(sales_files, folders[1], files=3)
     client = start(environment().set_parallelism(2), *folders, output)
     wait_rows(spark, client, output, 1)
@@ -209,7 +209,7 @@ class ByRules(BroadcastProcessFunction):
 
 
 def start_rules(env: StreamExecutionEnvironment, sales: Path, rules: Path, output: Path) -> JobClient:
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     source = FileSource.parquet(str(rules), schema="rule bigint").monitor_continuously("50ms", until=arrivals.END)
     known = env.from_source(source, WatermarkStrategy.no_watermarks(), "rules", uid="rules")
     columns = "shop bigint, amount bigint, at timestamp"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
@@ -123,7 +124,9 @@ def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_
     assert_exactly_once(spark, sales_files, output)
 
 
-@pytest.mark.parametrize("ends", [StreamExecutionEnvironment.close, StreamExecutionEnvironment.abandon])
+@pytest.mark.parametrize(
+    "ends", [pytest.param(StreamExecutionEnvironment.close, marks=pytest.mark.long), StreamExecutionEnvironment.abandon]
+)
 def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
     spark: SparkSession, sales_files: Path, tmp_path: Path, ends: Callable[[StreamExecutionEnvironment], None]
 ) -> None:
@@ -165,7 +168,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
     assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 
-def test_a_process_that_is_killed_leaves_a_checkpoint_to_continue_from(
+def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrivals.begin(sales_files, tmp_path / "arrivals")
@@ -175,10 +178,14 @@ def test_a_process_that_is_killed_leaves_a_checkpoint_to_continue_from(
         too_late.start()
         assert process.stdout is not None
         completed = [process.stdout.readline().strip() for _ in range(2)]
+        children = psutil.Process(process.pid).children(recursive=True)
+        names = {child.name() for child in children}
         process.send_signal(signal.SIGKILL)
         too_late.cancel()
 
     assert process.returncode == -signal.SIGKILL
+    assert "java" in names
+    assert psutil.wait_procs(children, timeout=20)[1] == []
     heard = continue_to_the_end(environment(), sales_files, tmp_path)
 
     [restored] = [said.checkpoint_id for said in heard if isinstance(said, JobRestored)]

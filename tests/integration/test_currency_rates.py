@@ -1,4 +1,4 @@
-"""The example of orders and rates: with a kill its output is that of a plain batch."""
+"""The example of orders and rates: also with a kill its output is that of a plain batch."""
 
 from __future__ import annotations
 
@@ -46,18 +46,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_output_is_that_of_a_batch(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], folder: Path, tmp_path: Path
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    folder: Path,
+    tmp_path: Path,
+    kills: bool,
 ) -> None:
-    env = environment().set_parallelism(2).enable_checkpointing("100ms", tolerable_failures=100)
+    env = environment().set_parallelism(2 if kills else 1).enable_checkpointing("500ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
-    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
+    moment = Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
+    kill = kill_at(env, moment) if kills else None
     currency_rates.define_job(env, str(folder / "rates"), str(folder / "orders"), str(tmp_path / "output"))
 
     env.execute("currency rates")
 
-    assert kill.done
+    assert kill is None or kill.done
     for name in ("rates", "orders"):
         spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), spark.sql(TRUE))

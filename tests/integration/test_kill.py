@@ -31,7 +31,8 @@ NEVER = "1h"
 class Moment:
     """Right before the `count`-th message of a kind is handled below a TaskManager, which is killed then.
 
-    The moments that are `long` are next to one that is not, and the simulation kills at any.
+    The moments that are `long` are next to one that is not, or one at which other tests kill, and the simulation kills
+    at any.
     """
 
     name: str
@@ -50,11 +51,13 @@ MOMENTS = (
         name="between two barriers of an alignment",
         matches=lambda said: isinstance(said, BufferResponse) and isinstance(said.buffer, CheckpointBarrier),
         count=2,
+        long=True,
     ),
     Moment(
         name="between barrier and acknowledgement",
         matches=lambda said: isinstance(said, SnapshotWritten),
         count=2,
+        long=True,
     ),
     Moment(
         name="between completion and notification",
@@ -62,7 +65,12 @@ MOMENTS = (
         count=2,
         long=True,
     ),
-    Moment(name="between staging and publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=2),
+    Moment(
+        name="between staging and publishing",
+        matches=lambda said: isinstance(said, CommitCheckpoint),
+        count=2,
+        long=True,
+    ),
     Moment(
         name="between the final checkpoint's completion and its publishing",
         matches=lambda said: isinstance(said, CommitCheckpoint),
@@ -108,6 +116,7 @@ def test_a_kill_changes_nothing_in_the_output(
     assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 
+@pytest.mark.long
 def test_two_kills_in_a_row_change_nothing_in_the_output(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:

@@ -49,7 +49,7 @@ class Elements(ProcessWindowFunction):
 
 
 def start(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    env.enable_checkpointing("500ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = FileSource.json(str(folder / "arrivals"), schema="k string, at timestamp").monitor_continuously(
         "50ms", until=END
     )
@@ -85,7 +85,7 @@ def times(folder: Path) -> list[str]:
     return sorted(f"{row['at'][11:16]}{' late' if row.get('is_late') else ''}" for row in rows)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_late_row_is_late_with_and_without_a_restart(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path, restarts: bool
 ) -> None:

@@ -109,8 +109,8 @@ Define = Callable[[DataStream], DataStream]
 
 
 def start(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
-    """A file a batch, a checkpoint every 100 ms."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """A file a batch, a checkpoint every 300 ms."""
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
@@ -128,56 +128,58 @@ def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int
     assert 1 <= (truth - released).total() <= held
 
 
-@pytest.mark.parametrize("define", [keyed, pytest.param(unkeyed, marks=pytest.mark.long)])
+# Savepoints hold the same state as checkpoints.
+@pytest.mark.long
+@pytest.mark.parametrize("define", [keyed, unkeyed])
 def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    sales_files: Path,
+    few_sales: Path,
     tmp_path: Path,
     define: Define,
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.begin(few_sales, tmp_path / "arrivals")
     env = environment().set_parallelism(2)
     kill = kill_at(env, KILL)
 
     client = start(env, define, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(sales_files, tmp_path / "arrivals")
+    arrivals.arrive(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
 
-    assert_released(spark, sales_files, tmp_path / "output", held=2)
+    assert_released(spark, few_sales, tmp_path / "output", held=2)
 
 
 @pytest.mark.parametrize("define", [unkeyed, pytest.param(keyed, marks=pytest.mark.long)])
 def test_what_four_subtasks_hold_is_dealt_out_to_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    sales_files: Path,
+    few_sales: Path,
     tmp_path: Path,
     define: Define,
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder)
+    arrivals.begin(few_sales, folder)
     client = start(environment().set_parallelism(4), define, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
-    arrivals.arrive(sales_files, folder)
+    arrivals.arrive(few_sales, folder)
 
     start(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
 
-    assert_released(spark, sales_files, output, held=2)
+    assert_released(spark, few_sales, output, held=2)
 
 
 def test_a_rich_function_goes_on_from_its_savepoint(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder)
+    arrivals.begin(few_sales, folder)
     client = start(environment().set_parallelism(1), rich, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
-    arrivals.arrive(sales_files, folder)
+    arrivals.arrive(few_sales, folder)
 
     start(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
 

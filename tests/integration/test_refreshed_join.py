@@ -29,7 +29,7 @@ def test_the_output_is_that_of_a_batch(
         ids = range(number * ROWS, (number + 1) * ROWS)
         pq.write_table(pa.table({"id": ids, "item": [each % 7 for each in ids]}), orders / f"{number}.parquet")
     pq.write_table(pa.table({"item": range(5), "name": list("abcde")}), items)
-    env = environment().set_parallelism(2).enable_checkpointing("100ms", tolerable_failures=100)
+    env = environment().set_parallelism(2).enable_checkpointing("500ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=2))

@@ -20,13 +20,15 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
+# test_upgrades shows for more operators that jobs continue at another parallelism.
+@pytest.mark.long
 def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(sales_files, folder, files=2)
     path = ""
-    for parallelism, files in ((1, 4), (2, 5), (4, 7)):
+    for parallelism, files in ((1, 3), (2, 4), (4, 5)):
         env = environment().set_parallelism(parallelism)
         client = arrivals.start(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)

@@ -19,7 +19,8 @@ from tests.integration import arrivals, stateful_operators
 from tests.integration.test_kill import Moment, kill_at
 from tests.integration.test_savepoints import wait_read
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+# test_upgrades and test_state_from_outside show in less time that operators continue with their state.
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 OPERATORS = (*stateful_operators.VERBS, *stateful_operators.QUERIES)
 FIRST = (
@@ -34,7 +35,6 @@ REST = tuple(name for name in OPERATORS if name not in FIRST)
 GROUPS = [REST[place : place + 6] for place in range(0, len(REST), 6)]
 """All operators in one job would take two cores longer than the test may last."""
 
-LONG = pytest.mark.long
 KILL = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
 Environments = Callable[..., StreamExecutionEnvironment]
 Tables = dict[str, list[str]]
@@ -80,9 +80,9 @@ class Operators:
     ("names", "parallelism", "is_killed"),
     [
         pytest.param(FIRST, (1, 2), False, id="first"),
-        pytest.param(FIRST, (2, 1), True, marks=LONG, id="first, killed"),
-        *(pytest.param(names, (1, 2), False, marks=LONG, id=names[0]) for names in GROUPS),
-        *(pytest.param(names, (2, 1), True, marks=LONG, id=f"{names[0]}, killed") for names in GROUPS),
+        pytest.param(FIRST, (2, 1), True, id="first, killed"),
+        *(pytest.param(names, (1, 2), False, id=names[0]) for names in GROUPS),
+        *(pytest.param(names, (2, 1), True, id=f"{names[0]}, killed") for names in GROUPS),
     ],
 )
 def test_operators_are_restored_as_if_they_had_never_stopped(

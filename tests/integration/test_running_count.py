@@ -18,7 +18,7 @@ from tests.integration import arrivals
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import Moment, kill_at
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 MOMENTS = (
     Moment(name="between barrier and acknowledgement", matches=lambda said: isinstance(said, SnapshotWritten), count=2),
@@ -27,8 +27,8 @@ MOMENTS = (
 
 
 def start(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
-    """Count the sales of each shop as they arrive, a file a batch, a checkpoint every 100 ms."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """Count the sales of each shop as they arrive, a file a batch, a checkpoint every 300 ms."""
+    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
     counts = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales").key_by("shop")
@@ -44,44 +44,41 @@ def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
     assert not rows.agg((F.count("*") - F.countDistinct("sales")).alias("again")).where("again > 0").collect()
 
 
-@pytest.mark.parametrize(
-    "moment", [MOMENTS[0], pytest.param(MOMENTS[1], marks=pytest.mark.long)], ids=lambda moment: moment.name
-)
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
 def test_a_kill_changes_no_count(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    sales_files: Path,
+    few_sales: Path,
     tmp_path: Path,
     moment: Moment,
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.begin(few_sales, tmp_path / "arrivals")
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
     client = start(env, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(sales_files, tmp_path / "arrivals")
+    arrivals.arrive(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
 
-    assert_counted(spark, sales_files, tmp_path / "output")
+    assert_counted(spark, few_sales, tmp_path / "output")
 
 
-@pytest.mark.long
 def test_counts_go_on_with_another_parallelism_again_and_again(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder, files=2)
+    arrivals.begin(few_sales, folder, files=2)
     path = ""
-    for parallelism, files in ((1, 4), (3, 6)):
+    for parallelism, files in ((1, 3), (3, 5)):
         env = environment().set_parallelism(parallelism)
         client = start(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)
         path = client.stop()
-        for file in sorted(sales_files.glob("*.parquet"))[:files]:
+        for file in sorted(few_sales.glob("*.parquet"))[:files]:
             shutil.copy(file, folder)
 
-    arrivals.arrive(sales_files, folder)
+    arrivals.arrive(few_sales, folder)
     start(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
 
-    assert_counted(spark, sales_files, output)
+    assert_counted(spark, few_sales, output)

@@ -29,7 +29,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return flights.write_files(tmp_path_factory.mktemp("flights"))[:FILES]
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, interval: str = "100ms") -> JobClient:
+def start(env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, interval: str = "300ms") -> JobClient:
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints"))
     flights.define_job(env, folder / "arrivals", folder / "output", parallelism)
@@ -67,6 +67,8 @@ def assert_exactly_once(spark: SparkSession, files: list[Path], output: Path) ->
     assert flights.differences(streamed, flights.batch_result(spark, files).collect()) == []
 
 
+# So does the job of test_upgrades.
+@pytest.mark.long
 def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
 ) -> None:

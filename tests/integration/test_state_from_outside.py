@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -151,7 +151,7 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     state_program.arrive(tmp_path / "orders", "then", state_program.THEN)
-    env = state_program.written_down(environment(), tmp_path, parallelism=2)
+    env = state_program.written_down(environment(), tmp_path, parallelism=1)
     rows = spark.createDataFrame(
         [("a", 1000, 500, 2), ("z", 1, 1, 1)], "user string, `sum(amount)` int, `max(amount)` int, rows int"
     )
@@ -170,6 +170,16 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
     totals, alarms = (spark.read.parquet(str(tmp_path / "output-1" / name)) for name in ("totals", "silence"))
     assert listed(totals) == [("a", 3, 1010, 500), ("c", 1, 20, 20)]
     assert ("b", 40) in listed(alarms.select("user", "orders"))
+
+
+@pytest.fixture(scope="module")
+def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamExecutionEnvironment]:
+    """An environment with the first version, which is not run."""
+    folder = tmp_path_factory.mktemp("program")
+    state_program.arrive(folder / "orders", "first", state_program.FIRST)
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        state_program.define(env, folder)
+        yield env
 
 
 @pytest.mark.parametrize(
@@ -202,19 +212,15 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
 )
 def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
     spark: SparkSession,
-    environment: Environment,
+    program: StreamExecutionEnvironment,
     tmp_path: Path,
     uid: str,
     columns: str,
     rows: list[tuple[object, ...]],
     says: str,
 ) -> None:
-    env = environment()
-    state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
-    state_program.define(env, tmp_path)
-
     with pytest.raises(SavedStateError, match=says):
-        flykka.state.write(tmp_path / "refused", env, {uid: spark.createDataFrame(rows, columns)})
+        flykka.state.write(tmp_path / "refused", program, {uid: spark.createDataFrame(rows, columns)})
 
     assert not (tmp_path / "refused").exists()
 
@@ -223,7 +229,7 @@ def test_a_running_job_answers_from_its_last_checkpoint(
     environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
-    client = state_program.start(environment(), tmp_path)
+    client = state_program.start(environment(), tmp_path, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
     # The one in progress may have begun before.
     begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)

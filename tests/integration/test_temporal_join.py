@@ -30,7 +30,7 @@ from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-FILES, ROWS, STEP_MS, DISORDER_MS = 4, 150, 400, 20_000
+FILES, ROWS, STEP_MS, DISORDER_MS = 3, 100, 400, 20_000
 BEGIN_MS = 1_704_067_200_000
 TIME = pa.timestamp("us", tz="UTC")
 
@@ -64,8 +64,8 @@ def start(
     *,
     monitor: bool = False,
 ) -> JobClient:
-    """Submit the join of two folders, a file a batch, a checkpoint every 100 ms, restarts at once."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """Submit the join of two folders, a file a batch, a checkpoint every 500 ms, restarts at once."""
+    env.enable_checkpointing("500ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
     sides = []
@@ -120,6 +120,8 @@ def batch(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
     return newest.withColumn("rate", F.expr("IF(id % 10 <> rate % 10, rate, NULL)"))
 
 
+# So do the examples of orders and rates.
+@pytest.mark.long
 def test_inner_joins_are_those_of_a_batch(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
 ) -> None:
@@ -132,7 +134,7 @@ def test_inner_joins_are_those_of_a_batch(
 def test_in_sql_a_version_that_is_deleted_is_none(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
 ) -> None:
-    env = environment().set_parallelism(2)
+    env = environment().set_parallelism(1)
 
     start(env, files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
 
@@ -141,6 +143,8 @@ def test_in_sql_a_version_that_is_deleted_is_none(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
 
 
+# The tests of connected streams kill a job with two inputs.
+@pytest.mark.long
 def test_a_kill_changes_nothing(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
 ) -> None:

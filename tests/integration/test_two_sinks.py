@@ -151,6 +151,8 @@ def test_a_kill_between_two_commits_lets_both_sinks_publish(
     assert_exactly_once(spark, sales_files, spark.read.parquet(str(hourly)), read)
 
 
+# What functions are given, and when, the tests of connectors show.
+@pytest.mark.long
 def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -184,6 +186,7 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
     assert not list(tmp_path.glob("checkpoints/*/staged/*"))
 
 
+@pytest.mark.long
 def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leaves_nothing_staged(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -73,7 +73,7 @@ class Watched:
         return False
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(2, marks=pytest.mark.long), 4])
+@pytest.mark.parametrize("parallelism", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_what_was_in_flight_when_a_task_manager_is_killed_counts_once(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -18,7 +18,7 @@ from flykka.runtime.ref import ActorRef
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-FILES, ROWS = 20, 50
+FILES, ROWS = 10, 50
 BEGIN_MS = 1_704_067_200_000
 
 
@@ -36,7 +36,7 @@ def test_a_join_keeps_little_of_a_source_that_waits_for_the_other(
 ) -> None:
     write_files(tmp_path / "slow", 10)
     write_files(tmp_path / "fast", 10_000)
-    env = environment().set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+    env = environment().set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("500ms")
     kept: list[int] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:

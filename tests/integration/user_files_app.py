@@ -1,6 +1,6 @@
-"""A program with user files in a process of its own, on two worker processes of Spark: what its functions saw, as JSON.
+"""A program with user files: what its functions saw. In a process of its own it runs on two worker processes of Spark.
 
-Arguments: the folder of the files.
+Argument: the folder of the files, which it enters. Prints as JSON what the functions saw and what the job has left.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ def left_on(context: SparkContext) -> list[str]:
     return [*here(None), *context.parallelize(range(4), 4).mapPartitions(here).collect()]
 
 
-def main(folder: Path) -> None:
-    """Run the program, and print what was seen, and what is left behind the job."""
-    os.chdir(folder)
-    with StreamExecutionEnvironment.get_execution_environment(MASTER) as env:
+def run(master: str | None) -> dict[str, Any]:
+    """Run the program in the current folder; return the rows of the functions, and what the job has left."""
+    folder = Path.cwd()
+    with StreamExecutionEnvironment.get_execution_environment(master) as env:
         env.register_cached_file("cities.csv", "cities").add_python_archive("map.zip", "map")
         env.add_python_file("moons.py").set_python_requirements("needs.txt", "wheels")
         env.set_global_job_parameters({"limit": "7"}).set_checkpoint_dir(str(folder / "checkpoints"))
@@ -109,8 +109,9 @@ def main(folder: Path) -> None:
         keyed.transform(Rich()).uid("rich").sink_to(FileSink.json(str(folder / "out"))).uid("out")
         env.execute("user files")
         rows = env.spark.read.json(str(folder / "out")).collect()
-        print(json.dumps({"rows": [row.asDict() for row in rows], "left": left_on(env.spark.sparkContext)}))
+        return {"rows": [row.asDict() for row in rows], "left": left_on(env.spark.sparkContext)}
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    os.chdir(sys.argv[1])
+    print(json.dumps(run(MASTER)))

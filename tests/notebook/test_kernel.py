@@ -51,13 +51,6 @@ await job
 """
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    """One kernel for all tests: its JVM is started once."""
-    with Kernel(tmp_path_factory.mktemp("kernel")) as made:
-        yield made
-
-
 @pytest.fixture
 def folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
     """The folder of a test's cells, with input in it. What a test has left running is ended."""
@@ -154,7 +147,7 @@ def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_ca
 @pytest.mark.parametrize(
     ("environment", "with_environment"),
     [
-        pytest.param(ENVIRONMENT, False, id="named checkpoints, in one environment"),
+        pytest.param(ENVIRONMENT, False, id="named checkpoints, in one environment", marks=pytest.mark.long),
         pytest.param(UNNAMED, True, id="temporary checkpoints, with its environment"),
         pytest.param(ENVIRONMENT, True, id="named checkpoints, with its environment", marks=pytest.mark.long),
         pytest.param(UNNAMED, False, id="temporary checkpoints, in one environment", marks=pytest.mark.long),
@@ -180,7 +173,11 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
     assert output(folder) == EVEN_NUMBERS
 
 
-@pytest.mark.parametrize("environment", [ENVIRONMENT, UNNAMED], ids=["named checkpoints", "temporary checkpoints"])
+@pytest.mark.parametrize(
+    "environment",
+    [ENVIRONMENT, pytest.param(UNNAMED, marks=pytest.mark.long)],
+    ids=["named checkpoints", "temporary checkpoints"],
+)
 def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_run_again(
     kernel: Kernel, folder: Path, environment: str
 ) -> None:

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow]
 
 BEGIN = """
 from flykka import StreamExecutionEnvironment
-env = StreamExecutionEnvironment.get_execution_environment("local[2]", slots_per_task_manager=4)
+env = StreamExecutionEnvironment.get_execution_environment("local[1]", slots_per_task_manager=4)
 """
 TABLES = """%%flykka_sql
 CREATE OR REPLACE TABLE bid (auction BIGINT, price DOUBLE) USING datagen
@@ -24,9 +24,11 @@ SHOW TABLES
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    with Kernel(tmp_path_factory.mktemp("notebook")) as running:
-        yield running
+def kernel(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel of the other tests, which have closed their environments, without a name of theirs."""
+    kernel.run("%reset -f")
+    yield kernel
+    kernel.run("env.close()")
 
 
 def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:

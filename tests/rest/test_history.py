@@ -203,7 +203,7 @@ def test_a_command_line_that_is_wrong_says_so(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ends_it", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ends_it", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_the_command_serves_until_it_is_ended(folder: Path, ends_it: signal.Signals) -> None:
     command = [sys.executable, "-m", "flykka", "history", str(folder), "--rest", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as running:

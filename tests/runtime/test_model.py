@@ -15,7 +15,7 @@ from pykka import ActorRegistry
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.cell import registry
+from flykka.runtime import pykka_seam
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
@@ -155,7 +155,7 @@ def test_a_record_tells_of_everything_that_turns_send(seed: int) -> None:
 def test_nothing_of_an_ended_system_stays_in_memory() -> None:
     world = play(SEEDS + 10, rounds=50)
     cells = [weakref.ref(ref.actor_inbox.owner) for ref in world.refs]
-    registry.sweep()
+    pykka_seam.sweep()
     assert not {id(ref) for ref in world.refs} & {id(ref) for ref in ActorRegistry.get_all()}
 
     del world

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from pykka import ActorRegistry
 
-from flykka.runtime.cell import registry
+from flykka.runtime import pykka_seam
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import player
 
 
 def test_unregistering_many_takes_one_pass(system: SeededSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_AT_ONCE", 0)
+    monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     # When to sweep is decided by how many live: none of another test's, which may not have ended yet.
     monkeypatch.setattr(ActorRegistry, "_actor_refs", [])
     refs = [system.spawn(player([]), f"a{number}") for number in range(40)]
@@ -23,5 +23,5 @@ def test_unregistering_many_takes_one_pass(system: SeededSystem, monkeypatch: py
         ref.stop()
 
     assert len(ActorRegistry.get_all()) < before - 30
-    registry.sweep()
+    pykka_seam.sweep()
     assert not set(refs) & set(ActorRegistry.get_all())

@@ -74,6 +74,12 @@ def test_another_programs_log_stays_as_it_is(caplog: pytest.LogCaptureFixture) -
     assert caplog.messages == [f"the word is {SECRET}"]
 
 
+def test_records_of_dictionaries_are_made_while_logs_are_masked() -> None:
+    record = logging.makeLogRecord({"name": "another", "msg": "hello"})
+
+    assert (record.name, record.getMessage()) == ("another", "hello")
+
+
 def test_a_trace_is_without_secrets(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:

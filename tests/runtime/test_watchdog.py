@@ -111,6 +111,19 @@ def test_a_pinned_actor_may_block(threaded: ActorSystem, told: list[SlowTurn], g
     assert told == []
 
 
+def test_a_pinned_actor_that_may_not_block_is_reported(
+    threaded: ActorSystem, told: list[SlowTurn], gate: Gate, watchdog: Watchdog
+) -> None:
+    threaded.spawn(player([], {"x": gate.hold}).with_dispatcher("pinned", may_block=False), "a").tell(says("x"))
+    assert gate.reached.wait(5)
+
+    for hour in range(2):
+        watchdog.check_threads(hour * HOUR)
+
+    assert [(turn.ref.path, turn.thread) for turn in told] == [("/user/a", "flykka-pinned-/user/a#1")]
+    assert "in hold" in told[0].stack
+
+
 def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate: Gate) -> None:
     with ActorSystem("other", slow_turn_threshold=None) as other:
         told: list[SlowTurn] = []

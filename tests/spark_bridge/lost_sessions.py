@@ -23,7 +23,7 @@ from flykka.errors import JobExecutionError
 from flykka.messages.control.job import JobRestored
 from flykka.messages.wire.message import Message
 
-FILES = 6
+FILES = 4
 FATAL_BATCH = 3
 SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 

@@ -17,8 +17,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """Microseconds 0 to 9999 as they are kept."""
-    return engine_session(spark).range(10_000).localCheckpoint()
+    """Microseconds 0 to 9999 as they are kept, of a session that compiles as a user's does."""
+    session = engine_session(spark)
+    session.conf.set("spark.sql.codegen.wholeStage", "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    return session.range(10_000).localCheckpoint()
 
 
 def before(rows: DataFrame, milliseconds: int) -> DataFrame:
@@ -40,7 +43,7 @@ def test_nothing_is_compiled_again(
 
     make(rows, second).collect()
 
-    assert times.getCount() == compiled
+    assert times.getCount() == compiled > 0
 
 
 def test_rows_are_compared_with_the_instant(rows: DataFrame) -> None:

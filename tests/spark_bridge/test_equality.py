@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -47,14 +48,16 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-@pytest.fixture(params=VALUES)
-def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> DataFrame:
+@pytest.fixture(scope="module", params=VALUES)
+def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataFrame]:
     """Each pair of values twice, with the group that GROUP BY has them in."""
     schema = f"place long, key {request.param}"
     rows = spark.createDataFrame([(place, value) for place, value in enumerate(VALUES[request.param] * 2)], schema)
     groups = rows.groupBy("key").agg(F.min("place").alias("first"), F.collect_list("place").alias("place"))
     of_place = groups.select("first", F.explode("place").alias("place"))
-    return rows.join(of_place, "place").orderBy("place").cache()
+    made = rows.join(of_place, "place").orderBy("place").cache()
+    yield made
+    made.unpersist()
 
 
 def pairs(values: Any) -> Any:

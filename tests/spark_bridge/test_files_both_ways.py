@@ -17,7 +17,7 @@ from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from tests.spark_bridge.reached import Reach, both_ways, by_fsspec
+from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -80,46 +80,48 @@ def test_a_file_beside_folders_with_values_is_refused(spark: SparkSession, tmp_p
         rows(spark, source.files_per_batch(2))
 
 
+CSV: dict[str, dict[str, bytes]] = {
+    "plain": {"a.csv": b"id,name\n" + BODY},
+    "mark": {"a.csv": MARK + b"id,name\n" + BODY},
+    "quoted": {"a.csv": b'"ID","name"\n' + BODY},
+    "crlf": {"a.csv": b"id,name\r\n" + BODY.replace(b"\n", b"\r\n")},
+    "cr": {"a.csv": b"id,name\r" + BODY.replace(b"\n", b"\r")},
+    "comments": {"a.csv": b'\n# of today\nid,name\n1,"Ann, B."\n \t\n#2,Eve\n2,Bob'},
+    "no rows": {"a.csv": b"id,name\n", "b.csv": b"id,name\n" + BODY, "c.csv": b""},
+    "gzip": {"a.csv.gz": gzip.compress(b'id,name\n1,"Ann, B."\n') + gzip.compress(b"2,Bob\n")},
+    "bzip2": {"a.csv.bz2": bz2.compress(b"id,name\n" + BODY)},
+}
+JSON: dict[str, dict[str, bytes]] = {
+    "plain": {"a.json": OBJECTS, "b.json": b""},
+    "mark": {"a.json": MARK + OBJECTS},
+    "blank lines": {"a.json": OBJECTS.replace(b"\n", b"\r\n\r\n \t\n")},
+    "array": {"a.json": b"[" + OBJECTS.strip().replace(b"\n", b", ") + b"]\n[]\n"},
+}
+OF_KINDS = f"{SCHEMA}, kind string"
+
+
+def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[object, ...]]:
+    """Put each kind of file into a folder of its own, whose name gives a column; the rows that they all have."""
+    for kind, files in kinds.items():
+        put(folder / f"kind={kind}", files)
+    return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)
+
+
 @both_ways
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"a.csv": b"id,name\n" + BODY},
-        {"a.csv": MARK + b"id,name\n" + BODY},
-        {"a.csv": b'"ID","name"\n' + BODY},
-        {"a.csv": b"id,name\r\n" + BODY.replace(b"\n", b"\r\n")},
-        {"a.csv": b"id,name\r" + BODY.replace(b"\n", b"\r")},
-        {"a.csv": b'\n# of today\nid,name\n1,"Ann, B."\n \t\n#2,Eve\n2,Bob'},
-        {"a.csv": b"id,name\n", "b.csv": b"id,name\n" + BODY, "c.csv": b""},
-        {"a.csv.gz": gzip.compress(b'id,name\n1,"Ann, B."\n') + gzip.compress(b"2,Bob\n")},
-        {"a.csv.bz2": bz2.compress(b"id,name\n" + BODY)},
-    ],
-    ids=["plain", "mark", "quoted", "crlf", "cr", "comments", "no rows", "gzip", "bzip2"],
-)
-def test_csv_of_any_kind_is_the_same_rows(
-    spark: SparkSession, tmp_path: Path, files: dict[str, bytes], reach: Reach
-) -> None:
-    source = FileSource.csv(put(tmp_path, files), schema=SCHEMA, header=True, comment="#")
+def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    expected = of_kinds(tmp_path, CSV)
+    source = FileSource.csv(tmp_path, schema=OF_KINDS, header=True, comment="#")
 
-    assert rows(spark, reach(source)) == ROWS
+    assert rows(spark, reach(source).files_per_batch(100)) == expected
 
 
 @both_ways
-@pytest.mark.parametrize(
-    "content",
-    [
-        OBJECTS,
-        MARK + OBJECTS,
-        OBJECTS.replace(b"\n", b"\r\n\r\n \t\n"),
-        b"[" + OBJECTS.strip().replace(b"\n", b", ") + b"]\n[]\n",
-    ],
-    ids=["plain", "mark", "blank lines", "array"],
-)
-def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, content: bytes, reach: Reach) -> None:
-    put(tmp_path, {"a.json": content, "b.json": b""})
+def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    expected = of_kinds(tmp_path, JSON)
 
     for mode in ("FAILFAST", "PERMISSIVE"):
-        assert rows(spark, reach(FileSource.json(tmp_path, schema=SCHEMA, mode=mode))) == ROWS
+        source = FileSource.json(tmp_path, schema=OF_KINDS, mode=mode)
+        assert rows(spark, reach(source).files_per_batch(100)) == expected
 
 
 @both_ways
@@ -146,16 +148,26 @@ def test_lines_that_do_not_fit_are_in_the_column_that_the_schema_has_for_them(
     assert rows(spark, reach(source.option("columnNameOfCorruptRecord", "odd"))) == [(1, None), (None, '{"id"')]
 
 
-@both_ways
+BROKEN: dict[str, dict[str, bytes]] = {
+    "cut": {"cut.json.gz": gzip.compress(OBJECTS * 100)[:-20]},
+    "no gzip": {"cut.json.gz": OBJECTS},
+    "damaged": {"cut.json.gz": gzip.compress(OBJECTS * 100)[:-30] + b"x" * 30},
+    "no UTF-8": {"cut.json": b'{"id": 1, "name": "\xff"}'},
+}
+
+
 @pytest.mark.parametrize(
-    "files",
+    ("files", "reach"),
     [
-        {"cut.json.gz": gzip.compress(OBJECTS * 100)[:-20]},
-        {"cut.json.gz": OBJECTS},
-        {"cut.json.gz": gzip.compress(OBJECTS * 100)[:-30] + b"x" * 30},
-        {"cut.json": b'{"id": 1, "name": "\xff"}'},
+        pytest.param(
+            files,
+            reach,
+            id=f"{name}-{reach.__name__}",
+            marks=pytest.mark.long if reach is by_fsspec and name in ("no gzip", "damaged") else (),
+        )
+        for name, files in BROKEN.items()
+        for reach in (by_spark, by_fsspec)
     ],
-    ids=["cut", "no gzip", "damaged", "no UTF-8"],
 )
 def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path, files: dict[str, bytes], reach: Reach) -> None:
     put(tmp_path, {"good.json": OBJECTS, **files})

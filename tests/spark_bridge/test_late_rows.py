@@ -60,7 +60,7 @@ def rows_counted_as_late(laboratory: Laboratory, code: WindowCode) -> int:
     return run.late_rows
 
 
-@pytest.mark.parametrize("slide_ms", [1000, 500])
+@pytest.mark.parametrize("slide_ms", [pytest.param(1000, marks=pytest.mark.long), 500])
 def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files: Laboratory, slide_ms: int) -> None:
     code = replace(files.windows(slide_ms=slide_ms), side_outputs_late_data=True)
 

@@ -86,7 +86,7 @@ def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again
 
 @pytest.mark.parametrize(
     "lose",
-    [pytest.param(delete, marks=pytest.mark.long), delete_one, cut],
+    [pytest.param(delete, marks=pytest.mark.long), delete_one, pytest.param(cut, marks=pytest.mark.long)],
     ids=["deleted", "one deleted", "cut off"],
 )
 def test_segments_that_are_not_whole_are_read_from_the_checkpoint(

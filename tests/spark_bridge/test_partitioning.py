@@ -26,7 +26,9 @@ def rows(spark: SparkSession) -> DataFrame:
     )
 
 
-@pytest.fixture(params=[1, 2, 3, 5])
+@pytest.fixture(
+    scope="module", params=[1, pytest.param(2, marks=pytest.mark.long), 3, pytest.param(5, marks=pytest.mark.long)]
+)
 def sliced(spark: SparkSession, rows: DataFrame, request: pytest.FixtureRequest) -> Iterator[Sliced]:
     scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
     made = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})

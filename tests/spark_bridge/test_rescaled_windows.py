@@ -102,7 +102,7 @@ def test_what_one_subtask_takes_over_as_a_whole_stays_where_it_lies(laboratory: 
     assert job.end(job.begin(1, one), 4) == sorted((key, 1) for key in KEYS for _ in range(3))
 
 
-@pytest.mark.parametrize("slide_ms", [1000, 500])
+@pytest.mark.parametrize("slide_ms", [pytest.param(1000, marks=pytest.mark.long), 500])
 def test_what_had_fired_in_one_subtask_and_not_in_another_fires_once(laboratory: Laboratory, slide_ms: int) -> None:
     job = Job(laboratory, laboratory.windows(slide_ms=slide_ms))
     further = taken(job.begin(2), 1, at_ms(1), at_ms(2))

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.spark
 
 FRESH = """
 import os, signal
+from pyspark import SparkContext
 before = signal.getsignal(signal.SIGINT)
 from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]", config={"spark.driver.extraJavaOptions": "-Dours=kept"})
@@ -28,24 +29,26 @@ assert session.sparkContext.getConf().get("spark.scheduler.mode") == "FAIR"
 assert session.sparkContext.uiWebUrl is None
 assert session._jvm.System.getProperty("ours") == "kept"
 assert os.environ["PYSPARK_PYTHON"] == os.sys.executable
+jvm = SparkContext._gateway.proc.pid
+assert os.getsid(jvm) != os.getsid(0), "the JVM is in this session"
+os.kill(jvm, signal.SIGTERM)
+assert session.range(3).count() == 3
 session.stop()
 print("as found")
 """
 
-TERMINATED = """
-import os, signal
-from pyspark import SparkContext
+STARTED = """
 from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]")
-jvm = SparkContext._gateway.proc.pid
-print("the same" if os.getsid(jvm) == os.getsid(0) else "another")
-os.kill(jvm, signal.SIGTERM)
-print(session.range(3).count())
-session.stop()
 """
 
-LOG_LEVEL = """
+REFUSED_AND_STARTED = """
+from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session.session import spark_session
+try:
+    spark_session("k8s://https://127.0.0.1:1")
+except SessionError as refused:
+    print(refused)
 session = spark_session("local[1]")
 print(session._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString())
 session.stop()
@@ -113,7 +116,8 @@ def test_what_is_no_classic_session_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_new_session_leaves_the_interrupt_key_and_the_users_java_options_alone_and_starts_without_a_word() -> None:
+def test_a_new_session_leaves_signals_and_the_users_java_options_alone_and_starts_without_a_word() -> None:
+    """Neither is the interrupt key Spark's, nor a SIGTERM for its JVM, which is in a session of its own."""
     ran = fresh(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
@@ -121,15 +125,8 @@ def test_a_new_session_leaves_the_interrupt_key_and_the_users_java_options_alone
 
 
 @pytest.mark.slow
-def test_the_jvm_is_in_a_session_of_its_own_and_a_sigterm_is_not_for_it() -> None:
-    ran = fresh(TERMINATED)
-
-    assert ran.stdout.split() == ["another", "3"], ran.stderr
-
-
-@pytest.mark.slow
 def test_the_reason_of_a_jvm_that_does_not_start_is_the_only_line(tmp_path: Path) -> None:
-    ran = fresh(LOG_LEVEL, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
+    ran = fresh(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
 
     error = "flykka.spark_bridge.errors.SessionError: no Spark session at local[1]: Java has ended: Error: Not allowed"
     assert ran.stderr.strip().splitlines()[-1].startswith(error)
@@ -137,31 +134,27 @@ def test_the_reason_of_a_jvm_that_does_not_start_is_the_only_line(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_of_an_error_of_the_jvm_the_last_cause_is_told() -> None:
-    ran = fresh(LOG_LEVEL.replace("local[1]", "k8s://https://127.0.0.1:1"))
-
-    told = ran.stderr.strip().splitlines()[-1]
-    assert told.startswith("flykka.spark_bridge.errors.SessionError: no Spark session at k8s://https://127.0.0.1:1: ")
-    assert told.endswith("Connection refused")
-
-
-@pytest.mark.slow
 def test_yarn_needs_to_know_where_hadoop_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
 
-    ran = fresh(LOG_LEVEL.replace("local[1]", "yarn"))
+    ran = fresh(STARTED.replace("local[1]", "yarn"))
 
     assert "no Spark session at yarn: set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of" in ran.stderr
 
 
 @pytest.mark.slow
-def test_a_user_who_has_configured_sparks_logging_keeps_it(tmp_path: Path) -> None:
+def test_of_an_error_of_the_jvm_the_last_cause_is_told_and_a_user_who_has_configured_sparks_logging_keeps_it(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
 
-    ran = fresh(LOG_LEVEL, SPARK_CONF_DIR=str(tmp_path))
+    ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path))
 
-    assert ran.stdout.strip() == "FATAL", ran.stderr
+    *told, level = ran.stdout.strip().splitlines()
+    assert told[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr
+    assert told[-1].endswith("Connection refused")
+    assert level == "FATAL", ran.stderr
 
 
 def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(

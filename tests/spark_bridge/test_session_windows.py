@@ -60,8 +60,13 @@ def truth(laboratory: Laboratory) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    # Of three, one is taken over as a whole, and one cut in two.
-    [pytest.param(1, 1, marks=pytest.mark.long), pytest.param(1, 3, marks=pytest.mark.long), (3, 2)],
+    [
+        pytest.param(1, 1, marks=pytest.mark.long),
+        (1, 2),
+        pytest.param(1, 3, marks=pytest.mark.long),
+        # Of three, one is taken over as a whole, and one cut in two.
+        pytest.param(3, 2, marks=pytest.mark.long),
+    ],
 )
 def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
     laboratory: Laboratory, before: int, after: int

@@ -23,9 +23,9 @@ SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 @pytest.fixture
 def files(laboratory: Laboratory) -> Laboratory:
-    """Four files of three seconds each."""
-    for number in range(4):
-        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 3 == number])
+    """Three files of four seconds each."""
+    for number in range(3):
+        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
     return laboratory
 
 
@@ -67,7 +67,7 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
         read = source.read([split])
         for subtask, window in enumerate(windows):
             window.run(read, subpartition=subtask)
-            window.snapshot(number, at_ms(3 * number) - 1)
+            window.snapshot(number, at_ms(4 * number) - 1)
             window.commit(number)
     for window in windows:
         window.snapshot(9, END)
@@ -76,17 +76,17 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
     assertDataFrameEqual(files.published().collect(), expected(files, code))
 
 
-@pytest.mark.parametrize("keeps_rows", [False, True])
+@pytest.mark.parametrize("keeps_rows", [pytest.param(False, marks=pytest.mark.long), True])
 def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files: Laboratory, keeps_rows: bool) -> None:
     aggregates = (distinct(),) if keeps_rows else ()
     code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
     source, (window,) = pipeline(files, code)
     splits = files.splits(source.open().engine.descriptor.vertex)
     window.open().run(source.read(splits[:2]))
-    state = window.snapshot(1, at_ms(6) - 1).state
+    state = window.snapshot(1, at_ms(8) - 1).state
     window.commit(1)
     window.run(source.read(splits[2:]))
-    window.snapshot(2, at_ms(9) - 1)
+    window.snapshot(2, at_ms(10) - 1)
     source.close(cancel=True)
     window.close(cancel=True)
 

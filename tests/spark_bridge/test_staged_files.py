@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +74,7 @@ class Target:
 
     def prepare(self, writer: SinkWriter[DataFrame], checkpoint_id: int = 1) -> Sequence[Value]:
         """Stage two files, and prepare a checkpoint of them."""
-        rows = self.spark.range(100).repartition(2)
+        rows = self.spark.range(0, 100, 1, 2).toDF("id")
         return writer.prepare_commit(checkpoint_id, writer.stage(rows).names)
 
     def staged(self) -> list[Path]:
@@ -99,8 +100,16 @@ def failure(call: Callable[[], object]) -> BaseException:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("damage", [empty, cut_in_half])
+def cases(values: Sequence[object]) -> list[Any]:
+    """The first value with each kind of a sink, and each with the sink of files; the others are long."""
+    return [
+        pytest.param(kind, value, marks=() if value is values[0] or kind == "files" else pytest.mark.long)
+        for value in values
+        for kind in KINDS
+    ]
+
+
+@pytest.mark.parametrize(("kind", "damage"), cases([cut_in_half, empty]))
 def test_damaged_file_is_found_by_its_size_before_a_commit(
     spark: SparkSession, tmp_path: Path, kind: str, damage: Damage
 ) -> None:
@@ -117,8 +126,7 @@ def test_damaged_file_is_found_by_its_size_before_a_commit(
     assert target.published() == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("damage", [empty, cut_in_half, flip_a_byte])
+@pytest.mark.parametrize(("kind", "damage"), cases([flip_a_byte, empty, cut_in_half]))
 def test_damaged_file_is_found_after_a_restore(spark: SparkSession, tmp_path: Path, kind: str, damage: Damage) -> None:
     target = Target(spark, tmp_path, kind)
     prepared = target.prepare(target.writer())
@@ -132,8 +140,7 @@ def test_damaged_file_is_found_after_a_restore(spark: SparkSession, tmp_path: Pa
     assert file.exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("restores", [False, True])
+@pytest.mark.parametrize(("kind", "restores"), cases([True, False]))
 def test_missing_file_is_an_error_while_its_folder_is_there(
     spark: SparkSession, tmp_path: Path, kind: str, restores: bool
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import read_table
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.actors.checkpoint_storage.staged_paths import batch_folder
@@ -70,7 +71,7 @@ class Owners:
     def seen(self) -> list[int]:
         if not list(self.output.glob("part-*")):
             return []
-        return numbers(self.spark.read.parquet(str(self.output)))
+        return sorted(read_table(self.output)["number"].to_pylist())
 
     def staged(self) -> list[Path]:
         return [path for path in (self.output / ".flykka-staging").rglob("*.parquet") if path.is_file()]

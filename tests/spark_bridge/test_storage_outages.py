@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,18 +19,19 @@ from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
-from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from tests.connectors.delta.attempts import rows_of
 from tests.spark_bridge.sink_contexts import sink_context
 
 if TYPE_CHECKING:
-    from flykka.messages.wire.message import Value
     from flykka.spark_bridge.operators.sink import SinkWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-_LENGTHS = (1, 2, 3, 5, 100)
+_LENGTHS = pytest.mark.parametrize(
+    "lengths", [(1, 100), pytest.param((2, 3, 5), marks=pytest.mark.long)], ids=["ends", "between"]
+)
 """Lengths of outages, in operations. After the longest one nothing more is done."""
 
 
@@ -90,6 +91,10 @@ class Given:
     def __call__(self, rows: DataFrame, checkpoint_id: int) -> None:
         self.by_checkpoint[checkpoint_id] = {row.id for row in rows.collect()}
 
+    def __deepcopy__(self, memo: object) -> Given:
+        """Copies of a writer call the same function."""
+        return self
+
 
 @dataclass
 class Case:
@@ -100,12 +105,12 @@ class Case:
     seen: Callable[[], list[int]]
     forget: Callable[[], object] = lambda: None
 
+    def context(self, spark: SparkSession, attempt: int, filesystem: FileSystem | None = None) -> SinkContext:
+        folder = self.sink.bound(spark).staging_folder(JobId("job"), str(self.storage.folder))
+        return sink_context(spark, folder, filesystem=filesystem, attempt_number=attempt, subtask=0, parallelism=1)
+
     def writer(self, spark: SparkSession, attempt: int, filesystem: FileSystem | None = None) -> SinkWriter[DataFrame]:
-        bound = self.sink.bound(spark)
-        folder = bound.staging_folder(JobId("job"), str(self.storage.folder))
-        return bound.writer(
-            sink_context(spark, folder, filesystem=filesystem, attempt_number=attempt, subtask=0, parallelism=1)
-        )
+        return self.sink.bound(spark).writer(self.context(spark, attempt, filesystem))
 
 
 def published_in(folder: Path) -> list[int]:
@@ -132,14 +137,17 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     )
 
 
-def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(spark: SparkSession, case: Case) -> None:
+@_LENGTHS
+def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
+    spark: SparkSession, case: Case, lengths: tuple[int, ...]
+) -> None:
     first = case.writer(spark, 0)
-    prepared = first.prepare_commit(1, first.stage(spark.range(2).repartition(2)).names)
+    prepared = first.prepare_commit(1, first.stage(rows(spark)).names)
     case.storage.keep()
     filesystem = FlickeringFileSystem(spark, case.storage)
     case.writer(spark, 1, filesystem).restore(prepared)
 
-    for away in outages(filesystem.operations):
+    for away in outages(filesystem.operations, lengths):
         case.storage.reset()
         case.forget()
         filesystem.plan(away)
@@ -149,33 +157,41 @@ def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(spark:
         assert case.seen() == [0, 1], f"after an outage at operations {away}"
 
 
-def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(spark: SparkSession, case: Case) -> None:
+@_LENGTHS
+def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
+    spark: SparkSession, case: Case, lengths: tuple[int, ...]
+) -> None:
     filesystem = FlickeringFileSystem(spark, case.storage)
+    context = case.context(spark, 0, filesystem)
+    staged = case.sink.bound(spark).writer(context)
+    prepared = staged.prepare_commit(1, staged.stage(rows(spark)).names)
     case.storage.keep()
 
-    def staged() -> tuple[SinkWriter[DataFrame], Sequence[Value]]:
+    def commit(away: range) -> None:
+        # Rows are staged once: a copy of their writer knows what it has staged, and commits to a copy of the folder.
+        writer = deepcopy(staged, {id(shared): shared for shared in (context, filesystem)})
+        filesystem.plan(away)
+        restarts(away, lambda: writer.commit(1))
+
+    commit(range(0))
+
+    for away in outages(filesystem.operations, lengths):
         case.storage.reset()
         case.forget()
-        writer = case.writer(spark, 0, filesystem)
-        return writer, writer.prepare_commit(1, writer.stage(spark.range(2).repartition(2)).names)
-
-    writer, prepared = staged()
-    filesystem.plan(range(0))
-    writer.commit(1)
-
-    for away in outages(filesystem.operations):
-        filesystem.plan(range(0))
-        writer, prepared = staged()
-        filesystem.plan(away)
-        restarts(away, partial(writer.commit, 1))
+        commit(away)
         case.storage.come_back()
         case.writer(spark, 1).restore(prepared)
         assert case.seen() == [0, 1], f"after an outage at operations {away}"
 
 
-def outages(operations: int) -> Iterator[range]:
-    """Outages of all lengths that matter, at all of so many operations."""
-    return (range(begin, begin + length) for begin in range(operations) for length in _LENGTHS)
+def rows(spark: SparkSession) -> DataFrame:
+    """Rows that are staged as two files."""
+    return spark.range(0, 2, 1, 2).toDF("id")
+
+
+def outages(operations: int, lengths: tuple[int, ...]) -> Iterator[range]:
+    """Outages of these lengths, at all of so many operations."""
+    return (range(begin, begin + length) for begin in range(operations) for length in lengths)
 
 
 def restarts(away: range, work: Callable[[], object]) -> None:

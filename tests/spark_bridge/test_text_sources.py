@@ -20,7 +20,7 @@ from flykka.spark_bridge.operators.code import OperatorCode, SourceCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform
-from tests.spark_bridge.reached import Reach, both_ways, by_spark
+from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = pytest.mark.spark
 
@@ -97,8 +97,10 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
     assert of_the_job < 20
 
 
-@pytest.mark.parametrize("reads_them", [True, False])
-@both_ways
+@pytest.mark.parametrize(
+    ("reads_them", "reach"),
+    [(True, by_spark), (False, by_spark), pytest.param(True, by_fsspec, marks=pytest.mark.long), (False, by_fsspec)],
+)
 def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
     laboratory: Laboratory, folder: Path, reads_them: bool, reach: Reach
 ) -> None:
@@ -111,16 +113,26 @@ def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
 
 
+TOO_LONG = ("long", GOOD + "{}\n", "1,2024-01-01 00:00:03,1,1", "Malformed CSV record: 1,2024-01-01 00:00:03,1,1")
+OTHER_HEADER = ("header", "{}\n1,1,2024-01-01 00:00:03\n", "key,amount,at", "Expected: at but found: amount")
+MISFITS = [
+    ("short", "key,at,amount\n{}\n", "1,2024-01-01 00:00:03", "Malformed CSV record: 1,2024-01-01 00:00:03"),
+    TOO_LONG,
+    ("typed", GOOD + "{}\n", "x,2024-01-01 00:00:03,1", 'For input string: "x"'),
+    OTHER_HEADER,
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "line", "why"),
+    ("name", "text", "line", "why", "reach"),
     [
-        ("short", "key,at,amount\n{}\n", "1,2024-01-01 00:00:03", "Malformed CSV record: 1,2024-01-01 00:00:03"),
-        ("long", GOOD + "{}\n", "1,2024-01-01 00:00:03,1,1", "Malformed CSV record: 1,2024-01-01 00:00:03,1,1"),
-        ("typed", GOOD + "{}\n", "x,2024-01-01 00:00:03,1", 'For input string: "x"'),
-        ("header", "{}\n1,1,2024-01-01 00:00:03\n", "key,amount,at", "Expected: at but found: amount"),
+        *((*misfit, by_spark) for misfit in MISFITS),
+        *(
+            pytest.param(*misfit, by_fsspec, marks=() if misfit in (TOO_LONG, OTHER_HEADER) else pytest.mark.long)
+            for misfit in MISFITS
+        ),
     ],
 )
-@both_ways
 def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
     laboratory: Laboratory, folder: Path, name: str, text: str, line: str, why: str, reach: Reach
 ) -> None:
@@ -133,10 +145,18 @@ def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
     assert (why if reach is by_spark else line) in failed.cause.message
 
 
+TYPED, CUT = ('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 1}\n{"key":', "end-of-input")
+
+
 @pytest.mark.parametrize(
-    ("text", "why"), [('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 1}\n{"key":', "end-of-input")]
+    ("text", "why", "reach"),
+    [
+        (*TYPED, by_spark),
+        (*CUT, by_spark),
+        (*TYPED, by_fsspec),
+        pytest.param(*CUT, by_fsspec, marks=pytest.mark.long),
+    ],
 )
-@both_ways
 def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
     laboratory: Laboratory, tmp_path: Path, text: str, why: str, reach: Reach
 ) -> None:

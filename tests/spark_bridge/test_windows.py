@@ -21,9 +21,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS = [-20.0, -6.000001, -6.0, -0.000001, 0.0, 0.699999, 0.7, 3.0, 3.7, 4.0, 4.7, 9.999999, 11.0, 11.7, None]
 SIZES = [
     pytest.param((3000, 3000, 700), id="tumbling"),
-    pytest.param((10_000, 5000, 0), id="every window in two panes"),
+    pytest.param((10_000, 5000, 0), id="every window in two panes", marks=pytest.mark.long),
     pytest.param((10_000, 3000, 1000), id="a size that is no multiple of the slide"),
-    pytest.param((7000, 6999, 5), id="hardly overlapping"),
+    pytest.param((7000, 6999, 5), id="hardly overlapping", marks=pytest.mark.long),
     pytest.param((4700, 700, 699), id="seven to a window"),
 ]
 

@@ -6,6 +6,8 @@ import pytest
 
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.checkpointing.checkpoint import (
+    AbstractCheckpointMessage,
+    AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     DeclineCheckpoint,
     TaskCheckpointMessages,
@@ -168,9 +170,21 @@ def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: T
         for name in ("x", "y")
     ]
 
-    connected.say(TaskCheckpointMessages(messages=tuple(triggers)))
+    together = TaskCheckpointMessages(messages=tuple(triggers))
+    connected.say(together)
 
+    assert isinstance(together, AbstractCheckpointMessage)
     assert [declined.attempt for declined in connected.job_master.heard(DeclineCheckpoint)] == ["x", "y"]
+
+
+def test_a_checkpoint_message_that_a_task_manager_does_not_handle_is_logged(
+    connected: TaskManagerCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    connected.say(AcknowledgeCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7))
+
+    (record,) = [each for each in caplog.records if "AcknowledgeCheckpoint" in each.getMessage()]
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith(f"{connected.task_manager.path}#1 has no handler for AcknowledgeCheckpoint")
 
 
 def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(connected: TaskManagerCluster) -> None:

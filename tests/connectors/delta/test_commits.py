@@ -154,7 +154,7 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     assert files == {uri.rsplit("/", 1)[1] for uri in DeltaTable(str(table)).file_uris()}
 
 
-@pytest.mark.parametrize("survives", range(3))
+@pytest.mark.parametrize("survives", [0, pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path, survives: int) -> None:
     sink = DeltaSink.append(table).partition_by("name")
     attempt = Attempt(spark, sink, filesystem=CrashingFileSystem(spark, survives))
@@ -167,7 +167,9 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path
     assert rows_of(table) == [(2, "b"), (3, "c"), (4, "b")]
 
 
-@pytest.mark.parametrize("survives", range(4))
+@pytest.mark.parametrize(
+    "survives", [0, 1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
+)
 def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
     spark: SparkSession, table: Path, survives: int
 ) -> None:

@@ -6,6 +6,7 @@ The rows of the table in docs/delta.md are the cases of this test: one cannot be
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,16 @@ def rows_of(spark: SparkSession, table: Path) -> list[int]:
     return sorted(row.id for row in rows.collect())
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=str)
+def cases(alike: Callable[[Feature], object]) -> Any:
+    """All features; of those that are alike in something that is not None, all but the first are long."""
+    params, seen = [], set[object]()
+    for each in FEATURES:
+        params.append(pytest.param(each, id=str(each), marks=pytest.mark.long if alike(each) in seen - {None} else ()))
+        seen.add(alike(each))
+    return pytest.mark.parametrize("feature", params)
+
+
+@cases(lambda feature: None if feature.readers_must_know else READ)
 def test_a_table_with_a_feature_is_read_or_refused_where_the_source_is_written(
     spark: SparkSession, tmp_path: Path, feature: Feature
 ) -> None:
@@ -162,7 +172,8 @@ def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_writ
         assert rows_of(spark, tmp_path / "table") == [1, 2, 3]
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=str)
+# Every sink asks the same of a table, but for what it takes away.
+@cases(lambda feature: feature.replacing if feature.replacing == feature.appending else None)
 def test_rows_of_a_table_with_a_feature_are_replaced_or_it_is_refused_where_the_sink_is_written(
     spark: SparkSession, tmp_path: Path, feature: Feature
 ) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import operator
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.connectors.delta.attempts import Attempt, frame
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 Rows = list[dict[str, Any]]
-Find = Callable[[Path, str, str, Any], list[int]]
+Find = Callable[[str, str, Any], list[int]]
 
 OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">=": operator.ge}
 NAN, INFINITY = float("nan"), float("inf")
@@ -67,28 +67,41 @@ SCHEMA = ", ".join(["id bigint", *(f"`{name}` {kind}" for name, (kind, _) in VAL
 ROWS: Rows = [{"id": number, **{name: values[number] for name, (_, values) in VALUES.items()}} for number in range(4)]
 
 
-def by_delta_rs(table: Path, column: str, sign: str, value: Any) -> list[int]:
-    field = pc.field(column)
-    wanted = field.is_null() if value is None else OPERATORS[sign](field, value)
-    found = DeltaTable(str(table)).to_pyarrow_dataset().to_table(columns=["id"], filter=wanted)
-    return sorted(found["id"].to_pylist())
-
-
-def by_polars(table: Path, column: str, sign: str, value: Any) -> list[int]:
-    wanted = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
-    return sorted(pl.scan_delta(str(table)).filter(wanted).select("id").collect()["id"].to_list())
-
-
-def by_duckdb(table: Path, column: str, sign: str, value: Any) -> list[int]:
+def by_delta_rs(table: Path) -> Find:
     rows = DeltaTable(str(table)).to_pyarrow_dataset()
-    with duckdb.connect() as connection:
-        connection.register("t", rows)
+
+    def find(column: str, sign: str, value: Any) -> list[int]:
+        field = pc.field(column)
+        wanted = field.is_null() if value is None else OPERATORS[sign](field, value)
+        return sorted(rows.to_table(columns=["id"], filter=wanted)["id"].to_pylist())
+
+    return find
+
+
+def by_polars(table: Path) -> Find:
+    rows = pl.scan_delta(str(table))
+
+    def find(column: str, sign: str, value: Any) -> list[int]:
+        wanted = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
+        return sorted(rows.filter(wanted).select("id").collect()["id"].to_list())
+
+    return find
+
+
+def by_duckdb(table: Path) -> Find:
+    connection = duckdb.connect(config={"threads": 1})
+    connection.register("t", DeltaTable(str(table)).to_pyarrow_dataset())
+
+    def find(column: str, sign: str, value: Any) -> list[int]:
         wanted = f'"{column}" IS NULL' if value is None else f'"{column}" {sign} ?'
         found = connection.execute(f"SELECT id FROM t WHERE {wanted}", [] if value is None else [value]).fetchall()
-    return sorted(key for (key,) in found)
+        return sorted(key for (key,) in found)
+
+    return find
 
 
-READERS = [by_delta_rs, by_polars, by_duckdb]
+READERS: list[Callable[[Path], Find]] = [by_delta_rs, by_polars, by_duckdb]
+"""Each opens a table once, and then finds the ids of rows in it."""
 
 
 def written(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
@@ -115,27 +128,32 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     }
 
 
-@pytest.mark.parametrize("find", READERS)
+@pytest.mark.parametrize("opened_by", READERS)
 @pytest.mark.parametrize("place", ["together", "alone"])
-@pytest.mark.parametrize("column", VALUES)
 def test_rows_are_found_by_the_values_of_each_type(
-    tables: dict[str, Path], column: str, place: str, find: Find
+    tables: dict[str, Path], place: str, opened_by: Callable[[Path], Find]
 ) -> None:
-    wrong = {}
-    for value in VALUES[column][1]:
-        for sign, holds in OPERATORS.items():
-            there = [(row["id"], row[column]) for row in ROWS]
-            expected = [
-                key for key, other in there if (value is other if None in (value, other) else holds(other, value))
-            ]
-            found = find(tables[place], column, sign, value)
-            if found != expected:
-                wrong[f"{sign} {value!r}"] = (found, expected)
+    wrong, find = {}, opened_by(tables[place])
+    for column, sign, value in wanted():
+        there = [(row["id"], row[column]) for row in ROWS]
+        holds = OPERATORS[sign]
+        expected = [key for key, other in there if (value is other if None in (value, other) else holds(other, value))]
+        found = find(column, sign, value)
+        if found != expected:
+            wrong[f"{column} {sign} {value!r}"] = (found, expected)
 
     assert wrong == {}
 
 
-@pytest.mark.parametrize("find", READERS)
+def wanted() -> Iterator[tuple[str, str, Any]]:
+    """What is looked for: each value of each column, and what it is compared with."""
+    for column, (_, values) in VALUES.items():
+        for value in [value for value in values if value is not None]:
+            yield from ((column, sign, value) for sign in OPERATORS)
+        if None in values:
+            yield column, "=", None
+
+
 @pytest.mark.parametrize(
     ("kind", "odd"),
     [
@@ -148,7 +166,7 @@ def test_rows_are_found_by_the_values_of_each_type(
     ids=["double", "float", "long text", "highest text", "no text"],
 )
 def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
-    spark: SparkSession, tmp_path: Path, kind: str, odd: Any, find: Find
+    spark: SparkSession, tmp_path: Path, kind: str, odd: Any
 ) -> None:
     usual: Any = "a" if kind == "string" else 1.5
     rows = frame(spark, f"id bigint, odd {kind}, flag boolean", (1, odd, True), (2, usual, False), (3, None, None))
@@ -162,19 +180,22 @@ def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
     assert first.keys() == {"numRecords", "nullCount"}
     assert (first["numRecords"], first["nullCount"]["flag"]) == (3, 1)
     assert second["minValues"].keys() == second["maxValues"].keys() == {"id", "odd", "flag"}
-    if odd != NO_TEXT:
-        assert [find(tmp_path / "table", "odd", "=", value) for value in (usual, None)] == [[2, 4], [3]]
-    assert find(tmp_path / "table", "id", "=", 1) == [1]
-    assert find(tmp_path / "table", "flag", "=", True) == [1, 4]
+    for opened_by in READERS:
+        find = opened_by(tmp_path / "table")
+        if odd != NO_TEXT:
+            assert [find("odd", "=", value) for value in (usual, None)] == [[2, 4], [3]], opened_by
+        assert find("id", "=", 1) == [1], opened_by
+        assert find("flag", "=", True) == [1, 4], opened_by
 
 
-@pytest.mark.parametrize("find", READERS)
-def test_rows_without_a_column_of_the_table_are_found_as_null(spark: SparkSession, tmp_path: Path, find: Find) -> None:
+def test_rows_without_a_column_of_the_table_are_found_as_null(spark: SparkSession, tmp_path: Path) -> None:
     table = written(spark, tmp_path / "table", "id bigint, more string", [(1, "a")])
     Attempt(spark, DeltaSink.append(table), uid="other").publish(1, frame(spark, "id bigint", (2,)))
 
-    assert find(table, "more", "=", None) == [2]
-    assert find(table, "more", "=", "a") == [1]
+    for opened_by in READERS:
+        find = opened_by(table)
+        assert find("more", "=", None) == [2], opened_by
+        assert find("more", "=", "a") == [1], opened_by
 
 
 def test_bounds_are_those_of_deltas_own_writer(spark: SparkSession, tables: dict[str, Path], tmp_path: Path) -> None:

@@ -26,31 +26,46 @@ def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
         env.execute("copy")
 
 
-@pytest.mark.parametrize(
-    ("name", "declared", "reach"),
+FORMATS = ("parquet", "orc", "avro", "json", "csv")
+READ = [
     # The other formats know the schema themselves.
-    [
-        *((name, None, by_spark) for name in ("parquet", "orc", "avro", "json", "csv")),
-        *((name, SCHEMA, reach) for name in ("json", "csv") for reach in (by_spark, by_fsspec)),
-        ("parquet", None, by_fsspec),
-    ],
-)
-def test_a_folder_is_copied_in_each_format(
-    spark: SparkSession, tmp_path: Path, name: str, declared: str | None, reach: Reach
-) -> None:
-    rows = spark.createDataFrame(ROWS, SCHEMA)
-    there, copied = tmp_path / "in", tmp_path / "out"
-    rows.write.parquet(str(there))
-    made = {"header": "true"} if name == "csv" else {}
-    copy(tmp_path / "1", FileSource.parquet(there), getattr(FileSink, name)(copied, **made))
+    *((name, None, by_spark) for name in FORMATS),
+    *((name, SCHEMA, reach) for name in ("json", "csv") for reach in (by_spark, by_fsspec)),
+    ("parquet", None, by_fsspec),
+]
 
-    back = tmp_path / "back"
-    copy(tmp_path / "2", reach(getattr(FileSource, name)(copied, schema=declared, **made)), FileSink.parquet(back))
 
-    read = spark.read.parquet(str(back)).collect()
+def options(name: str) -> dict[str, str]:
+    return {"header": "true"} if name == "csv" else {}
+
+
+@pytest.fixture(scope="module")
+def folders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of each format, and what each way of reading it gives, by its place: all written by two jobs."""
+    folder = tmp_path_factory.mktemp("formats")
+    spark.createDataFrame(ROWS, SCHEMA).write.parquet(str(folder / "in"))
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.set_checkpoint_dir(str(folder / "checkpoints")).enable_checkpointing("200ms")
+        rows = env.from_source(FileSource.parquet(folder / "in"), WatermarkStrategy.no_watermarks())
+        for name in FORMATS:
+            rows.sink_to(getattr(FileSink, name)(folder / name, **options(name)))
+        env.execute("write")
+        for place, (name, declared, reach) in enumerate(READ):
+            source = reach(getattr(FileSource, name)(folder / name, schema=declared, **options(name)))
+            env.from_source(source, WatermarkStrategy.no_watermarks()).sink_to(FileSink.parquet(folder / f"{place}"))
+        env.execute("read")
+    return folder
+
+
+@pytest.mark.parametrize("place", range(len(READ)), ids=[f"{name}-{way.__name__}-{said}" for name, said, way in READ])
+def test_a_folder_is_copied_in_each_format(spark: SparkSession, folders: Path, place: int) -> None:
+    name, _, _ = READ[place]
+
+    read = spark.read.parquet(str(folders / f"{place}")).collect()
+
     seen = sorted((row["id"], row["name"], str(row["at"])[:19].replace("T", " ")) for row in read)
     assert seen == [(key, text, str(at)[:19]) for key, text, at in ROWS]
-    assert {file.suffixes[-1] for file in copied.glob("part-*")} == {f".{name}"}
+    assert {file.suffixes[-1] for file in (folders / name).glob("part-*")} == {f".{name}"}
 
 
 @both_ways

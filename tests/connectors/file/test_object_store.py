@@ -86,11 +86,11 @@ class TestObjectStore(SourceContract):
 def test_the_schema_of_parquet_is_taken_from_what_is_there_and_ranges_of_rows_are_read(
     spark: SparkSession, s3: Options, bucket: str
 ) -> None:
-    put(s3, f"{bucket}/first/a.parquet", pa.table({"id": range(25_000), "x": [0.5] * 25_000}))
+    put(s3, f"{bucket}/first/a.parquet", pa.table({"id": range(2_500), "x": [0.5] * 2_500}))
     put(s3, f"{bucket}/_hidden/b.parquet", pa.table({"id": [1], "x": [0.5]}))
-    source = FileSource.parquet(bucket).storage_options(**s3).rows_per_batch(10_000)
+    source = FileSource.parquet(bucket).storage_options(**s3).rows_per_batch(1_000)
 
-    assert rows(spark, source) == sorted(((number, 0.5) for number in range(25_000)), key=repr)
+    assert rows(spark, source) == sorted(((number, 0.5) for number in range(2_500)), key=repr)
 
 
 def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSession, s3: Options, bucket: str) -> None:
@@ -100,6 +100,8 @@ def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSessio
     assert rows(spark, source) == [(1, 7), (2, 7)]
 
 
+# Text is read as through fsspec from a disk: see tests/spark_bridge/test_files_both_ways.py.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "name", "content"),
     [
@@ -124,18 +126,18 @@ def test_text_may_be_compressed(spark: SparkSession, s3: Options, bucket: str) -
     assert rows(spark, FileSource.text(bucket).storage_options(**s3)) == [("one",), ("two",)]
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("PERMISSIVE", [(1,), (None,)]), ("DROPMALFORMED", [(1,)])])
-def test_a_line_that_does_not_fit_is_what_the_mode_says(
-    spark: SparkSession, s3: Options, bucket: str, mode: str, expected: list[tuple[object, ...]]
-) -> None:
+@pytest.mark.long
+def test_a_line_that_does_not_fit_is_what_the_mode_says(spark: SparkSession, s3: Options, bucket: str) -> None:
     put(s3, f"{bucket}/a.json", b'{"id": 1}\n{"id"')
     source = FileSource.json(bucket, schema="id long").storage_options(**s3)
     with pytest.raises(Exception, match=r'cannot read s3://.*/a.json: a line is no json .*: {"id"'):
         rows(spark, source)
 
-    assert rows(spark, source.option("mode", mode)) == expected
+    assert rows(spark, source.option("mode", "PERMISSIVE")) == [(1,), (None,)]
+    assert rows(spark, source.option("mode", "DROPMALFORMED")) == [(1,)]
 
 
+@pytest.mark.long
 def test_a_header_of_other_names_is_refused(spark: SparkSession, s3: Options, bucket: str) -> None:
     put(s3, f"{bucket}/a.csv", b"key,name\n1,a\n")
     source = FileSource.csv(bucket, schema="id long, name string", header=True).storage_options(**s3)

@@ -3,7 +3,7 @@
     python -m tests.connectors.kafka.flights ADDRESS FOLDER kafka|delta
 
 prints a line per completed checkpoint. Flights come in as JSON, in three partitions, each in the order of its times;
-the number of flights per origin and day goes out.
+the number of flights per origin and day goes out. The topics are named after the folder.
 """
 
 from __future__ import annotations
@@ -34,21 +34,27 @@ from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.wire.message import Message
 from tests.connectors.delta.attempts import rows_of
 
-INPUT, OUTPUT = "flights", "flights-per-day"
+OUTPUT = "flights-per-day"
 PARTITIONS = 3
-ROWS = 15_000
+ROWS = 7_500
 ROWS_PER_SECOND = 3_000
 SCHEMA = "origin string, at timestamp"
 
 
-def send(broker: Broker) -> None:
+def topics(folder: Path) -> tuple[str, str]:
+    """The topics that a program reads, and writes."""
+    return f"{folder.name}-flights", f"{folder.name}-{OUTPUT}"
+
+
+def send(broker: Broker, folder: Path) -> None:
     """Put the first flights of the year into the topic, and make the other one."""
-    broker.create(INPUT, PARTITIONS)
-    broker.create(OUTPUT, 2)
+    flights_topic, output = topics(folder)
+    broker.create(flights_topic, PARTITIONS)
+    broker.create(output, 2)
     rows = _rows()
     for partition in range(PARTITIONS):
         values = (json.dumps({"origin": origin, "at": at}).encode() for origin, at in rows[partition::PARTITIONS])
-        broker.send(INPUT, *values, partition=partition)
+        broker.send(flights_topic, *values, partition=partition)
 
 
 def expected() -> list[tuple[str, str, int]]:
@@ -63,9 +69,9 @@ def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
     assert set(seen) <= set(expected())
 
 
-def in_kafka(broker: Broker) -> list[tuple[str, str, int]]:
+def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
     """The rows that a reader of committed records sees now."""
-    rows = (json.loads(value) for value in broker.values(OUTPUT))
+    rows = (json.loads(value) for value in broker.values(topics(folder)[1]))
     return sorted((row["origin"], row["day"], row["flights"]) for row in rows)
 
 
@@ -76,9 +82,10 @@ def in_delta(folder: Path) -> list[tuple[Any, ...]]:
 
 def start(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:
     """Submit the program."""
-    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    flights_topic, output = topics(folder)
+    env.enable_checkpointing("200ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = (
-        KafkaSource.of_topics(address, INPUT, log_level=0)
+        KafkaSource.of_topics(address, flights_topic, log_level=0)
         .values(JsonFormat(SCHEMA))
         .bounded(OffsetsInitializer.latest())
         .rate_limit(ROWS_PER_SECOND)
@@ -95,7 +102,7 @@ def start(env: StreamExecutionEnvironment, address: str, folder: Path, target: s
     rows = daily.select_expr("origin", "date_format(window_start, 'yyyy-MM-dd') AS day", "flights").uid("rows")
     if target == "kafka":
         records = rows.select_expr("origin AS key", "to_json(struct(*)) AS value").uid("records")
-        records.sink_to(KafkaSink.to_topic(address, OUTPUT, log_level=0)).uid("output")
+        records.sink_to(KafkaSink.to_topic(address, output, log_level=0)).uid("output")
     else:
         rows.sink_to(DeltaSink.append(folder / OUTPUT)).uid("output")
     return env.execute_async("flights")

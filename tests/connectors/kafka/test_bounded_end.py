@@ -40,7 +40,9 @@ def several_aborted_transactions(broker: Broker, topic: str) -> None:
     aborted(broker, topic, b"nor this")
 
 
-@pytest.mark.parametrize("end", [mark_of_a_commit, aborted_records, several_aborted_transactions])
+@pytest.mark.parametrize(
+    "end", [mark_of_a_commit, aborted_records, pytest.param(several_aborted_transactions, marks=pytest.mark.long)]
+)
 def test_it_ends_behind_the_last_record(kafka: Broker, topic: str, end: Callable[[Broker, str], None]) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.connectors.broker import Broker, running_broker
+from benchmarks.connectors.broker import Broker
 from flykka import ConsoleSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.messages.attempt.commands import CommitCheckpoint
 from flykka.messages.control.job import CheckpointCompleted
@@ -28,14 +28,13 @@ PATIENCE_S = 60
 
 
 @pytest.fixture
-def flown(tmp_path: Path) -> Iterator[Broker]:
+def flown(broker: Broker, tmp_path: Path) -> Broker:
     """A broker that has the flights, and has saved them."""
-    with running_broker(tmp_path / "kafka") as broker:
-        flights.send(broker)
-        if broker.program.forgets:
-            broker.stop()
-            broker.start()
-        yield broker
+    flights.send(broker, tmp_path)
+    if broker.program.forgets:
+        broker.stop()
+        broker.start()
+    return broker
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnv
 @pytest.fixture
 def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[tuple[Any, ...]]]:
     """What a reader sees now."""
-    return lambda: flights.in_kafka(flown) if target == "kafka" else flights.in_delta(tmp_path)
+    return lambda: flights.in_kafka(flown, tmp_path) if target == "kafka" else flights.in_delta(tmp_path)
 
 
 def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], None]:

@@ -39,7 +39,7 @@ def gate() -> Iterator[Gate]:
 def flown(gate: Gate, tmp_path: Path) -> Iterator[Broker]:
     """A broker that has the flights."""
     with running_broker(tmp_path / "kafka", listeners=(gate.listener,)) as broker:
-        flights.send(broker)
+        flights.send(broker, tmp_path)
         yield broker
 
 
@@ -58,10 +58,10 @@ def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
         held.wait()
         flown.kill()
     flown.start()
-    flights.assert_none_is_there_twice(flights.in_kafka(flown))
+    flights.assert_none_is_there_twice(flights.in_kafka(flown, tmp_path))
     client.wait(timeout=PATIENCE_S)
 
-    assert flights.in_kafka(flown) == flights.expected()
+    assert flights.in_kafka(flown, tmp_path) == flights.expected()
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
@@ -75,11 +75,11 @@ def test_a_driver_that_is_killed_in_a_transaction_changes_nothing(
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-        flights.assert_none_is_there_twice(flights.in_kafka(flown))
+        flights.assert_none_is_there_twice(flights.in_kafka(flown, tmp_path))
 
         env.from_checkpoint("latest")
         client = flights.start(env, flown.address, tmp_path, "kafka")
         held.release()
         client.wait(timeout=PATIENCE_S)
 
-    assert flights.in_kafka(flown) == flights.expected()
+    assert flights.in_kafka(flown, tmp_path) == flights.expected()

@@ -113,7 +113,7 @@ def test_records_are_written_and_read(secured: Secured, topic: str, listener: st
     assert values(source.bounded(OffsetsInitializer.latest())) == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", pytest.param("SCRAM-SHA-512", marks=pytest.mark.long)])
 def test_a_wrong_password_is_refused_at_once_and_not_printed(
     secured: Secured, topic: str, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -44,7 +44,7 @@ def is_open(broker: Broker, topic: str) -> bool:
     return bool(ends[0] < ends[1])
 
 
-@moments(BEFORE_PRODUCE, BEFORE_COMMIT, COMMITTED)
+@moments(BEFORE_COMMIT, COMMITTED)
 def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -61,7 +61,8 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt
     assert kafka.values(topic) == ROWS
 
 
-@moments(BEFORE_COMMIT)
+# test_job.py has a job that survives the death of its broker.
+@moments()
 def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -81,7 +82,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     assert kafka.values(topic) == ROWS
 
 
-@moments(BEFORE_COMMIT, COMMITTED)
+@moments(BEFORE_COMMIT)
 def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:

@@ -152,7 +152,7 @@ def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may
 # Rows that go without a change
 
 
-@pytest.mark.parametrize("table", ["parts", "low"])
+@pytest.mark.parametrize("table", [pytest.param("parts", marks=pytest.mark.long), "low"])
 def test_truncate_ends_the_job_unless_such_rows_may_stay(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, table: str
 ) -> None:

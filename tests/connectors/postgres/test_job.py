@@ -76,6 +76,7 @@ def change(shop: Database, number: int) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_table_is_copied_with_its_prices(env: StreamExecutionEnvironment, shop: Database, tmp_path: Path) -> None:
     start(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
 

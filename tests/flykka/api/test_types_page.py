@@ -34,11 +34,8 @@ TABLE = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES
 CELLS = {row[0]: dict(zip(TABLE[0][1:], row[1:], strict=True)) for row in TABLE[2:]}
 TOLD_APART = (
     "`bigint`",
-    "`binary`",
     "`string collate`",
     "`time`",
-    "`variant`",
-    "`interval day to second`",
     "`void`",
     "`map`",
 )

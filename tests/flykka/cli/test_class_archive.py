@@ -92,8 +92,9 @@ def test_what_the_recording_process_says_is_shown_where_nothing_was_recorded(
     assert list(cache.iterdir()) == []
 
 
+# The script in tests/bad_input/test_processes.py starts so too, without a word.
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_session_starts_without_a_word_beside_an_archive_that_does_not_fit(cache: Path) -> None:
     archive = class_archive()
     assert archive is not None

@@ -10,7 +10,8 @@ import pytest
 
 from tests.flykka.cli.terminal import APP, Terminal
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+# What Ctrl-C does to a job, test_interrupts has; that of a terminal, the prompt of test_sql.
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
 def test_a_ctrl_c_stops_the_job_shows_how_to_continue_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.flykka.cli.terminal import APP
 from tests.layout.sources import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
 @contextmanager
@@ -43,8 +43,8 @@ def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]
 
 
 # What a signal does to a job, test_interrupts has; that the JVM does not get it, test_session; that no process is left
-# of an app that was stopped, test_ctrl_c.
-@pytest.mark.long
+# of an app that was stopped, test_ctrl_c; and that none is left of a driver that is killed,
+# tests/integration/test_continuing.
 def test_a_sigterm_to_the_process_group_stops_the_job_with_a_checkpoint(arrivals: Path, tmp_path: Path) -> None:
     with running_app(arrivals, tmp_path) as app:
         processes = psutil.Process(app.pid).children(recursive=True)

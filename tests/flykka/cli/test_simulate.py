@@ -50,7 +50,7 @@ def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
 
 @pytest.mark.slow
 def test_why_checkpoints_were_given_up_is_counted(simulate: Shell) -> None:
-    _, out, _ = simulate("--seeds", "10", "--faults", "crash,kill")
+    _, out, _ = simulate("--seeds", "4", "--faults", "crash,kill")
 
     [reasons] = [line for line in out.splitlines() if line.startswith("  given up")]
     assert "job failover region" in reasons
@@ -120,7 +120,7 @@ def test_a_folder_for_traces_that_cannot_be_made_is_named(simulate: Shell, tmp_p
 
 @pytest.mark.slow
 def test_a_process_that_hashes_otherwise_and_several_of_them_take_the_same_turns(simulate: Shell) -> None:
-    options = ["--seeds", "4", "--digest", "--jobs"]
+    options = ["--seeds", "2", "--digest", "--jobs"]
 
     said = {
         subprocess.run(

@@ -25,6 +25,7 @@ from flykka.simulation.simulation import simulate
 from flykka.traces.trace import Trace
 
 HISTORIES = Path(__file__).parents[2] / "histories"
+SOME = ("flights-with-a-kill", "killed-task-manager", "rescaled", "savepoints")
 KILLED = HISTORIES / "killed-task-manager.trace"
 DECLINED = HISTORIES / "declined-and-failed.trace"
 
@@ -47,7 +48,14 @@ def summary(outcome: RunOutcome) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(HISTORIES.glob("*.trace")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path.stem in SOME else pytest.mark.long)
+        for path in sorted(HISTORIES.glob("*.trace"))
+    ],
+    ids=lambda path: path.stem,
+)
 def test_a_fork_without_a_fault_ends_as_the_recorded_run(path: Path) -> None:
     session = session_of(path)
     turns = TraceReader.open(path).turns

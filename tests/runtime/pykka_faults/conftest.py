@@ -6,9 +6,25 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from flykka.runtime.props import DispatcherName, Props
+from tests.runtime.players import player
 from tests.runtime.pykka_faults.stock import Deed, Staged, Stock
 
 Stage = Callable[..., Staged]
+Play = Callable[..., Props]
+
+
+@pytest.fixture(params=["default", "pinned"])
+def dispatcher(request: pytest.FixtureRequest) -> DispatcherName:
+    """One after the other: an actor on the shared pool, and one in Pykka's own loop."""
+    name: DispatcherName = request.param
+    return name
+
+
+@pytest.fixture
+def ours(dispatcher: DispatcherName) -> Play:
+    """The Props of a player of each kind."""
+    return lambda *part: player(*part).with_dispatcher(dispatcher)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,16 +13,24 @@ import pytest
 from pykka import ActorRegistry, _actor, _ref
 from pykka._envelope import Envelope
 
+import flykka
+from flykka.runtime import pykka_seam
+from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell.cell import Cell
+from flykka.runtime.cell.pinned_cell import PinnedCell
+from flykka.runtime.futures.future import Future
+from flykka.runtime.mailbox.envelope import Envelope as FlykkaEnvelope
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from tests.runtime.players import Player, player
 from tests.runtime.pykka_faults import stock as faults
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import Staged, Stock
 
 HERE = Path(__file__).parent
-RUNTIME = Path(inspect.getsourcefile(Cell) or "").parents[1]
+ROOT = Path(inspect.getsourcefile(flykka) or "").parents[1]
+PRODUCT = ("runtime", "actors", "messages", "spark_bridge", "flykka")
+SEAM = pykka_seam.__name__
 
 
 def test_every_fault_has_one_test_and_every_test_its_fault() -> None:
@@ -34,10 +43,9 @@ def test_every_fault_has_one_test_and_every_test_its_fault() -> None:
 
 
 def test_the_version_is_one_of_those_that_were_read() -> None:
-    major, minor = (int(part) for part in version("pykka").split(".")[:2])
+    parts = tuple(int(part) for part in version("pykka").split(".")[:3])
 
-    assert major == 4
-    assert minor >= 4
+    assert (4, 4, 2) <= parts < (5,), "before 4.4.2 refs had their actors, and no weak references of them"
 
 
 def test_an_envelope_has_the_two_slots_that_ours_fill() -> None:
@@ -68,7 +76,7 @@ def test_a_ref_uses_no_more_of_an_actor_than_ours_offer(threaded: ActorSystem) -
 
     assert isinstance(ref, pykka.ActorRef)
     assert ref.actor_class is Player
-    assert {"put", "get", "empty"} <= set(dir(ref.actor_inbox))
+    assert {"put", "empty"} <= set(dir(ref.actor_inbox))
     assert {"is_set", "set", "wait"} <= set(dir(ref.actor_stopped))
     public = {name for name in vars(pykka.ActorRef) if not name.startswith("_")}
     assert public == {"is_alive", "tell", "ask", "stop", "proxy"}
@@ -84,16 +92,95 @@ def test_the_message_that_stops_an_actor_is_never_sent_to_ours() -> None:
     assert "_ActorStop" in inspect.getsource(_actor.Actor._handle_receive)
 
 
-@pytest.mark.parametrize("name", ["pykka._envelope", "_actor_refs", "_actor_refs_lock"])
-def test_the_private_names_are_used_where_the_seam_is(name: str) -> None:
-    users = {path.name for path in RUNTIME.rglob("*.py") if re.search(rf"\b{re.escape(name)}\b", path.read_text())}
+PRIVATE = (
+    "pykka._envelope",
+    "_actor_ref",
+    "_actor_refs",
+    "_actor_refs_lock",
+    "_actor_weakref",
+    "_create_actor_inbox",
+    "_create_future",
+    "_start_actor_loop",
+)
 
-    assert users == {"envelope.py"} if name == "pykka._envelope" else users == {"registry.py"}
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_private_name_is_used_in_the_seam_alone(name: str) -> None:
+    sources = [path for package in PRODUCT for path in (ROOT / package).rglob("*.py")]
+
+    users = {path.name for path in sources if re.search(rf"(?<!\w){re.escape(name)}\b", path.read_text())}
+
+    assert users == {"pykka_seam.py"}
 
 
-def test_pykka_stops_kernel_actors_with_its_own(stage: Stage) -> None:
+@pytest.mark.parametrize("kind", [Cell, AsyncCell, PinnedCell, ActorRef, Future, FlykkaEnvelope])
+def test_a_private_method_is_replaced_in_the_seam_alone(kind: type) -> None:
+    theirs = {name for base in kind.__mro__ if base.__module__.startswith("pykka.") for name in vars(base)}
+    private = {name for name in theirs if re.match(r"_[a-z]", name)} - {"_abc_impl"}
+
+    replaced = {(base.__module__, name) for base in kind.__mro__ if _is_ours(base) for name in private & {*vars(base)}}
+
+    assert {module for module, _ in replaced} <= {SEAM}
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("flykka.")
+
+
+def test_the_loop_runs_until_the_actor_has_stopped_and_gets_and_receives_in_turn() -> None:
+    calls: list[str] = []
+
+    class Inbox:
+        def get(self) -> Envelope[str]:
+            calls.append("get")
+            return Envelope(f"message {calls.count('get')}")
+
+        def empty(self) -> bool:
+            calls.append("empty")
+            return True
+
+    class Looping(pykka.ThreadingActor):
+        def on_start(self) -> None:
+            calls.append("start")
+
+        def on_receive(self, message: str) -> None:
+            calls.append(message)
+            if message == "message 2":
+                self._stop()
+
+        def on_stop(self) -> None:
+            calls.append(f"stop, stopped: {self.actor_stopped.is_set()}")
+
+    looping = Looping()
+    looping.actor_inbox = Inbox()  # type: ignore[assignment]  # As our inbox, it takes nothing.
+    looping._actor_loop()
+
+    assert calls == ["start", "get", "message 1", "get", "message 2", "stop, stopped: True", "empty"]
+
+
+def test_a_thread_is_started_as_its_class_says_and_runs_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[threading.Thread] = []
+    monkeypatch.setattr(Stock, "_actor_loop", lambda _: ran.append(threading.current_thread()))
+    before = set(threading.enumerate())
+
+    Stock(Staged(), {})._start_actor_loop()
+
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert [(thread.daemon, thread is threading.current_thread()) for thread in ran] == [(True, False)]
+
+
+def test_nothing_of_pykkas_threading_actor_is_replaced_but_the_places_for_it() -> None:
+    loop = {name for name in vars(_actor.Actor) if name.startswith("_actor_loop")}
+
+    assert loop == {"_actor_loop", "_actor_loop_setup", "_actor_loop_running", "_actor_loop_teardown"}
+    for name in (*loop, "_handle_receive", "_handle_failure"):
+        assert getattr(PinnedCell, name) is getattr(pykka.ThreadingActor, name)
+
+
+def test_pykka_stops_kernel_actors_with_its_own(stage: Stage, ours: Play) -> None:
     with ActorSystem("mixed") as system:
-        kernel = system.spawn(player([]), "a")
+        kernel = system.spawn(ours([]), "a")
         stock = stage()
 
         assert set(ActorRegistry.get_by_class_name("Player")) >= {kernel}

@@ -11,10 +11,10 @@ from pykka import ActorRegistry
 
 from flykka.runtime.errors import ActorDeadError, TerminationTimeoutError
 from flykka.runtime.events import ActorTerminated, EndReason
+from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, says
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.players import in_turn, player, replies, says
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, raises
 
 
@@ -46,7 +46,7 @@ def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> No
     assert terminated.wait(timeout=LONG_ENOUGH)
 
 
-def test_p8_what_was_begun_is_ended_also_where_the_start_fails(system: SeededSystem, stage: Stage) -> None:
+def test_p8_what_was_begun_is_ended_also_where_the_start_fails(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     unstarted = stage({"start": lambda _: (gate.hold(), raises(ValueError("cannot start"))(None))})
     failing = stage({"fail": raises(ValueError("as the part says"))})
@@ -59,50 +59,56 @@ def test_p8_what_was_begun_is_ended_also_where_the_start_fails(system: SeededSys
     assert "stop" not in failing.log
 
     log: list[str] = []
-    ours_unstarted = system.spawn(player(log, {"start": raises(ValueError("cannot start"))}), "unstarted")
-    ours_failing = system.spawn(player(log, {"fail": raises(ValueError("as the part says"))}), "failing")
+    ours_unstarted = threaded.spawn(ours(log, {"start": raises(ValueError("cannot start"))}), "unstarted")
+    ours_failing = threaded.spawn(ours(log, {"fail": raises(ValueError("as the part says")), "r": replies}), "failing")
     ours_failing.tell(says("fail"))
     with pytest.raises(ActorDeadError):
-        ours_unstarted.ask(says("q"))
-    ours_failing.stop()
+        ours_unstarted.ask(says("q"), timeout=LONG_ENOUGH)
+    ours_failing.ask(says("r"), timeout=LONG_ENOUGH)
+    ours_failing.stop(timeout=LONG_ENOUGH)
 
     assert [line for line in log if line.startswith("unstarted")] == ["unstarted start", "unstarted stop"]
     assert [line for line in log if line.startswith("failing")] == [
-        f"failing {what}" for what in ("start", "fail", "stop", "restart", "stop")
+        f"failing {what}" for what in ("start", "fail", "stop", "restart", "r", "stop")
     ]
 
 
-def test_p9_an_actor_is_alive_until_its_last_hook_has_run(system: SeededSystem, stage: Stage) -> None:
+def test_p9_an_actor_is_alive_until_its_last_hook_has_run(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     alive: list[bool] = []
     stock = stage({"stop": lambda actor: alive.append(actor.actor_ref.is_alive())})
     stock.ref.stop()
     assert alive == [False]
 
     log: list[str] = []
-    system.event_stream.subscribe(lambda end: log.append(f"{end.ref.path} has ended"), ActorTerminated)
     part = {
-        "start": lambda context: context.spawn(player(log), "child"),
+        "start": lambda context: context.spawn(ours(log), "child"),
         "stop": lambda context: log.append(f"a is alive: {context.ref.is_alive()}"),
+        "r": replies,
     }
-    watched = system.spawn(player(log, part), "a")
-    watcher = system.spawn(player(log, {"start": lambda context: context.watch(watched)}), "watcher")
-    system.run_until_idle()
+    watched = threaded.spawn(ours(log, part), "a")
+    watching = {"start": lambda context: context.watch(watched), "r": replies}
+    watcher = threaded.spawn(ours(log, watching), "watcher")
+    for ref in (watcher, watched):
+        ref.ask(says("r"), timeout=LONG_ENOUGH)
     log.clear()
-    watched.stop()
-    system.run_until_idle()
+    watched.stop(timeout=LONG_ENOUGH)
+    _hear_of_ends(watcher)
 
     assert watcher.is_alive()
-    assert log == [
-        "child stop",
-        "/user/a/child has ended",
-        "a stop",
-        "a is alive: True",
-        "/user/a has ended",
-        "watcher sees the end of /user/a",
-    ]
+    assert not watched.is_alive()
+    heard = [line for line in log if line != "watcher r"]
+    assert heard == ["child stop", "a stop", "a is alive: True", "watcher sees the end of /user/a"]
 
 
-def test_p10_a_thread_that_stops_an_actor_waits_for_its_last_hook(threaded: ActorSystem, stage: Stage) -> None:
+def _hear_of_ends(watcher: ActorRef) -> None:
+    """Until the watcher has handled the ends so far: its turn of the first ask may come before theirs."""
+    for _ in range(2):
+        watcher.ask(says("r"), timeout=LONG_ENOUGH)
+
+
+def test_p10_a_thread_that_stops_an_actor_waits_for_its_last_hook(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     gate = Gate()
     stock = stage({"stop": gate.hold})
     first = stock.ref.stop(block=False)
@@ -114,7 +120,7 @@ def test_p10_a_thread_that_stops_an_actor_waits_for_its_last_hook(threaded: Acto
     first.get(timeout=LONG_ENOUGH)
 
     gate = Gate()
-    ref = threaded.spawn(player([], {"stop": gate.hold}), "a")
+    ref = threaded.spawn(ours([], {"stop": gate.hold}), "a")
     several = [ref.stop(block=False) for _ in range(3)]
     gate.wait_reached()
     several.append(ref.stop(block=False))
@@ -164,25 +170,27 @@ def test_p22_no_actor_keeps_the_interpreter() -> None:
     assert "exits before actor system left behind has ended; it waits for: /user/pinned, /user/pooled" in ours.stderr
 
 
-def test_p28_no_actor_ends_without_a_word(system: SeededSystem, stage: Stage) -> None:
+def test_p28_no_actor_ends_without_a_word(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     stock = stage({"start": raises(ValueError("cannot start"))})
     stock.wait_thread_ended()
     assert stock.log == ["start"], "no hook, no message, no event: only a line in the log"
 
     ends: list[tuple[str, EndReason]] = []
-    system.event_stream.subscribe(lambda end: ends.append((end.ref.path, end.reason)), ActorTerminated)
+    threaded.event_stream.subscribe(lambda end: ends.append((end.ref.path, end.reason)), ActorTerminated)
     log: list[str] = []
     parts = {
         "stopped": {"start": lambda context: context.stop()},
         "unstarted": {"start": raises(ValueError("cannot start"))},
         "killed": {},
     }
-    refs = {name: system.spawn(player([], part), name) for name, part in parts.items()}
+    refs = {name: threaded.spawn(ours([], part), name) for name, part in parts.items()}
     watch_all = in_turn(*(lambda context, ref=ref: context.watch(ref) for ref in refs.values()))
-    system.spawn(player(log, {"start": watch_all}), "watcher")
-    system.run_until_idle()
-    system.kill(refs["killed"])
-    system.run_until_idle()
+    watcher = threaded.spawn(ours(log, {"start": watch_all, "r": replies}), "watcher")
+    watcher.ask(says("r"), timeout=LONG_ENOUGH)
+    threaded.kill(refs["killed"])
+    for ref in refs.values():
+        assert ref.actor_stopped.wait(LONG_ENOUGH)
+    _hear_of_ends(watcher)
 
     assert sorted(ends) == [
         ("/user/killed", EndReason.KILLED),

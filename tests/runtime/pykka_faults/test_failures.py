@@ -13,11 +13,11 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskCycleError, AskFailedError
 from flykka.runtime.events import ActorFailed, ActorTerminated, EndReason
-from flykka.runtime.props import Props
+from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, replies, says
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.players import in_turn, replies, says
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, raises
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -34,11 +34,11 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
         reply.get(timeout=0)
 
 
-def _harms_no_one_else(error: BaseException) -> None:
+def _harms_no_one_else(error: BaseException, ours: Play) -> None:
     """Ours, in a system made behind the disaster: kernel actors are in Pykka's registry too."""
     with ActorSystem("unharmed") as system:
-        bystander = system.spawn(player([], {"r": replies}), "bystander")
-        failing = system.spawn(player([], {"fail": raises(error), "r": replies}), "failing")
+        bystander = system.spawn(ours([], {"r": replies}), "bystander")
+        failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")
 
         with pytest.raises(AskFailedError, match=type(error).__name__):
             failing.ask(says("fail"), timeout=LONG_ENOUGH)
@@ -48,20 +48,20 @@ def _harms_no_one_else(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()], ids=lambda error: type(error).__name__)
-def test_p3_a_handler_that_wants_to_exit_harms_no_other_actor(stage: Stage, error: BaseException) -> None:
+def test_p3_a_handler_that_wants_to_exit_harms_no_other_actor(stage: Stage, ours: Play, error: BaseException) -> None:
     _stops_everybody(stage, error)
-    _harms_no_one_else(error)
+    _harms_no_one_else(error, ours)
 
 
 @pytest.mark.parametrize(
     "error", [asyncio.CancelledError(), pytest.fail.Exception("outcome")], ids=lambda error: type(error).__name__
 )
-def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, error: BaseException) -> None:
+def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play, error: BaseException) -> None:
     _stops_everybody(stage, error)
-    _harms_no_one_else(error)
+    _harms_no_one_else(error, ours)
 
 
-def test_p7_told_or_asked_the_supervisor_decides_alike(system: SeededSystem, stage: Stage) -> None:
+def test_p7_told_or_asked_the_supervisor_decides_alike(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     asked, told = (stage({"fail": raises(ValueError("as the part says"))}) for _ in range(2))
     with pytest.raises(ValueError, match="as the part says"):
         asked.ref.ask("fail")
@@ -71,31 +71,33 @@ def test_p7_told_or_asked_the_supervisor_decides_alike(system: SeededSystem, sta
 
     log: list[str] = []
     ours_asked, ours_told = (
-        system.spawn(player(log, {"fail": raises(ValueError("as the part says"))}), name) for name in ("asked", "told")
+        threaded.spawn(ours(log, {"fail": raises(ValueError("as the part says")), "r": replies}), name)
+        for name in ("asked", "told")
     )
     with pytest.raises(AskFailedError, match="as the part says"):
-        ours_asked.ask(says("fail"))
+        ours_asked.ask(says("fail"), timeout=LONG_ENOUGH)
     ours_told.tell(says("fail"))
-    system.run_until_idle()
 
-    for name in ("asked", "told"):
+    for name, ref in (("asked", ours_asked), ("told", ours_told)):
+        assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
         mine = [line.removeprefix(f"{name} ") for line in log if line.startswith(f"{name} ")]
-        assert mine == ["start", "fail", "stop", "restart"]
+        assert mine == ["start", "fail", "stop", "restart", "r"]
 
 
-def test_p20_an_ask_that_comes_back_to_the_asker_names_the_way(stage: Stage) -> None:
+def test_p20_an_ask_that_comes_back_to_the_asker_names_the_way(
+    stage: Stage, ours: Play, dispatcher: DispatcherName
+) -> None:
     stock = stage({"ask yourself": lambda actor: actor.actor_ref.ask("x", timeout=0)})
     with pytest.raises(pykka.Timeout):
         stock.ref.ask("ask yourself", timeout=LONG_ENOUGH)
 
     for length in (1, 2, 3):
-        with SeededSystem(length) as system:
+        with SeededSystem(length) if dispatcher == "default" else ActorSystem("threads") as system:
             names = [f"a{number}" for number in range(length)]
             chain: list[str] = []
             for name, asked in zip(names, [*names[1:], names[0]], strict=True):
                 part = {"q": in_turn(_asks(f"/user/{asked}", chain), replies)}
-                system.spawn(player([], part), name)
-            system.run_until_idle()
+                system.spawn(ours([], part), name)
             first = system.find("/user/a0")
             assert first is not None
             first.ask(says("q"))
@@ -116,7 +118,9 @@ def _asks(path: str, chain: list[str]) -> Callable[[ActorContext], object]:
     return perform
 
 
-def test_p26_an_actor_is_made_in_its_own_turn_under_its_supervisor(threaded: ActorSystem, stage: Stage) -> None:
+def test_p26_an_actor_is_made_in_its_own_turn_under_its_supervisor(
+    threaded: ActorSystem, stage: Stage, dispatcher: DispatcherName
+) -> None:
     made_in: list[threading.Thread] = []
     stage({"init": lambda _: made_in.append(threading.current_thread())})
     assert made_in == [threading.current_thread()]
@@ -133,9 +137,9 @@ def test_p26_an_actor_is_made_in_its_own_turn_under_its_supervisor(threaded: Act
         made_in.append(threading.current_thread())
         raise ValueError("cannot be made")
 
-    ref = threaded.spawn(Props(factory), "a")
+    ref = threaded.spawn(Props(factory).with_dispatcher(dispatcher), "a")
     assert ref.actor_stopped.wait(LONG_ENOUGH)
 
-    assert made_in[0].name.startswith("flykka-dispatcher-")
+    assert made_in[0].name.startswith("flykka-pinned-" if dispatcher == "pinned" else "flykka-dispatcher-")
     assert "cannot be made" in failures[0]
     assert [(end.ref, end.reason) for end in ends] == [(ref, EndReason.STOPPED)]

@@ -19,12 +19,12 @@ from flykka.runtime.futures.future import Future
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import in_turn, player, replies, says
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: Stage) -> None:
+def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     stock.ref.ask("hold", block=False).set("from outside")
@@ -33,7 +33,7 @@ def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: 
     assert stock.ref.is_alive(), "and yet it handles nothing any more"
 
     gate = Gate()
-    ref = threaded.spawn(player([], {"hold": in_turn(gate.hold, replies), "r": replies}), "a")
+    ref = threaded.spawn(ours([], {"hold": in_turn(gate.hold, replies), "r": replies}), "a")
     reply = ref.ask(says("hold"), block=False)
     reply.set(says("from outside"))
     gate.open()
@@ -48,14 +48,14 @@ async def _opens(gate: Gate, reply: Any) -> Any:
     return await reply
 
 
-def test_p13_awaiting_a_future_lets_the_event_loop_go_on(threaded: ActorSystem, stage: Stage) -> None:
+def test_p13_awaiting_a_future_lets_the_event_loop_go_on(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": lambda _: gate._open.wait(0.1)})
     assert asyncio.run(_opens(gate, stock.ref.ask("hold", block=False))) is False, "the loop could not open it"
 
     gate = Gate()
     opened: list[bool] = []
-    ref = threaded.spawn(player([], {"hold": in_turn(lambda _: opened.append(gate.hold()), replies)}), "a")
+    ref = threaded.spawn(ours([], {"hold": in_turn(lambda _: opened.append(gate.hold()), replies)}), "a")
 
     assert asyncio.run(_opens(gate, ref.ask(says("hold"), block=False))) == says("reply")
     assert opened == [True]
@@ -140,7 +140,7 @@ class Large:
 
 
 def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(
-    system: SeededSystem, stage: Stage
+    threaded: ActorSystem, stage: Stage, ours: Play
 ) -> None:
     kept: list[weakref.ref[Large]] = []
 
@@ -164,13 +164,14 @@ def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(
     gc.collect()
     assert kept.pop()() is not None
 
-    ours = system.spawn(player([], {"fail": fails}), "a").ask(says("fail"), block=False)
-    one, other = twice(ours)
+    ref = threaded.spawn(ours([], {"fail": fails, "r": replies}), "a")
+    reply = ref.ask(says("fail"), block=False)
+    one, other = twice(reply)
 
     assert one is not other
     assert isinstance(one, AskFailedError)
     assert "in fails" in one.failure.stack_trace
-    system.run_until_idle()
+    ref.ask(says("r"), timeout=LONG_ENOUGH)
     del one, other
     gc.collect()
     assert kept.pop()() is None

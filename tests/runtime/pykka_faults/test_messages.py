@@ -11,13 +11,13 @@ import pykka
 import pytest
 from pykka import ActorRegistry
 
-from flykka.runtime.cell import registry
+from flykka.runtime import pykka_seam
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, replies, says
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.players import in_turn, player, replies, says
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
 
 
@@ -53,7 +53,9 @@ class InterruptedDeque(deque[Any]):
 
 
 @pytest.mark.parametrize("moment", ["before", "behind"])
-def test_p1_an_ask_sent_while_the_actor_stops_is_answered(threaded: ActorSystem, stage: Stage, moment: str) -> None:
+def test_p1_an_ask_sent_while_the_actor_stops_is_answered(
+    threaded: ActorSystem, stage: Stage, ours: Play, moment: str
+) -> None:
     stock = stage({}, WithInterruptedInbox)
     inbox = stock.ref.actor_inbox
     assert isinstance(inbox, Interrupted)
@@ -68,7 +70,7 @@ def test_p1_an_ask_sent_while_the_actor_stops_is_answered(threaded: ActorSystem,
     with pytest.raises(pykka.Timeout):
         unanswered.get(timeout=0)
 
-    ref = threaded.spawn(player([], {"r": replies}), "a")
+    ref = threaded.spawn(ours([], {"r": replies}), "a")
     ref.ask(says("r"))
     queue = InterruptedDeque()
     ref.actor_inbox.messages = queue
@@ -80,7 +82,7 @@ def test_p1_an_ask_sent_while_the_actor_stops_is_answered(threaded: ActorSystem,
         refused.get()
 
 
-def test_p6_a_tell_to_the_dead_is_a_dead_letter_and_no_error(system: SeededSystem, stage: Stage) -> None:
+def test_p6_a_tell_to_the_dead_is_a_dead_letter_and_no_error(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     dead = stage()
     dead.ref.stop()
     sender = stage({"go": lambda _: dead.ref.tell("x")})
@@ -88,18 +90,17 @@ def test_p6_a_tell_to_the_dead_is_a_dead_letter_and_no_error(system: SeededSyste
     assert sender.ref.actor_stopped.wait(LONG_ENOUGH), "the sender dies of it"
 
     letters: list[DeadLetter] = []
-    system.event_stream.subscribe(letters.append, DeadLetter)
-    ours = system.spawn(player([]), "dead")
-    ours.stop()
-    sender_of_ours = system.spawn(player([], {"go": lambda _: ours.tell(says("x"))}), "sender")
-    sender_of_ours.tell(says("go"))
-    system.run_until_idle()
+    threaded.event_stream.subscribe(letters.append, DeadLetter)
+    our_dead = threaded.spawn(ours([]), "dead")
+    our_dead.stop()
+    our_sender = threaded.spawn(ours([], {"go": in_turn(lambda _: our_dead.tell(says("x")), replies)}), "sender")
 
-    assert sender_of_ours.is_alive()
-    assert [(letter.message, letter.sender) for letter in letters] == [(says("x"), sender_of_ours)]
+    assert our_sender.ask(says("go"), timeout=LONG_ENOUGH) == says("reply")
+    assert our_sender.is_alive()
+    assert [(letter.message, letter.sender) for letter in letters] == [(says("x"), our_sender)]
 
 
-def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSystem, stage: Stage) -> None:
+def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     stock.ref.tell("hold")
@@ -112,7 +113,7 @@ def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSyst
     letters: list[DeadLetter] = []
     threaded.event_stream.subscribe(letters.append, DeadLetter)
     gate = Gate()
-    ref = threaded.spawn(player([], {"hold": gate.hold}), "a")
+    ref = threaded.spawn(ours([], {"hold": gate.hold}), "a")
     ref.tell(says("hold"))
     gate.wait_reached()
     stopped = ref.stop(block=False)
@@ -136,7 +137,7 @@ def test_p12_a_broadcast_goes_past_the_dead(
     assert third.log == ["start", "sync"], "behind the dead one nobody gets it"
 
     # With many actors the registry keeps the dead among its refs for a while.
-    monkeypatch.setattr(registry, "_AT_ONCE", 0)
+    monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     log: list[str] = []
     refs = [system.spawn(player(log), name) for name in ("first", "dead", *"0123456789", "third")]
     system.run_until_idle()
@@ -146,10 +147,10 @@ def test_p12_a_broadcast_goes_past_the_dead(
     system.run_until_idle()
 
     assert {"first all", "third all"} < set(log)
-    registry.sweep()
+    pykka_seam.sweep()
 
 
-def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage) -> None:
+def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     for word in ("hold", "x", "x"):
@@ -161,7 +162,7 @@ def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage) ->
 
     log: list[str] = []
     gate = Gate()
-    ref = threaded.spawn(player(log, {"hold": gate.hold}), "a")
+    ref = threaded.spawn(ours(log, {"hold": gate.hold}), "a")
     for word in ("hold", "x", "x"):
         ref.tell(says(word))
     gate.wait_reached()

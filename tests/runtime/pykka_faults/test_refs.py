@@ -20,11 +20,11 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.errors import ProxyNotSupportedError
-from flykka.runtime.props import Props
+from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import in_turn, player, replies, says
-from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Stock
 
 
@@ -54,7 +54,9 @@ def test_p23_no_proxy_looks_into_a_living_actor(system: SeededSystem, stage: Sta
             make()
 
 
-def test_p24_a_ref_keeps_no_ended_actor_in_memory(system: SeededSystem, stage: Stage) -> None:
+def test_p24_a_ref_keeps_no_ended_actor_in_memory(
+    threaded: ActorSystem, stage: Stage, dispatcher: DispatcherName
+) -> None:
     actors: list[weakref.ref[object]] = []
     stock = stage({"start": lambda actor: actors.append(weakref.ref(actor))})
     proxy = stock.ref.proxy()
@@ -69,9 +71,8 @@ def test_p24_a_ref_keeps_no_ended_actor_in_memory(system: SeededSystem, stage: S
         actors.append(weakref.ref(instance))
         return instance
 
-    ref = system.spawn(Props(make), "a")
-    system.run_until_idle()
-    ref.stop()
+    ref = threaded.spawn(Props(make).with_dispatcher(dispatcher), "a")
+    ref.stop(timeout=LONG_ENOUGH)
     gc.collect()
 
     assert actors.pop()() is None
@@ -115,7 +116,7 @@ def _becomes(name: str) -> Callable[[ActorContext], object]:
     return lambda _context: WHO.set(name)
 
 
-def test_p27_what_surrounds_a_turn_is_given_to_it_and_stays_with_its_actor(stage: Stage) -> None:
+def test_p27_what_surrounds_a_turn_is_given_to_it_and_stays_with_its_actor(stage: Stage, ours: Play) -> None:
     seen: list[str] = []
     stock = stage({"q": _notes_who(seen)})
     contextvars.copy_context().run(lambda: (WHO.set("the asker"), stock.ref.ask("q")))
@@ -125,11 +126,11 @@ def test_p27_what_surrounds_a_turn_is_given_to_it_and_stays_with_its_actor(stage
     senders: list[str] = []
     with ActorSystem("two", dispatcher=SharedPool(1)) as system:
         part = {"become": _becomes("a"), "q": in_turn(_notes_who(seen), replies)}
-        one, other = (system.spawn(player([], part), name) for name in ("one", "other"))
+        one, other = (system.spawn(ours([], part), name) for name in ("one", "other"))
         asked = system.spawn(
-            player([], {"x": lambda context: senders.append(str(context.sender)), "r": replies}), "asked"
+            ours([], {"x": lambda context: senders.append(str(context.sender)), "r": replies}), "asked"
         )
-        asker = system.spawn(player([], {"ask": lambda _: asked.tell(says("x")), "r": replies}), "asker")
+        asker = system.spawn(ours([], {"ask": lambda _: asked.tell(says("x")), "r": replies}), "asker")
         one.tell(says("become"))
         for ref in (one, other, one):
             ref.ask(says("q"), timeout=LONG_ENOUGH)
@@ -137,7 +138,7 @@ def test_p27_what_surrounds_a_turn_is_given_to_it_and_stays_with_its_actor(stage
         for ref in (asker, asked):
             ref.ask(says("r"), timeout=LONG_ENOUGH)
 
-    assert seen == ["a", "nobody", "a"], "one thread ran them all"
+    assert seen == ["a", "nobody", "a"], "on a pool, one thread ran them all"
     assert senders == ["/user/asker#1"]
 
 

@@ -108,15 +108,20 @@ def left_of(written: DataFrame, stream: DataStream) -> DataFrame:
     return last.where(~F.col(changelog.row_kind).isin("-D", "-U")).drop(changelog.row_kind)
 
 
-@pytest.mark.parametrize("names", [SOME, pytest.param(tuple(QUERIES), marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    ("names", "parallelism"),
+    [(SOME, 1), pytest.param(tuple(QUERIES), 2, marks=pytest.mark.long)],
+    ids=["some", "all"],
+)
 def test_what_is_left_of_the_changes_are_the_rows_of_spark(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     bids: DataFrame,
     tmp_path: Path,
     names: Sequence[str],
+    parallelism: int,
 ) -> None:
-    env.set_parallelism(2)
+    env.set_parallelism(parallelism)
     streams = {name: env.sql(QUERIES[name]) for name in names}
     for name, stream in streams.items():
         placed = stream.transform(partial(with_place, numbers=count()), per_batch=True)

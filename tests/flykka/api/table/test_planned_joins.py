@@ -40,12 +40,22 @@ def between(lower_ms: int, upper_ms: int, brackets: str = "[]") -> Interval:
     ("condition", "interval"),
     [
         ("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES", between(0, 10 * MINUTE)),
-        ("a.at BETWEEN b.at - INTERVAL '5' SECOND AND b.at", between(0, 5_000)),
+        pytest.param("a.at BETWEEN b.at - INTERVAL '5' SECOND AND b.at", between(0, 5_000), marks=pytest.mark.long),
         ("b.at > a.at AND b.at < a.at + INTERVAL '1' MINUTE", between(0, MINUTE, "()")),
-        ("b.at >= a.at - INTERVAL 1 MINUTE AND a.at > b.at", between(-MINUTE, 0, "[)")),
+        pytest.param(
+            "b.at >= a.at - INTERVAL 1 MINUTE AND a.at > b.at", between(-MINUTE, 0, "[)"), marks=pytest.mark.long
+        ),
         ("b.at - a.at <= INTERVAL 3 MINUTES AND a.at - b.at <= INTERVAL 2 MINUTES", between(-2 * MINUTE, 3 * MINUTE)),
-        ("b.at <= a.at + make_interval(0, 0, 0, 0, 1) AND b.at >= a.at", between(0, 60 * MINUTE)),
-        ("b.at > a.at AND b.at >= a.at AND b.at <= a.at + INTERVAL 1 MINUTE", between(0, MINUTE, "(]")),
+        pytest.param(
+            "b.at <= a.at + make_interval(0, 0, 0, 0, 1) AND b.at >= a.at",
+            between(0, 60 * MINUTE),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "b.at > a.at AND b.at >= a.at AND b.at <= a.at + INTERVAL 1 MINUTE",
+            between(0, MINUTE, "(]"),
+            marks=pytest.mark.long,
+        ),
         ("b.at = a.at", between(0, 0)),
         ("b.at >= a.at", between(0, UNBOUNDED_MS)),
         ("b.at < a.at - INTERVAL 1 MINUTE", between(-UNBOUNDED_MS, -MINUTE, "[)")),
@@ -86,8 +96,17 @@ def test_results_of_windows_are_joined_within_bounds_of_their_last_millisecond(q
     assert code.interval == between(-1, 9_999, "(]")
 
 
-@pytest.mark.parametrize("equal", ["c.window = d.window", "c.e = d.e", "c.window.end = d.e"])
-@pytest.mark.parametrize("kind", ["", "LEFT"])
+@pytest.mark.parametrize(
+    ("kind", "equal"),
+    [
+        ("", "c.window = d.window"),
+        pytest.param("", "c.e = d.e", marks=pytest.mark.long),
+        pytest.param("", "c.window.end = d.e", marks=pytest.mark.long),
+        pytest.param("LEFT", "c.window = d.window", marks=pytest.mark.long),
+        ("LEFT", "c.e = d.e"),
+        ("LEFT", "c.window.end = d.e"),
+    ],
+)
 def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str) -> None:
     joined = f"SELECT c.window, c.n AS one, d.n AS other FROM ({COUNTS}) c {kind} JOIN ({COUNTS}) d ON {equal}"
 
@@ -103,8 +122,17 @@ def windows(size: str, slide: str = "") -> str:
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
 
 
-@pytest.mark.parametrize("kind", ["", "LEFT", "FULL"])
-@pytest.mark.parametrize("column", ["s", "e"])
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("", "e"),
+        ("LEFT", "s"),
+        ("FULL", "e"),
+        pytest.param("", "s", marks=pytest.mark.long),
+        pytest.param("LEFT", "e", marks=pytest.mark.long),
+        pytest.param("FULL", "s", marks=pytest.mark.long),
+    ],
+)
 def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
     of_keys = f"SELECT s, auction, n FROM ({windows('10 seconds')})" if column == "s" else windows("10 seconds")
     (code,) = joins(
@@ -121,9 +149,11 @@ def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: 
     ("other", "condition", "interval"),
     [
         (windows("30 seconds"), "a.s = b.s", between(20_000, 20_000)),
-        (windows("30 seconds", ", '10 seconds'"), "a.s = b.s", between(20_000, 20_000)),
+        pytest.param(
+            windows("30 seconds", ", '10 seconds'"), "a.s = b.s", between(20_000, 20_000), marks=pytest.mark.long
+        ),
         (windows("30 seconds"), "a.e = b.e", between(0, 0)),
-        (windows("10 seconds"), "a.s = b.e", between(-10_000, -10_000)),
+        pytest.param(windows("10 seconds"), "a.s = b.e", between(-10_000, -10_000), marks=pytest.mark.long),
         (windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
     ],
 )

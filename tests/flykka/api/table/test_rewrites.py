@@ -19,7 +19,7 @@ FILTERED = f"where, {ALL}"
     [
         ("INNER", True, True, True, True),
         ("LEFT", True, False, False, True),
-        ("RIGHT", False, True, True, False),
+        pytest.param("RIGHT", False, True, True, False, marks=pytest.mark.long),
         ("FULL", False, False, False, False),
     ],
 )

@@ -44,6 +44,7 @@ def test_who_waits_says_so_once_and_goes_on_with_the_run_of_the_one_that_is_kill
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_another(tmp_path: Path) -> None:
     with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)

@@ -90,24 +90,37 @@ class Model:
         return there == window
 
 
-ASSIGNERS: list[WindowAssigner] = [
-    TumblingEventTimeWindows.of(10, 3),
-    SlidingEventTimeWindows.of(10, 4),
-    SlidingEventTimeWindows.of(3, 7),
-    EventTimeSessionWindows.with_gap(5),
-    EventTimeSessionWindows.with_dynamic_gap(lambda row: row["n"]),
-]
+ASSIGNERS: dict[str, WindowAssigner] = {
+    "tumbling": TumblingEventTimeWindows.of(10, 3),
+    "sliding": SlidingEventTimeWindows.of(10, 4),
+    "gaps": SlidingEventTimeWindows.of(3, 7),
+    "sessions": EventTimeSessionWindows.with_gap(5),
+    "dynamic": EventTimeSessionWindows.with_dynamic_gap(lambda row: row["n"]),
+}
+FUNCTIONS: dict[str, tuple[Combination, CountEvictor | None]] = {
+    "aggregate": (SUM, None),
+    "reduce": (Reduced(summed), None),
+    "evictor": (SUM, CountEvictor.of(1000)),
+}
 ROWS = st.lists(st.builds(row, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 9)), max_size=6)
 STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("combination", "evictor"),
-    [(SUM, None), (Reduced(summed), None), (SUM, CountEvictor.of(1000))],
-    ids=["aggregate", "reduce", "evictor"],
+    ("assigner", "combination", "evictor"),
+    [
+        # All windows with one function, and all functions with windows that overlap and with those that grow.
+        pytest.param(
+            assigner,
+            *function,
+            id=f"{windows}-{name}",
+            marks=() if name == "aggregate" or windows in ("sliding", "sessions") else pytest.mark.long,
+        )
+        for windows, assigner in ASSIGNERS.items()
+        for name, function in FUNCTIONS.items()
+    ],
 )
-@pytest.mark.parametrize("assigner", ASSIGNERS, ids=["tumbling", "sliding", "gaps", "sessions", "dynamic"])
 @settings(max_examples=40)
 @given(STEPS, st.sampled_from([0, 4, 20]))
 def test_windows_fire_as_those_of_a_plain_model(

@@ -1,0 +1,126 @@
+"""Pykka's private names: all that the kernel uses or replaces of Pykka without a promise of Pykka's.
+
+No other file has one of them. A contract test compares them with the installed version.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pykka
+from pykka import ActorRegistry
+from pykka._envelope import Envelope as PykkaEnvelope
+
+from flykka.runtime.futures.future import Future
+from flykka.runtime.signals import Create
+
+if TYPE_CHECKING:
+    from flykka.runtime.futures.future import Termination
+    from flykka.runtime.mailbox.mailbox import Mailbox
+    from flykka.runtime.ref import ActorRef
+
+__all__ = ["PykkaActor", "PykkaEnvelope", "PykkaRef", "PykkaThreadingActor", "register", "sweep", "unregister"]
+
+
+class PykkaActor(pykka.Actor):
+    """Pykka's actor with the ref, the mailbox and the end of a cell. A dispatcher runs it, and no loop of Pykka's."""
+
+    __slots__ = ()
+
+    ref: ActorRef
+
+    def become_pykka_actor(self, ref: ActorRef, mailbox: Mailbox, termination: Termination) -> None:
+        """Stand in for Pykka's initialiser, which would make a random urn, a queue, an Event and a ref."""
+        self.actor_urn = ref.actor_urn
+        self.actor_inbox = mailbox  # type: ignore[assignment]  # Gets are for a loop of Pykka's.
+        self.actor_stopped = termination  # type: ignore[assignment]  # Answers as an Event does.
+        self._actor_ref = ref
+
+    def launch(self) -> None:
+        """Have the instance made, in a first turn. Raises where the actor needs a thread and gets none."""
+        self._start_actor_loop()
+
+    def conclude(self) -> None:
+        """Complete the termination: the last step of an actor's end."""
+        self._stop()
+
+    # Called by Pykka
+
+    @staticmethod
+    def _create_actor_inbox() -> NoReturn:
+        raise TypeError("a cell makes its mailbox itself")
+
+    @staticmethod
+    def _create_future() -> Future[object]:
+        return Future()
+
+    def _start_actor_loop(self) -> None:
+        self.ref.signal(Create())
+
+    def _stop(self) -> None:
+        # As Pykka's own, which searches the whole registry.
+        unregister(self.ref)
+        self.actor_stopped.set()
+
+
+class PykkaThreadingActor(PykkaActor, pykka.ThreadingActor):
+    """Pykka's actor on a thread for itself: Pykka starts the thread, runs its loop there, and stops it."""
+
+    __slots__ = ()
+
+    use_daemon_thread = True
+
+    def _start_actor_loop(self) -> None:
+        super()._start_actor_loop()
+        pykka.ThreadingActor._start_actor_loop(self)
+
+    def _stop(self) -> None:
+        # An actor with a thread is one of few, so that the search along the registry is short.
+        pykka.ThreadingActor._stop(self)
+
+
+class PykkaRef(pykka.ActorRef[Any]):
+    """Pykka's ref without the way by which a proxy reaches into the actor."""
+
+    __slots__ = ()
+
+    def _actor_weakref(self) -> Any:  # type: ignore[override]
+        # pykka.ActorProxy(actor_ref=ref) calls this.
+        return self.proxy()
+
+
+# The registry of actors without its quadratic cost: `ActorRegistry.unregister` compares refs one by one along a list,
+# twice. Here refs are removed by identity and, while many actors are alive, many in one pass: for a while the list then
+# holds some refs that are no longer alive.
+
+_AT_ONCE = 512
+"""Up to this many registered actors an ended one is removed at once."""
+
+_ended: dict[int, ActorRef] = {}
+
+
+def register(ref: ActorRef) -> None:
+    """Add an actor that has started."""
+    if not ref.is_in_registry:
+        return
+    with ActorRegistry._actor_refs_lock:
+        ActorRegistry._actor_refs.append(ref)
+
+
+def unregister(ref: ActorRef) -> None:
+    """Remove an actor that has ended, now or in a later sweep."""
+    if not ref.is_in_registry:
+        return
+    with ActorRegistry._actor_refs_lock:
+        _ended[id(ref)] = ref
+        registered = len(ActorRegistry._actor_refs)
+        if registered <= _AT_ONCE or len(_ended) * 8 >= registered:
+            sweep()
+
+
+def sweep() -> None:
+    """Remove every ended actor, in one pass."""
+    with ActorRegistry._actor_refs_lock:
+        if _ended:
+            ActorRegistry._actor_refs[:] = [ref for ref in ActorRegistry._actor_refs if id(ref) not in _ended]
+            _ended.clear()
