@@ -49,17 +49,22 @@ class ProduceRecords:
             if error is not None and not refused:
                 refused.append(told(error))
 
-        rows = 0
-        for batch in batches:
-            try:
-                _produce_all(producer, batch, self.topic, delivered)
-            except KafkaException as too_large:
-                refused.append(told(too_large))
-            rows += batch.num_rows
-            producer.poll(0)
-            if refused:
-                break
-        left = producer.flush(TIMEOUT_SECONDS)
+        rows = left = 0
+        try:
+            for batch in batches:
+                try:
+                    _produce_all(producer, batch, self.topic, delivered)
+                except KafkaException as too_large:
+                    refused.append(told(too_large))
+                rows += batch.num_rows
+                producer.poll(0)
+                if refused:
+                    break
+            left = producer.flush(TIMEOUT_SECONDS)
+        except SystemError:
+            # confluent-kafka 2.16 loses a fatal error if it calls `delivered` behind it, with the same reason.
+            if not refused:
+                raise
         if refused or left:
             why = refused[0] if refused else f"{left} records are not there after {TIMEOUT_SECONDS:.0f} s"
             raise SinkError(f"Kafka at {self.cluster.bootstrap_servers} does not take the records: {why}")

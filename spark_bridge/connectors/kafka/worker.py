@@ -20,7 +20,7 @@ from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.rows.marks import PARTITION
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer, KafkaError, Message
 
 _RECORDS_AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
@@ -28,13 +28,15 @@ _WAIT_SECONDS = 0.05
 _GONE = frozenset({1, -140})
 # A broker is away, a name is not resolved, all brokers are away, a request took too long: librdkafka goes on by itself.
 _PASSING = frozenset({-195, -193, -187, -185})
+# An answer is too large, a password or a certificate is refused: librdkafka goes on by itself here too, in vain.
+_LASTING = frozenset({"_BAD_MSG", "_AUTHENTICATION", "_SSL"})
 _PATIENCE_SECONDS = 60.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _Key = tuple[str | None, int | None]
 """A topic and a partition, as a record gives them: a plain tuple is made in no time."""
 
-_consumers: dict[Cluster, Consumer] = {}
+_connections: dict[Cluster, _Connection] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,25 +59,27 @@ class ReadRecords:
 
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     """The records of ranges, each of another partition, in lists of many."""
-    consumer = _consumer(cluster)
+    connection = _connection(cluster)
     there = [each for each in ranges if each.offsets]
     # One partition at a time takes fewer questions to each record, and a fetch for each partition: that is worth it
     # where they are long.
     are_long = all(each.offsets >= _RECORDS_AT_ONCE for each in there)
     for together in [[each] for each in there] if are_long else [there]:
-        yield from _assigned(consumer, cluster, together)
+        yield from _assigned(connection, cluster, together)
 
 
-def _assigned(consumer: Consumer, cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
+def _assigned(connection: _Connection, cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     from confluent_kafka import TopicPartition as Named
 
-    reading = _Reading(cluster, ranges)
+    reading, consumer = _Reading(cluster, ranges), connection.consumer
+    connection.errors.clear()
     consumer.assign([Named(*each.at, each.start) for each in ranges])
     try:
         heard = time.monotonic()
         while reading.offsets_left:
             # It waits for as many as it is asked for; some offsets are those of no record.
             messages = consumer.consume(min(_RECORDS_AT_ONCE, reading.offsets_left), timeout=_WAIT_SECONDS)
+            reading.note(connection.errors)
             records = reading.take(messages)
             if records:
                 heard = time.monotonic()
@@ -145,16 +149,34 @@ class _Reading:
         if error.code() in _PASSING:
             self.trouble = f": {told(error)}"
             return False
-        hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
         # An error of the cluster's has no topic.
-        of = self if message.topic() is None else f"{message.topic()}-{message.partition()}"
-        raise SourceError(
-            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}{hint}: {told(error)}"
+        of = str(self) if message.topic() is None else f"{message.topic()}-{message.partition()}"
+        hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
+        raise self._refusal(error, of + hint)
+
+    def note(self, errors: list[KafkaError]) -> None:
+        """Take the errors of connections. Raises `SourceError` for one that comes again at each attempt to connect."""
+        for error in errors:
+            if error.name() in _LASTING:
+                raise self._refusal(error, str(self))
+            self.trouble = f": {told(error)}"
+        errors.clear()
+
+    def _refusal(self, error: KafkaError, of: str) -> SourceError:
+        return SourceError(
+            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}: {told(error)}"
         )
 
 
-def _consumer(cluster: Cluster) -> Consumer:
-    known = _consumers.get(cluster)
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    consumer: Consumer
+    errors: list[KafkaError]
+    """What broke its connections to brokers: librdkafka connects again, and tells it to this list alone."""
+
+
+def _connection(cluster: Cluster) -> _Connection:
+    known = _connections.get(cluster)
     if known is None:
         own = {
             "enable.partition.eof": True,
@@ -168,7 +190,9 @@ def _consumer(cluster: Cluster) -> Consumer:
             "queued.min.messages": _RECORDS_AT_ONCE,
         }
         # Nothing is committed to the group: it is Kafka that wants a name.
-        known = _consumers[cluster] = cluster.consumer("flykka", **own)
+        errors: list[KafkaError] = []
+        consumer = cluster.consumer("flykka", error_cb=errors.append, **own)
+        known = _connections[cluster] = _Connection(consumer, errors)
     return known
 
 
