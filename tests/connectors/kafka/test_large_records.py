@@ -71,5 +71,8 @@ def test_a_source_that_does_not_take_them_is_told_the_setting(kafka: Broker, top
         message_max_bytes=1_000_000,
     )
 
-    with pytest.raises(SourceError, match=f"records of {topic}-0: .*Invalid response size.*raise receive_message_max_bytes of the source"):
+    with pytest.raises(
+        SourceError,
+        match=f"records of {topic}-0: .*Invalid response size.*raise receive_message_max_bytes of the source",
+    ):
         values(source)
