@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import assert_never
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.heartbeat import (
     HeartbeatEvent,
     HeartbeatMonitor,
@@ -17,7 +18,6 @@ from flykka.actors.machines.heartbeat import (
     TicksBegin,
     UnmonitorTarget,
 )
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import format_ms

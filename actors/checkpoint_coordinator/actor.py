@@ -27,7 +27,7 @@ from flykka.actors.machines.checkpoint.failure_manager import without_numbers
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.rescaling.requirements import parallelism_of, with_parallelism
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.messages.checkpointing.checkpoint import (

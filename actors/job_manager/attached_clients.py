@@ -8,7 +8,7 @@ from typing import assert_never
 
 from flykka.actors.job_manager.managed_job import ManagedJob
 from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
-from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.messages.control.job import (
     CancelJob,
     JobClientExpired,

@@ -28,14 +28,13 @@ from flykka.actors.job_master.resource_cleaner import CleanupMessage, ResourceCl
 from flykka.actors.job_master.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.job_master.state_restorer import StateRestorer
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.graph import effects, events
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,

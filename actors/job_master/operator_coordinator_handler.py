@@ -18,9 +18,9 @@ from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
 from flykka.actors.job_master.discovery_watch import DiscoveryWatch
 from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
@@ -34,7 +34,6 @@ from flykka.actors.machines.sources.source_events import (
     WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.watermark_alignments import AlignmentEvent, WatermarkAlignments
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,

@@ -28,9 +28,9 @@ from flykka.actors.machines.coordinators.coordinator_events import (
 )
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
 from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,

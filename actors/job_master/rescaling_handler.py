@@ -15,13 +15,12 @@ from flykka.actors.errors import RescaleNotSupportedError, described
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.slot_pool_service import SlotPoolService
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, SchedulingRequested
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
 from flykka.actors.machines.rescaling.requirements import check_requirements, parallelism_of, updated
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.checkpoint_coordination import CheckpointRequest, SavepointCompleted, SavepointFailed
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue

@@ -28,8 +28,8 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     TakeLastCheckpoint,
     TakeSavepoint,
 )
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.graph.events import StoppingChanged
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointRequest,
     SavepointCompleted,

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.job_master.job_listeners import JobListeners
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
@@ -35,7 +35,6 @@ from flykka.actors.machines.slots.slot_requests import (
     SlotsLost,
 )
 from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import TaskManagerLost

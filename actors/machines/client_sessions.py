@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.messages.control.job import JobClientExpired
 from flykka.messages.wire.ids import JobId
 

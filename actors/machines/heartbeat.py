@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.control.heartbeat import HeartbeatDue
 
 # Events

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS, SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,

@@ -30,9 +30,9 @@ from flykka.actors.machines.attempt.effects import (
     TellSender,
 )
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
 from flykka.actors.machines.exchange.effects import TellPeer
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.monitoring.explanation import ExplainTask, TaskExplained
 from flykka.messages.tasks.exchange import (

@@ -11,13 +11,13 @@ from functools import partial
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import (
     PartitionEffect,
     ReleaseBatch,
     TellPeer,
 )
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
 from flykka.messages.tasks.task import FinishedPartition, PartitionsReleased
 from flykka.messages.wire.ids import JobId, ResultPartitionId

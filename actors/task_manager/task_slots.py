@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from flykka.actors.errors import InsufficientNetworkBuffersError
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
 from flykka.actors.machines.slots.slot_table_events import End, RunTask, SlotTableEffect, SlotTableEvent, TaskEnded
 from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.actors.task_manager.deployment_acknowledgements import DeploymentAcknowledgements
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
 from flykka.messages.tasks.task import TaskDeploymentDescriptor

@@ -35,8 +35,8 @@ from flykka.actors.machines.attempt.source import SourceReadingEvent, source_rea
 from flykka.actors.machines.attempt.stages import Stage
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.attempt.task_checkpoints import TaskCheckpoints
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.attempt import answers
 from flykka.messages.attempt.commands import (
     CloseChain,

@@ -13,7 +13,7 @@ from typing import assert_never
 from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.machines.attempt.partition_producer import CancelSelf, Consequence, Wait
 from flykka.actors.machines.attempt.task_cancellation import TaskCancellation
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.states import task_may_move
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.attempt.commands import CancelWork, CloseChain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
 from flykka.actors.machines.exchange.effects import TellPeer
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.exchange import AddCredit
 from flykka.messages.tasks.task import FinishedPartition
 from flykka.messages.wire.failure import SerializedThrowable

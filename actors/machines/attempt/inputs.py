@@ -36,6 +36,7 @@ from flykka.actors.machines.attempt.input_elements import (
     SnapshotGivenUp,
     WatermarkAdvanced,
 )
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
@@ -65,7 +66,6 @@ from flykka.actors.machines.exchange.effects import (
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.job_graph.broadcast_inputs import broadcast_gates
 from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
 from flykka.messages.attempt.commands import ReleaseBatches

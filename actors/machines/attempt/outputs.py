@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, may_time_out, unaligned_unsupported
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.partition_errors import partition_not_found
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.attempt.commands import ReleaseBatches
 from flykka.messages.attempt.values import StageOutput
 from flykka.messages.graph.job_graph import ShipStrategy

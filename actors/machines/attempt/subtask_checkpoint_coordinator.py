@@ -18,8 +18,8 @@ from flykka.actors.machines.attempt.checkpoints import Alignment, Begin, Checkpo
 from flykka.actors.machines.attempt.declines import decline
 from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
 from flykka.actors.machines.attempt.metrics import TaskMeter
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.state.watermarks import watermark_states
 from flykka.messages.attempt.answers import (
     ChainOpened,

@@ -23,9 +23,9 @@ from flykka.actors.machines.attempt.operator_events import OperatorEventDispatch
 from flykka.actors.machines.attempt.source import SourceReading
 from flykka.actors.machines.attempt.stages import Stage
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, remaining_ms, to_send_on
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.attempt.commands import SnapshotState
 from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
 from flykka.messages.tasks.exchange import WATERMARK_MIN, CancelCheckpointMarker, CheckpointBarrier

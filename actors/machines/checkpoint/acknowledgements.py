@@ -12,7 +12,7 @@ from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, LateAcknowledgement
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
 from flykka.messages.checkpointing.statistics import SubtaskCheckpointStatistics, SubtasksAcknowledged

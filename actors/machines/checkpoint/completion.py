@@ -13,7 +13,7 @@ from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointFailure,

@@ -30,7 +30,7 @@ from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, ForTask, SnapshotOperatorCoordinators
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged

@@ -17,7 +17,7 @@ from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, Pending
 from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointFailure,
     OperatorCoordinatorsSnapshotted,

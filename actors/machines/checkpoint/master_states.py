@@ -12,7 +12,7 @@ from flykka.actors.machines.checkpoint.effects import (
     RestoreFailed,
     RestoreMasterHooks,
 )
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import MasterState
 from flykka.messages.control.checkpoint_coordination import MasterHookRestoreFailed, MasterHooksRestored
 from flykka.messages.wire.failure import SerializedThrowable

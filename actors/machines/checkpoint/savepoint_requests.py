@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
 from flykka.messages.control.job import JobStatus

@@ -27,7 +27,7 @@ from flykka.actors.machines.checkpoint.request_decider import (
     CheckpointTriggerRequest,
     RequestDecision,
 )
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,

@@ -13,7 +13,7 @@ Not here: the values and functions, where an attempt runs.
 from __future__ import annotations
 
 from flykka.actors.machines.coordinators.coordinator_events import AggregateEffect, TellSubtask, UpdateAggregates
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.tasks.operator_event import (
     AggregateUpdate,
     GlobalAggregateResults,

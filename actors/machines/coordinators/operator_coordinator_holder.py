@@ -30,7 +30,7 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     TellSubtask,
 )
 from flykka.actors.machines.coordinators.subtask_gateway import SubtaskGateway
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,

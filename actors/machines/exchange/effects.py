@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
@@ -22,7 +23,6 @@ from flykka.actors.machines.exchange.partition_request import (
     MAX_BACKOFF_MS,
     PartitionRequestBackoff,
 )
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (

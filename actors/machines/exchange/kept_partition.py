@@ -5,10 +5,10 @@ What was read stays until the partition is released. Follows Flink's BoundedBloc
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PartitionEffect, TellPeer
 from flykka.actors.machines.exchange.result_partition import unknown_subpartition
 from flykka.actors.machines.exchange.subpartition import Subpartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
 from flykka.messages.tasks.task import FinishedPartition
 from flykka.messages.wire.ref import Ref

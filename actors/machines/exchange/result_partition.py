@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.partition_errors import partition_error, partition_not_found
 from flykka.actors.machines.exchange.subpartition import Subpartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CoordinatedTask,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.messages.state.handles import TaskStateSnapshot

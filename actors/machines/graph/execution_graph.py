@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.effects import (
@@ -34,12 +35,10 @@ from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.partition_producers import producer_state
 from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, restart_timer
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
 from flykka.actors.machines.slots.slot_requests import ReturnSlot, SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints, FinalCheckpointRequest
 from flykka.messages.control.job import CancelJob, CheckpointCompleted, JobStatus
 from flykka.messages.control.job_control import DeploymentTimedOut, JobRestartDue, JobVerticesFinalized

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
 from flykka.actors.machines.graph.current_attempts import CurrentAttempts
 from flykka.actors.machines.graph.deployment_descriptors import coordinated_task, deployment_descriptor
@@ -23,7 +24,6 @@ from flykka.actors.machines.graph.pending_deployments import Deployments
 from flykka.actors.machines.graph.result_partitions import ResultPartitions
 from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.graph.unacknowledged_deployments import UnacknowledgedDeployments
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.job_graph.validation import recovers_approximately
 from flykka.actors.machines.job_graph.wiring import channels
 from flykka.actors.machines.restart.failover_strategy import (
@@ -41,7 +41,6 @@ from flykka.actors.machines.scheduling.scheduling_strategy import (
 )
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.graph.job_graph import JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId

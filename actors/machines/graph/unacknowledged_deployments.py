@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.messages.control.job_control import DeploymentTimedOut
 from flykka.messages.wire.ids import ExecutionAttemptId
 

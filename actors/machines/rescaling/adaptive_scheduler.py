@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
 from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
@@ -29,7 +29,6 @@ from flykka.actors.machines.rescaling.slot_allocator import (
     determine_parallelism,
     slots_of_groups,
 )
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import CountSlotsDue, JobResourceRequirements, Rescale, ResourceWaitTimedOut

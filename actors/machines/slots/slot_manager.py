@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.pending_slot_requests import PendingSlotRequest, PendingSlotRequests
 from flykka.actors.machines.slots.resource_profile import fits, too_large
 from flykka.actors.machines.slots.slot_manager_events import (

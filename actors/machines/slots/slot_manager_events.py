@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
 from flykka.actors.machines.slots.slot_pool_events import (
@@ -36,7 +36,6 @@ from flykka.actors.machines.slots.slot_pool_events import (
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager

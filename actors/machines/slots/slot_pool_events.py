@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.actors.machines.slots.resource_budget import ResourceBudget
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
@@ -32,7 +32,6 @@ from flykka.actors.machines.slots.slot_table_events import (
     TaskEnded,
 )
 from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
     AcceptSlots,

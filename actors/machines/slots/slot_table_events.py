@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.tasks.task import SubmitTask, TaskDeploymentDescriptor

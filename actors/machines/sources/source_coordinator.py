@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     DiscoverSplits,
@@ -29,7 +29,6 @@ from flykka.actors.machines.sources.source_events import (
     WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,

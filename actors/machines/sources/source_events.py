@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.timers import StartTimer
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,

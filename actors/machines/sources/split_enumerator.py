@@ -22,7 +22,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     SplitEnumeratorEffect,

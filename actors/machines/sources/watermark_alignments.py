@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset, TellReader
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.control.job_control import WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.heartbeat import (
     HeartbeatMonitor,
     HeartbeatReceived,
@@ -12,7 +13,6 @@ from flykka.actors.machines.heartbeat import (
     TicksBegin,
     UnmonitorTarget,
 )
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.control.heartbeat import HeartbeatDue
 from tests.actors.machines.scheduling.feeding import feed
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from flykka.actors.machines.attempt.effects import TellJobMaster
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, TellPeer
 from flykka.actors.machines.exchange.input_gate import InputGate
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import ErrorResponse

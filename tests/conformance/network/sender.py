@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, TellPeer
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
@@ -17,7 +18,6 @@ from flykka.actors.machines.slots.slot_requests import (
     SlotsLost,
 )
 from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.slots import OfferSlots, SlotOffer
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id

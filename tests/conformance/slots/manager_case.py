@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.slot_manager import ALLOCATE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     GiveSlot,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.slots.slot_table import SlotTable, TaskSlotState
 from flykka.actors.machines.slots.slot_table_events import (
     RunTask,
@@ -16,7 +17,6 @@ from flykka.actors.machines.slots.slot_table_events import (
     TellResourceManager,
     TellTask,
 )
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AllocateSlot, AllocateSlotConfirmed, FreeSlot, SlotAvailable, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec

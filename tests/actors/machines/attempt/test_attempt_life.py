@@ -11,7 +11,7 @@ from flykka.actors.machines.attempt.effects import (
     TellJobMaster,
 )
 from flykka.actors.machines.attempt.task_cancellation import INTERVAL_MS
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.attempt.commands import CancelWork, CloseChain
 from flykka.messages.graph.job_graph import TaskCancellationSettings

@@ -7,7 +7,7 @@ import pytest
 from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,

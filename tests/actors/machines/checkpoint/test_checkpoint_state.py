@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointComplete,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointMetrics,
     NotifyCheckpointAborted,

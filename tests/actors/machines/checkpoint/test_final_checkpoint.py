@@ -6,7 +6,7 @@ from typing import Any
 
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.effects import TimerKind
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,

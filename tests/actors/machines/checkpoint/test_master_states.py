@@ -11,7 +11,7 @@ from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorM
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointFailure,

@@ -10,7 +10,7 @@ from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,

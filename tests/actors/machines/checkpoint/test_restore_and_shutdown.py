@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointComplete,

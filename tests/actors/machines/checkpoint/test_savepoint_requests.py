@@ -25,7 +25,7 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     TakeLastCheckpoint,
     TakeSavepoint,
 )
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
 from flykka.messages.control.job import JobStatus

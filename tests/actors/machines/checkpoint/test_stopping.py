@@ -9,7 +9,7 @@ import pytest
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.effects import ReportStopped
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.coordinators.coordinator_events import TellSubtask, UpdateAggregates
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.messages.tasks.operator_event import (
     AggregateResult,
     AggregateUpdate,

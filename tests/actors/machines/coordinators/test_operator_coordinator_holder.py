@@ -15,7 +15,7 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CoordinatorSnapshotted,
     FailJob,
 )
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     OperatorCoordinatorState,

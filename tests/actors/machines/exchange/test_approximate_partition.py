@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import (
     Buffer,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PartitionEffect, TellPeer
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import (
     AddCredit,

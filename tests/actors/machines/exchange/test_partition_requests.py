@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import (
     ChannelFailed,
     ChannelFailureKind,
@@ -9,7 +10,6 @@ from flykka.actors.machines.exchange.effects import (
     RetryRequest,
 )
 from flykka.actors.machines.exchange.input_gate import InputGate
-from flykka.actors.machines.ignore import Ignore
 from tests.actors.machines.exchange.builders import (
     PRODUCERS,
     batch,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
     Buffer,

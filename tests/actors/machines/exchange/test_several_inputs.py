@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.exchange.effects import PersistInFlight, ReleaseBatch, RequestPartition, TurnAway
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import CheckpointBarrier, EndOfData, EndOfPartition
 from tests.actors.machines.exchange.builders import announcement, batch, error, gate_descriptor, response

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.graph.effects import JobStatusMoved, StartRestartTimer
-from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import DeploymentTimedOut
 from flykka.messages.graph.job_graph import FailoverStrategyKind

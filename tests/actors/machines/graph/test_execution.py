@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
 from flykka.actors.machines.graph.execution import Execution, LeaveSlot
-from flykka.actors.machines.ignore import Ignore
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId

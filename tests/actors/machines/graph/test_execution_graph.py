@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.graph.effects import (
     AskForRestoreState,
     CoordinateTasks,
@@ -14,7 +15,6 @@ from flykka.actors.machines.graph.effects import (
     StartRestartTimer,
 )
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     RequestSlots,
@@ -22,7 +22,6 @@ from flykka.actors.machines.slots.slot_requests import (
     SlotAllocationFailed,
     SlotRequest,
 )
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.control.checkpoint_coordination import FinalCheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.graph.effects import AskForRestoreState, Deploy, JobStatusMoved, StartRestartTimer
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import ReturnSlot
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue

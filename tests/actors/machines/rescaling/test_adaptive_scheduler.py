@@ -8,7 +8,7 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent

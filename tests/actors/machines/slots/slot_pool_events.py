@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
@@ -13,7 +14,6 @@ from flykka.actors.machines.slots.slot_pool_events import (
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
 from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, SLOT_TIMEOUT_MS, SlotTable
 from flykka.actors.machines.slots.slot_table_events import JobConnected, SlotTableEffect, SlotTableEvent, TaskEnded
 from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
-from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,

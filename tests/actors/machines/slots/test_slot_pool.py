@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
     PoolClosed,

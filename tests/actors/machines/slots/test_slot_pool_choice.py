@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.slot_pool_events import SlotRequestRejected, SlotUnkept

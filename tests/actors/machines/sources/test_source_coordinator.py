@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
 from flykka.actors.machines.sources.source_events import (
     DiscoverSplits,
@@ -18,7 +18,6 @@ from flykka.actors.machines.sources.source_events import (
     WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.split_enumerator import FEW_SPLITS
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState, SnapshotOperatorCoordinators
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
     aborted,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.sources.source_events import SplitEnumeratorEffect, SplitEnumeratorEvent, TellReader
 from flykka.messages.tasks.source import AddSplits, SplitEnumeratorState, UnreadSplit
 from flykka.messages.wire import codec

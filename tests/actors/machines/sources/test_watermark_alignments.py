@@ -7,10 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset, TellReader
 from flykka.actors.machines.sources.watermark_alignments import AlignmentEffect, AlignmentEvent, WatermarkAlignments
-from flykka.actors.machines.timers import StartTimer
 from flykka.messages.control.job_control import WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import JobVertex, WatermarkAlignment
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
