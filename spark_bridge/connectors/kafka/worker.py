@@ -172,7 +172,7 @@ class _Reading:
 class _Connection:
     consumer: Consumer
     errors: list[KafkaError]
-    """What broke its connections to brokers: librdkafka connects again, and tells it to this list alone."""
+    """The errors that broke its connections to brokers: librdkafka connects again, and reports them here alone."""
 
 
 def _connection(cluster: Cluster) -> _Connection:
