@@ -64,17 +64,6 @@ class Mailbox:
         if self.closed:
             self._drain()
 
-    def pop(self) -> Told | Envelope | None:
-        """Pop the entry to handle now: a signal, or a message if the owner is receptive; None where there is none."""
-        try:
-            if self.control:
-                return self.control.popleft()
-            if self.messages and self.owner.receptive:
-                return self.messages.popleft()
-        except IndexError:
-            pass  # A kill on another thread has drained the mailbox meanwhile.
-        return None
-
     def empty(self) -> bool:
         """Tell whether no message waits."""
         return not self.messages

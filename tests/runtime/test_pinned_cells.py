@@ -130,7 +130,7 @@ def test_the_thread_outlives_a_queue_that_fails(threaded: ActorSystem, caplog: p
     ref.actor_inbox.messages = FailingOnce()
 
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
-    assert f"the mailbox of {ref} failed" in caplog.text
+    assert f"the kernel failed while it ran {ref}" in caplog.text
 
 
 @pytest.mark.parametrize("theirs", [pykka_messages._ActorStop(), pykka_messages.ProxyGetAttr(("system",))])
