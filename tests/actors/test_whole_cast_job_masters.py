@@ -57,7 +57,13 @@ def messages_of_a_life(folder: Path, doomed: str) -> int:
     return seen
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+parts = pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=() if part == 0 else pytest.mark.long) for part in range(PARTS)]
+)
+"""Every message of a life, in so many tests, of which one is in each run."""
+
+
+@parts
 def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
     last = messages_of_a_life(tmp_path / "whole", JOB_MASTER)
 
@@ -79,7 +85,7 @@ def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
         return kill.seen, stage
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@parts
 def test_whatever_message_a_job_manager_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
     last, _ = run_with_client(tmp_path / "whole", 0)
 

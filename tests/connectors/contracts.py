@@ -12,7 +12,7 @@ BEHIND = tuple(len(_CALLS) + _CALLS.index(call) + 1 for call in ("prepare", "com
 
 
 class ShorterSinkContract(SinkContract):
-    """Deaths in the second checkpoint, and the parallelism of three: a sink of files has all of them in every run."""
+    """Deaths in the second checkpoint, and the parallelism of three; a long run has all."""
 
     @pytest.mark.parametrize(
         "calls",

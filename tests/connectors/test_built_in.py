@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from flykka import FileSink, FileSource, ForeachBatchSink, KafkaSink, KafkaSource
 from flykka.cli.main import main
 from flykka.connectors import Connector, connectors
-from flykka.connectors.testing import Row, SinkContract, SourceContract
+from flykka.connectors.testing import Row, SourceContract
 from flykka.spark_bridge.connectors import connector
 from flykka.spark_bridge.errors import MissingExtraError, SparkBridgeError
 from tests.connectors.contracts import ShorterSinkContract
@@ -76,7 +76,7 @@ def rows_in(folder: Path) -> list[Row]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-class TestFileSink(SinkContract):
+class TestFileSink(ShorterSinkContract):
     def sink(self) -> FileSink:
         return FileSink.parquet(self.folder / "out")
 

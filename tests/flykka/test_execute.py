@@ -34,7 +34,7 @@ from flykka.errors import (
     StreamTypeError,
     UnknownTaskManagerError,
 )
-from flykka.messages.attempt.work import EngineFailed
+from flykka.messages.attempt.answers import WorkFailed
 from flykka.messages.control.registration import RegisterTaskManager
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -183,7 +183,7 @@ def test_a_failing_function_fails_the_job_with_the_users_own_words(
         env.execute("refusing")
     assert failed.value.flight_record is not None
     messages = [turn.message for turn in Trace.open(failed.value.flight_record)]
-    assert any(isinstance(message, EngineFailed) for message in messages)
+    assert any(isinstance(message, WorkFailed) for message in messages)
 
 
 def test_two_jobs_of_an_environment_may_have_the_same_uids(

@@ -1,1 +1,9 @@
 """Golden traces: recorded runs that are replayed for ever, and how they were recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tests.actors.peer  # noqa: F401 - The traces name its actors, and no module is imported because a trace names it.
+
+HISTORIES = Path(__file__).parent

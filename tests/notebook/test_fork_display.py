@@ -8,10 +8,10 @@ from flykka import Replayer
 from flykka.notebook.runs import fork_bundle, fork_run_bundle
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.replay.fork.fork import ForkRun
-from tests.layout.sources import ROOT
+from tests.histories import HISTORIES
 from tests.notebook.html_reader import Reader
 
-HISTORY = ROOT / "tests" / "histories" / "killed-task-manager.trace"
+HISTORY = HISTORIES / "killed-task-manager.trace"
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from flykka.simulation.shrink_test import write_test
 from flykka.simulation.shrink_topology import smaller_topologies
 from flykka.simulation.shrink_trace import scenario_of
 from flykka.simulation.simulation import run
+from tests.histories import HISTORIES
 from tests.simulation.planted_bugs import PLANTED_BUGS, an_acknowledgement_counts_twice
 
 COUNTS_TWICE = next(bug for bug in PLANTED_BUGS if bug.plant is an_acknowledgement_counts_twice)
@@ -193,7 +194,7 @@ def test_the_command_says_where_nothing_is_wrong(capsys: pytest.CaptureFixture[s
 
 
 def test_of_a_damaged_trace_the_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = (Path(__file__).parents[1] / "histories" / "simulated.trace").read_bytes()
+    whole = (HISTORIES / "simulated.trace").read_bytes()
     (tmp_path / "cut.trace").write_bytes(whole[:5_000])
 
     assert main(["shrink", str(tmp_path / "cut.trace")]) == 2

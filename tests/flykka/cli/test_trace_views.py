@@ -14,6 +14,7 @@ from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.runtime.trace.file.frame_format import FRAME
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint
+from tests.histories import HISTORIES
 from tests.runtime.players import says
 
 Shell = Callable[..., tuple[int, str, str]]
@@ -73,7 +74,7 @@ def test_a_story_is_json_when_asked_for(flykka: Shell, trace: Path) -> None:
 
 
 def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka: Shell) -> None:
-    code, out, err = flykka("story", Path(__file__).parents[2] / "histories" / "at-least-once.trace")
+    code, out, err = flykka("story", HISTORIES / "at-least-once.trace")
 
     assert (code, err) == (0, "")
     assert out.startswith("job job: FINISHED\n")

@@ -23,8 +23,8 @@ from flykka.runtime.trace.text import unwrapped
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.simulation import simulate
 from flykka.traces.trace import Trace
+from tests.histories import HISTORIES
 
-HISTORIES = Path(__file__).parents[2] / "histories"
 SOME = ("flights-with-a-kill", "killed-task-manager", "rescaled", "savepoints")
 KILLED = HISTORIES / "killed-task-manager.trace"
 DECLINED = HISTORIES / "declined-and-failed.trace"

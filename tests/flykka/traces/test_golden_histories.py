@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from flykka.cli.trace.trace_statistics import TraceStatistics
 from flykka.traces.actor_directory import ActorKind, kind_of
 from flykka.traces.trace import Trace
+from tests.histories import HISTORIES
 
-HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.trace"))
+TRACES = sorted(HISTORIES.glob("*.trace"))
 FEW = 3
 
 
-@pytest.fixture(params=HISTORIES, ids=lambda path: path.stem)
+@pytest.fixture(params=TRACES, ids=lambda path: path.stem)
 def history(request: pytest.FixtureRequest) -> Trace:
     return Trace.open(request.param)
 

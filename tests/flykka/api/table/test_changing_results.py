@@ -59,7 +59,7 @@ QUERIES = {
 }
 
 
-SOME = ("counted", "greatest", "best", "placed", "means", "readers", "changing readers")
+SOME = ("greatest", "placed", "means", "changing readers")
 """Of which each needs functions that the others do not."""
 
 

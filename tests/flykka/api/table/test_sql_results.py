@@ -54,7 +54,7 @@ APPENDED = {
     "common": "WITH dear AS (SELECT * FROM bid WHERE price > 50), ids AS (SELECT id AS i FROM item)"
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }
-SOME_APPENDED = ("exploded", "items", "distinct", "sliding", "sessions", "best", "starts", "near", "common")
+SOME_APPENDED = ("exploded", "distinct", "sliding", "sessions", "best", "near")
 """Of which each needs an operator that the others do not, or another input of it."""
 UPSERTS = {
     "counts": (
@@ -82,7 +82,7 @@ UPSERTS = {
         ["r"],
     ),
 }
-SOME_UPSERTS = ("all", "bidders", "newest", "dearest")
+SOME_UPSERTS = ("bidders", "dearest")
 
 
 @pytest.fixture
