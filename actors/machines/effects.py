@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 
-To = TypeVar("To")
+To = TypeVar("To", covariant=True)
 
 
 class Role(StrEnum):
@@ -19,11 +20,19 @@ class Role(StrEnum):
 
     BRIDGE = "bridge"
     CHECKPOINT_COORDINATOR = "checkpoint coordinator"
+    JOB_LISTENERS = "listeners of the job"
     JOB_MASTER = "JobMaster"
     RESOURCE_MANAGER = "ResourceManager"
     SENDER = "sender"
     """The sender of the message at hand."""
     TASK_MANAGER = "TaskManager"
+
+
+@dataclass(frozen=True, slots=True)
+class JobMasterOf:
+    """The address of the JobMaster of a job."""
+
+    job_id: JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,25 +1,16 @@
-"""Effects of the ExecutionGraph, beside the messages that it has told."""
+"""Effects of the ExecutionGraph."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
-from flykka.messages.control.checkpoint_coordination import (
-    AbortPendingCheckpoints,
-    CoordinatedTask,
-    FinalCheckpointRequest,
-)
+from flykka.messages.control.checkpoint_coordination import CoordinatedTask
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex
-from flykka.messages.tasks.task import (
-    CancelTask,
-    ExecutionState,
-    PartitionProducerState,
-    ReleasePartitions,
-    TaskDeploymentDescriptor,
-)
+from flykka.messages.tasks.task import ExecutionState, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
 from flykka.messages.wire.ref import Ref
@@ -47,21 +38,6 @@ class ExecutionMoved:
     state: ExecutionState
     task_manager_id: TaskManagerId | None = None
     failure: SerializedThrowable | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellTaskManager:
-    """Tell the TaskManager of an attempt, or the one that keeps its results."""
-
-    task_manager: Ref
-    message: CancelTask | ReleasePartitions | PartitionProducerState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellCheckpointCoordinator:
-    """Tell the CheckpointCoordinator of the job."""
-
-    message: AbortPendingCheckpoints | FinalCheckpointRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +82,8 @@ class DrawRestartDelay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartRestartTimer:
-    """Report `JobRestartDue` with this `version` in so many ms; these tasks restart, or all.
-
-    The failure behind it is `cause`.
-    """
+class RestartScheduled:
+    """Report that these tasks, or all if there are none, restart in `delay_ms` because of `cause`; the timer runs."""
 
     delay_ms: int
     version: int
@@ -135,10 +108,9 @@ Effect = (
     Ignore
     | StartTimer
     | CancelTimer
+    | Tell[Ref | Literal[Role.CHECKPOINT_COORDINATOR]]
     | JobStatusMoved
     | ExecutionMoved
-    | TellTaskManager
-    | TellCheckpointCoordinator
     | CoordinateTasks
     | GraphRescaled
     | RescaleNotBegun
@@ -148,6 +120,6 @@ Effect = (
     | ForgetPriorSlots
     | AskForRestoreState
     | DrawRestartDelay
-    | StartRestartTimer
+    | RestartScheduled
     | FinalizeVertices
 )
