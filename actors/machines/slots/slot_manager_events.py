@@ -1,12 +1,11 @@
-"""Events and effects of the SlotManager, beside the messages that it handles and has told."""
+"""Events and effects of the SlotManager, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import RegisterTaskManager, ReleaseAnswer, StartUpPeriodElapsed
 from flykka.messages.control.slots import (
@@ -99,5 +98,5 @@ class GiveSlot:
 
 
 SlotManagerEffect = (
-    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | TellTaskManager | TellJobMaster | Ignore
+    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | Tell[TaskManagerId | JobMasterOf] | Ignore
 )

@@ -1,13 +1,13 @@
-"""Events and effects of the SlotPool, beside the messages that it handles and has told."""
+"""Events and effects of the SlotPool, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
-from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager
@@ -116,6 +116,7 @@ class ReleaseEmptyTaskManager:
     reason: str
 
 
-PoolTold = TellResourceManager | TellTaskManager | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
+PoolAddress = Literal[Role.RESOURCE_MANAGER] | TaskManagerId
+OutwardEffect = Tell[PoolAddress] | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
 """Effects of the pool beyond the slots that it gives and removes."""
-SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | PoolTold
+SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | OutwardEffect

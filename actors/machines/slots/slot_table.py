@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
 from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.actors.machines.slots.resource_budget import ResourceBudget
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
@@ -31,7 +31,6 @@ from flykka.actors.machines.slots.slot_table_events import (
     SlotTableEvent,
     TaskEnded,
 )
-from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
     AcceptSlots,
@@ -214,7 +213,7 @@ class SlotTable:
             refusal = AllocateSlotRefused(
                 slot_id=event.slot_id, allocation_id=event.allocation_id, occupied_by=occupied_by
             )
-            return [TellResourceManager(message=refusal)]
+            return [Tell(to=Role.RESOURCE_MANAGER, message=refusal)]
         job = self._jobs.setdefault(event.job_id, _Job())
         timer: list[SlotTableEffect] = []
         if slot.state is TaskSlotState.FREE:
@@ -228,7 +227,7 @@ class SlotTable:
         confirmed = AllocateSlotConfirmed(
             slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id, cut=event.cut
         )
-        return [*timer, TellResourceManager(message=confirmed), *self._offer(event.job_id, job)]
+        return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
         """Offer what has not been offered, once the last offer is answered."""
@@ -248,7 +247,7 @@ class SlotTable:
         message = OfferSlots(task_manager_id=self._id, offers=offers, offer=job.offer)
         timed_out = OfferTimedOut(job_id=job_id, offer=job.offer)
         return [
-            TellJobMaster(job_id=job_id, message=message),
+            Tell(to=JobMasterOf(job_id), message=message),
             StartTimer(key=_offer_timer(job_id), delay_ms=OFFER_TIMEOUT_MS, message=timed_out),
         ]
 
@@ -281,7 +280,7 @@ class SlotTable:
         slot = self._allocations.get(allocation_id)
         if slot is None or slot.job_id != job_id or slot.state is TaskSlotState.RELEASING:
             text = f"{job_id} holds no slot by {allocation_id}"
-            return [TellJobMaster(job_id=job_id, message=task_failed(attempt, "TaskSubmissionError", text))]
+            return [Tell(to=JobMasterOf(job_id), message=task_failed(attempt, "TaskSubmissionError", text))]
         activated = self._activate(slot)
         slot.tasks[attempt] = None
         self._tasks[attempt] = slot
@@ -337,7 +336,7 @@ class SlotTable:
         ]
         reason = f"{self._id} knows nothing of it"
         failed = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
-        told = [TellJobMaster(job_id=event.job_id, message=each) for each in failed]
+        told = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failed]
         return [*told, *(effect for slot in unknown_there for effect in self._release(slot))]
 
     def _end_when_empty(self) -> list[SlotTableEffect]:
@@ -351,7 +350,7 @@ class SlotTable:
             return self._free(slot)
         slot.state = TaskSlotState.RELEASING
         # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
-        return [TellTask(message=self._given_up(attempt)) for attempt in slot.tasks]
+        return [Tell(to=attempt, message=self._given_up(attempt)) for attempt in slot.tasks]
 
     def _given_up(self, attempt: ExecutionAttemptId) -> FailTask:
         text = f"{self._id} has given up the slot of {attempt}"
@@ -373,7 +372,8 @@ class SlotTable:
         if slot.is_dynamic:
             del self._slots[slot.slot_id]
         timer = [CancelTimer(key=_slot_timer(allocation_id))] if waited else []
-        return [*timer, TellResourceManager(message=SlotAvailable(slot_id=slot.slot_id, allocation_id=allocation_id))]
+        available = SlotAvailable(slot_id=slot.slot_id, allocation_id=allocation_id)
+        return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=available)]
 
 
 def task_failed(attempt: ExecutionAttemptId, type_name: str, text: str) -> UpdateTaskExecutionState:

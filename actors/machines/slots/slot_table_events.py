@@ -1,11 +1,11 @@
-"""Events and effects of the SlotTable, beside the messages that it handles and has told."""
+"""Events and effects of the SlotTable, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
-from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
+from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.tasks.task import SubmitTask, TaskDeploymentDescriptor
@@ -76,4 +76,5 @@ class End:
     """Nothing runs here any more, and nothing will."""
 
 
-SlotTableEffect = TellResourceManager | TellJobMaster | TellTask | RunTask | StartTimer | CancelTimer | End | Ignore
+TableAddress = Literal[Role.RESOURCE_MANAGER] | JobMasterOf | ExecutionAttemptId
+SlotTableEffect = Tell[TableAddress] | RunTask | StartTimer | CancelTimer | End | Ignore
