@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointFailure,
@@ -55,7 +55,7 @@ class CheckpointCompletion:
             yield from self._trigger.resume(now)
             return
         self._state.pendings.remove(pending)
-        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
+        yield CancelTimer(key=pending.timer)
         self._state.failures.succeed(checkpoint_id)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
         is_retained = self._state.retains(properties)
@@ -110,7 +110,7 @@ class CheckpointCompletion:
         self._state.pendings.remove(pending)
         if not pending.has_reached_tasks:
             self._trigger.give_way()
-        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
+        yield CancelTimer(key=pending.timer)
         yield from self._notify_aborted(pending)
         is_given_up = failure.reason in _GIVEN_UP and not by_task
         yield CheckpointAborted(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, ForTask, SnapshotOperatorCoordinators
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
@@ -19,14 +18,6 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
-
-
-class TimerKind(StrEnum):
-    """The timers of a coordinator; there is one TIMEOUT per pending checkpoint, of the others one."""
-
-    PERIODIC = "periodic"
-    FINAL_RETRY = "final-retry"
-    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,23 +44,6 @@ class ReadMetadata:
     version: int
     path: str
     allow_non_restored_state: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartTimer:
-    """Come back with the timer's event after `delay_ms`; it replaces a running one of the same kind and checkpoint."""
-
-    kind: TimerKind
-    delay_ms: int
-    checkpoint_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimer:
-    """Forget a timer."""
-
-    kind: TimerKind
-    checkpoint_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

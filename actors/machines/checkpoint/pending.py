@@ -84,6 +84,11 @@ class PendingCheckpoint:
         """Of the state of those that have acknowledged, and of what was written for it."""
 
     @property
+    def timer(self) -> str:
+        """The name of the timer of its timeout."""
+        return f"timeout-{self.checkpoint_id}"
+
+    @property
     def acknowledged(self) -> frozenset[ExecutionAttemptId]:
         """The attempts that have acknowledged."""
         return frozenset(self._states)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
@@ -193,7 +192,7 @@ class CoordinatorCase:
             case "gone":
                 return [number for number in value if number not in pending and number < world.ids.next]
             case "timers":
-                return sum(kind is TimerKind.TIMEOUT for kind, _ in world.timers)
+                return sum(timer.startswith("timeout-") for timer in world.timers)
             case "scheduler_armed":
                 return world.machine.is_scheduler_armed
             case "acked":

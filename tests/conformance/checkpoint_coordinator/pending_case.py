@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.messages.control.checkpoint_coordination import (
@@ -76,7 +75,7 @@ class _Pending:
             case "discarded":
                 return world.disposed()
             case "accepted":
-                return (TimerKind.TIMEOUT, 1) in world.timers
+                return "timeout-1" in world.timers
             case "timeout_cancelled":
                 return not world.timers
             case "operator_states_empty":

@@ -9,11 +9,12 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, Maste
 from flykka.actors.errors import MasterHookError
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -28,16 +29,13 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointIdsNotDrawn,
     CheckpointsRecovered,
-    CheckpointTimedOut,
     CoordinatedTaskStateChanged,
     Disposed,
-    FinalCheckpointRetryDue,
     MasterHookRestoreFailed,
     MasterHooksRestored,
     MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
-    PeriodicTriggerDue,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.graph.job_graph import CheckpointingSettings
@@ -54,7 +52,6 @@ from flykka.runtime.errors import serialized
 
 JOB = JobId("job")
 E = TypeVar("E")
-Timer = tuple[TimerKind, int | None]
 HookEffect = effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
 
 
@@ -135,7 +132,8 @@ class Coordination:
         self.now = 0
         self.log: list[CoordinatorEffect] = []
         self.ids = Ids()
-        self.timers: dict[Timer, int] = {}
+        self.timers: dict[str, int] = {}
+        self.due: dict[str, Any] = {}
         self.storage_answers = storage_answers
         self.storage_fails = self.counter_fails = False
         self.while_an_id_is_drawn: Callable[[], None] = lambda: None
@@ -199,7 +197,7 @@ class Coordination:
         while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
             self.now, timer = due[0]
             del self.timers[timer]
-            self.handle(_goes_off(timer))
+            self.handle(self.due.pop(timer))
         self.now = end
 
     def effects(self, kind: type[E]) -> list[E]:
@@ -245,10 +243,10 @@ class Coordination:
             case effects.DrawCheckpointId():
                 self.while_an_id_is_drawn()
                 self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.draw()))
-            case effects.StartTimer(kind=kind, delay_ms=delay_ms, checkpoint_id=checkpoint_id):
-                self.timers[kind, checkpoint_id] = self.now + delay_ms
-            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
-                self.timers.pop((kind, checkpoint_id), None)
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self.timers[key], self.due[key] = self.now + delay_ms, message
+            case CancelTimer(key=key):
+                self.timers.pop(key, None)
             case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_fails:
                 cause = SerializedThrowable(type_name="OSError", message="disk full")
                 self.handle(MetadataWriteFailed(checkpoint_id=checkpoint.checkpoint_id, cause=cause))
@@ -279,17 +277,6 @@ class Coordination:
                     self.handle(MasterHooksRestored(version=version))
             case effects.CloseMasterHooks():
                 self.hooks.close()
-
-
-def _goes_off(timer: Timer) -> CoordinatorEvent:
-    match timer:
-        case (TimerKind.PERIODIC, _):
-            return PeriodicTriggerDue()
-        case (TimerKind.FINAL_RETRY, _):
-            return FinalCheckpointRetryDue()
-        case (_, checkpoint_id):
-            assert checkpoint_id is not None
-            return CheckpointTimedOut(checkpoint_id=checkpoint_id)
 
 
 SOURCE, SINK = task("source"), task("sink", is_source=False)

@@ -11,10 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.state.handles import shared_state_of
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointTimedOut,
     Disposed,
     FinalCheckpointRequest,
     MetadataWriteFailed,
@@ -197,7 +199,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
-        timed = {checkpoint_id for kind, checkpoint_id in self.world.timers if kind is effects.TimerKind.TIMEOUT}
+        timed = {int(timer.removeprefix("timeout-")) for timer in self.world.timers if timer.startswith("timeout-")}
         # What is being added to the store can time out no more, whether its timer went off or not.
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
@@ -271,7 +273,8 @@ class Coordinating(RuleBasedStateMachine):
         return [checkpoint_id for checkpoint_id in self._begun() if checkpoint_id > self.last_of_former_life]
 
     def _begun(self) -> list[int]:
-        return [timer.checkpoint_id for timer in self.world.effects(effects.StartTimer) if timer.checkpoint_id]
+        started = [timer.message for timer in self.world.effects(StartTimer)]
+        return [message.checkpoint_id for message in started if isinstance(message, CheckpointTimedOut)]
 
 
 def _state_of(name: str, checkpoint_id: int) -> TaskStateSnapshot:
