@@ -13,15 +13,23 @@ Not here: how a savepoint is taken, which is the coordinator's, and when a stopp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointRequest,
+    SavepointCompleted,
+    SavepointFailed,
+    SavepointRequest,
+    StopCheckpointFailed,
+    StopCheckpointRequest,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import SavepointLocationInitialized, SavepointLocationRefused
 from flykka.messages.graph.job_graph import JobType
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 
 # Events
 
@@ -84,31 +92,6 @@ class InitializeLocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeSavepoint:
-    """Have the coordinator take a savepoint."""
-
-    request_id: str
-    location: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeCheckpoint:
-    """Have the coordinator take a checkpoint."""
-
-    request_id: str
-    is_full: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeLastCheckpoint:
-    """Have the coordinator take the checkpoint, or the savepoint, that the job stops with."""
-
-    request_id: str
-    location: str | None
-    drain: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSnapshot:
     """Tell the requester where the savepoint is, or the checkpoint."""
 
@@ -141,9 +124,7 @@ class DiscardLocation:
 
 SavepointEffect = (
     InitializeLocation
-    | TakeSavepoint
-    | TakeCheckpoint
-    | TakeLastCheckpoint
+    | Tell[Literal[Role.CHECKPOINT_COORDINATOR]]
     | AnswerSnapshot
     | RefuseSnapshot
     | RefuseStop
@@ -158,7 +139,8 @@ class SavepointRequests:
     A batch job goes on from no checkpoint, so it has no savepoints, and nothing to be stopped with.
     """
 
-    def __init__(self, job_type: JobType = JobType.STREAMING) -> None:
+    def __init__(self, job_id: JobId, job_type: JobType = JobType.STREAMING) -> None:
+        self._job_id = job_id
         self._is_batch = job_type is JobType.BATCH
         self._status = JobStatus.CREATED
         self._savepoints: set[str] = set()
@@ -220,7 +202,7 @@ class SavepointRequests:
             case CheckpointWanted(is_full=is_full):
                 # From now on only the coordinator knows whether there is one.
                 self._checkpoints.add(request_id)
-                return [TakeCheckpoint(request_id=request_id, is_full=is_full)]
+                return [_ask(CheckpointRequest(job_id=self._job_id, request_id=request_id, is_full=is_full))]
 
     def _on_stop_wanted(self, wanted: StopWanted) -> list[SavepointEffect]:
         if self._is_batch:
@@ -233,15 +215,22 @@ class SavepointRequests:
         self._stop = wanted
         if wanted.directory is not None:
             return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
-        return [TakeLastCheckpoint(request_id=wanted.request_id, location=None, drain=wanted.drain)]
+        return [self._ask_for_last_checkpoint(wanted)]
 
     def _on_location(self, request_id: str, location: str) -> list[SavepointEffect]:
         if request_id not in self.waiting:
             return [DiscardLocation(location=location)]
         self._locations[request_id] = location
         if self._stop is not None and request_id == self._stop.request_id:
-            return [TakeLastCheckpoint(request_id=request_id, location=location, drain=self._stop.drain)]
-        return [TakeSavepoint(request_id=request_id, location=location)]
+            return [self._ask_for_last_checkpoint(self._stop, location)]
+        return [_ask(SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location))]
+
+    def _ask_for_last_checkpoint(self, stop: StopWanted, location: str | None = None) -> SavepointEffect:
+        return _ask(
+            StopCheckpointRequest(
+                job_id=self._job_id, target_location=location, drain=stop.drain, request_id=stop.request_id
+            )
+        )
 
     def _on_completed(self, completed: SavepointCompleted) -> list[SavepointEffect]:
         request_id, path = completed.request_id, completed.path
@@ -314,6 +303,10 @@ class SavepointRequests:
     def _discard(self, request_id: str) -> list[SavepointEffect]:
         location = self._locations.pop(request_id, None)
         return [] if location is None else [DiscardLocation(location=location)]
+
+
+def _ask(request: SavepointRequest | CheckpointRequest | StopCheckpointRequest) -> SavepointEffect:
+    return Tell(to=Role.CHECKPOINT_COORDINATOR, message=request)
 
 
 def _savepoint_error(why: str) -> SerializedThrowable:

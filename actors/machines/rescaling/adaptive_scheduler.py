@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
 from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
@@ -29,12 +29,14 @@ from flykka.actors.machines.rescaling.slot_allocator import (
     determine_parallelism,
     slots_of_groups,
 )
+from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import (
     CountSlotsDue,
     JobResourceRequirements,
     Rescale,
+    RescaleChanged,
     RescaleTerminatedReason,
     RescaleTrigger,
     ResourceWaitTimedOut,
@@ -166,7 +168,7 @@ class AdaptiveScheduler:
         if not self._waits_first:
             return [events.BeginScheduling()]
         begun = self._timeline.begin(RescaleTrigger.INITIAL_SCHEDULE, self.requirements, None, now)
-        return [*_told(begun), *self._wait_for_resources(now)]
+        return [*self._report(begun), *self._wait_for_resources(now)]
 
     def _on_restart_due(self, due: JobRestartDue, now: int) -> list[RescalingEffect]:
         if not self._is_adaptive or self._state is not SchedulerState.RESTARTING:
@@ -175,7 +177,7 @@ class AdaptiveScheduler:
         begun: list[Rescale] = []
         if self._timeline.under_way is None:
             begun = self._timeline.begin(RescaleTrigger.RECOVERABLE_FAILOVER, self.requirements, self._parallelism, now)
-        return [*_told(begun), *self._wait_for_resources(now)]
+        return [*self._report(begun), *self._wait_for_resources(now)]
 
     def _wait_for_resources(self, now: int) -> list[RescalingEffect]:
         self._phase = _Phase.COUNTING
@@ -201,7 +203,7 @@ class AdaptiveScheduler:
             return []
         restart, self._restart = self._restart, None
         return [
-            *_told(self._timeline.decide(fitting)),
+            *self._report(self._timeline.decide(fitting)),
             *self._stop_timers(),
             *self._enter(SchedulerState.CREATING_EXECUTION_GRAPH, now),
             self._apply(fitting),
@@ -242,7 +244,7 @@ class AdaptiveScheduler:
     ) -> list[RescalingEffect]:
         begun = self._timeline.begin(trigger, self.requirements, before, now)
         self._phase = _Phase.COUNTING
-        return [*_told(begun), *self._count()]
+        return [*self._report(begun), *self._count()]
 
     def _on_slots(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         if self._state is SchedulerState.WAITING_FOR_RESOURCES:
@@ -265,7 +267,7 @@ class AdaptiveScheduler:
     ) -> list[RescalingEffect]:
         if fitting is None:
             return []
-        decided = _told(self._timeline.decide(fitting))
+        decided = self._report(self._timeline.decide(fitting))
         if fitting == self._parallelism:
             reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
             comment = f"it is what {counted.slots + counted.coming} slots allow already"
@@ -274,9 +276,10 @@ class AdaptiveScheduler:
         self._phase, self._failed_checkpoints = _Phase.CHECKPOINTING, 0
         return [*decided, CancelTimer(key=_COUNT), self._take_checkpoint()]
 
-    def _take_checkpoint(self) -> events.TakeCheckpoint:
+    def _take_checkpoint(self) -> RescalingEffect:
         self._checkpoints += 1
-        return events.TakeCheckpoint(request_id=self._request_id)
+        request = CheckpointRequest(job_id=self._job_graph.job_id, request_id=self._request_id)
+        return Tell(to=Role.CHECKPOINT_COORDINATOR, message=request)
 
     def _on_checkpoint(self, answered: events.CheckpointAnswered) -> list[RescalingEffect]:
         if self._phase is not _Phase.CHECKPOINTING or answered.request_id != self._request_id:
@@ -317,7 +320,7 @@ class AdaptiveScheduler:
 
     def _end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[RescalingEffect]:
         self._phase = _Phase.IDLE
-        return _told(self._timeline.end(reason, now, comment))
+        return self._report(self._timeline.end(reason, now, comment))
 
     # With the slots that there are
 
@@ -342,7 +345,7 @@ class AdaptiveScheduler:
         begun: list[RescalingEffect] = []
         if self._timeline.under_way is None:
             begun = self._begin(RescaleTrigger.RECOVERABLE_FAILOVER, now, self._parallelism)
-        return [*begun, *_told(self._timeline.decide(fitting)), self._apply(fitting)]
+        return [*begun, *self._report(self._timeline.decide(fitting)), self._apply(fitting)]
 
     def _on_count_due(self) -> list[RescalingEffect]:
         if self._phase is _Phase.COUNTING:
@@ -384,11 +387,11 @@ class AdaptiveScheduler:
 
     def _enter(self, state: SchedulerState, now: int) -> list[RescalingEffect]:
         self._state = state
-        return _told(self._timeline.enter(state, now))
+        return self._report(self._timeline.enter(state, now))
 
     def _stop_timers(self) -> list[RescalingEffect]:
         return [CancelTimer(key=_WAIT), CancelTimer(key=_COUNT)]
 
-
-def _told(rescales: list[Rescale]) -> list[RescalingEffect]:
-    return [events.ReportRescale(rescale=rescale) for rescale in rescales]
+    def _report(self, rescales: list[Rescale]) -> list[RescalingEffect]:
+        changes = [RescaleChanged(job_id=self._job_graph.job_id, rescale=rescale) for rescale in rescales]
+        return [Tell(to=Role.JOB_LISTENERS, message=change) for change in changes]

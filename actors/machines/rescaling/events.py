@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
-from flykka.messages.control.rescaling import CountSlotsDue, JobResourceRequirements, Rescale, ResourceWaitTimedOut
+from flykka.messages.control.rescaling import CountSlotsDue, JobResourceRequirements, ResourceWaitTimedOut
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
@@ -84,13 +85,6 @@ class CountSlots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeCheckpoint:
-    """Have the coordinator take a checkpoint, and come back with `CheckpointAnswered`."""
-
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleGraph:
     """Have the ExecutionGraph begin, or restart, with this parallelism."""
 
@@ -116,21 +110,13 @@ class FailJob:
     cause: SerializedThrowable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportRescale:
-    """Tell the listeners how a rescale stands."""
-
-    rescale: Rescale
-
-
 RescalingEffect = (
     CountSlots
-    | TakeCheckpoint
+    | Tell[Literal[Role.CHECKPOINT_COORDINATOR, Role.JOB_LISTENERS]]
     | RescaleGraph
     | BeginScheduling
     | RestartJob
     | FailJob
-    | ReportRescale
     | StartTimer
     | CancelTimer
     | Ignore
