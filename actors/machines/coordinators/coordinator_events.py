@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -17,11 +17,9 @@ from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import (
     AggregateUpdate,
     CoordinatorCall,
-    GlobalAggregateResults,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
     OperatorCoordinatorWoken,
-    OperatorEvents,
     SendOperatorEvents,
 )
 from flykka.messages.wire.failure import SerializedThrowable
@@ -83,13 +81,6 @@ class CallCoordinator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellSubtask:
-    """Tell an attempt, through its TaskManager."""
-
-    message: OperatorEvents | GlobalAggregateResults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSnapshotted:
     """The coordinator has given its state for a checkpoint: from now on its events wait for the subtasks' barriers."""
 
@@ -120,5 +111,7 @@ class UpdateAggregates:
     updates: tuple[AggregateUpdate, ...]
 
 
-CoordinatorEffect = CallCoordinator | TellSubtask | CoordinatorSnapshotted | CoordinatorMeasured | FailJob | Ignore
-AggregateEffect = UpdateAggregates | TellSubtask | Ignore
+CoordinatorEffect = (
+    CallCoordinator | Tell[ExecutionAttemptId] | CoordinatorSnapshotted | CoordinatorMeasured | FailJob | Ignore
+)
+AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore

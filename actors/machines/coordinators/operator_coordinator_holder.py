@@ -27,10 +27,9 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
-    TellSubtask,
 )
 from flykka.actors.machines.coordinators.subtask_gateway import SubtaskGateway
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -284,6 +283,5 @@ class OperatorCoordinatorHolder:
         if not events or number is None:
             return []
         attempt = attempt_id(self._job_id, self._vertex_id, subtask, number)
-        return [
-            TellSubtask(message=OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events)))
-        ]
+        message = OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
+        return [Tell(to=attempt, message=message)]

@@ -16,23 +16,21 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     DiscoverSplits,
     SourceEffect,
     SourceEvent,
     SourcesReset,
+    SourcesSnapshotted,
     SplitEnumeratorEvent,
     SubtaskReset,
-    TellCheckpointCoordinator,
-    WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
-    OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
 )
@@ -57,6 +55,7 @@ class _Discovery(Enum):
 @dataclass(slots=True, kw_only=True)
 class _Source:
     operator_id: OperatorId
+    name: str
     vertex_id: JobVertexId
     enumerator: SplitEnumerator
     discovery: _Discovery = _Discovery.NONE
@@ -75,6 +74,7 @@ class SourceCoordinator:
         self._sources: Mapping[OperatorId, _Source] = {
             operator.operator_id: _Source(
                 operator_id=operator.operator_id,
+                name=operator.name,
                 vertex_id=vertex.vertex_id,
                 enumerator=SplitEnumerator(
                     job_graph.job_id, vertex.vertex_id, operator.operator_id, parallelism=vertex.parallelism
@@ -208,14 +208,12 @@ class SourceCoordinator:
         source.discovery, source.is_due_again = _Discovery.UNDER_WAY, False
         return [DiscoverSplits(operator_id=source.operator_id, position=source.enumerator.position)]
 
-    def _snapshot(self, checkpoint_id: int) -> TellCheckpointCoordinator:
+    def _snapshot(self, checkpoint_id: int) -> SourcesSnapshotted:
         states = tuple(
             OperatorCoordinatorState(operator_id=operator_id, data=source.enumerator.snapshot(checkpoint_id))
             for operator_id, source in self._sources.items()
         )
-        return TellCheckpointCoordinator(
-            message=OperatorCoordinatorsSnapshotted(job_id=self._job_id, checkpoint_id=checkpoint_id, states=states)
-        )
+        return SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states)
 
     def _tell(self, source: _Source | None, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
         if source is None:
@@ -229,4 +227,5 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
     was_missing, source.is_missing = source.is_missing, path is not None
     if path is None or was_missing:
         return []
-    return [WarnOfMissingPath(operator_id=source.operator_id, path=path, interval_ms=event.interval_ms)]
+    every = "" if event.interval_ms is None else f"; looking again every {event.interval_ms / 1_000:g} s"
+    return [LogWarning(text=f"source '{source.name}' waits: there is no folder or file {path} yet{every}")]
