@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 from typing import assert_never
 
+from flykka.actors.job_manager.job_phases import JOB_PHASE_MOVES, JobPhase
 from flykka.actors.job_manager.requirements_requests import (
     RequirementsAnswer,
     RequirementsRequest,
     RequirementsRequests,
 )
 from flykka.actors.job_manager.requirements_requests import refusal as requirements_refusal
+from flykka.actors.machines.phases import next_phase
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job import (
     CancelJob,
@@ -50,18 +51,6 @@ FAILURES_RESET_MS = 600_000
 
 SnapshotRequest = TriggerSavepoint | RequestCheckpoint
 SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestCheckpointSuccess | RequestCheckpointFailure
-
-
-class JobPhase(Enum):
-    """The phase of a job; in words for explanations."""
-
-    ACCEPTING = "is being accepted: its graph is checked and stored"
-    STARTING = "waits for a new JobMaster: the store is told of it first"
-    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here before it is submitted"
-    RUNNING = "is run by its JobMaster"
-    RELEASING = "has lost its JobMaster, whose work is being ended"
-    PUTTING_AWAY = "has ended, and is being put away"
-    SUSPENDED = "is suspended: somebody else leads, or nobody"
 
 
 class ManagedJob:
@@ -116,16 +105,21 @@ class ManagedJob:
         self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
         self.end = self.end or end
         if not is_bound and self.end is None:
-            self.phase = JobPhase.AWAITING_CODE
+            self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
         """Its application is here, and has made this graph of it: what was kept of the job is for that one."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
-        self.phase = JobPhase.ACCEPTING
+        self.move(JobPhase.ACCEPTING)
 
-    def enter_phase(self, phase: JobPhase) -> None:
-        """Something is being done for it."""
-        self.phase, self.is_busy = phase, True
+    def move(self, phase: JobPhase) -> None:
+        """Move to the phase. Raises `IllegalTransitionError` if that is no legal move."""
+        self.phase = next_phase(JOB_PHASE_MOVES, self.phase, phase)
+
+    def begin_work(self, phase: JobPhase) -> None:
+        """Move to a phase whose work is done outside the JobManager's turns."""
+        self.move(phase)
+        self.is_busy = True
 
     def accept(self, starts: int) -> bool:
         """It is kept, for this many starts and one more; whether this is news to its clients."""
@@ -136,7 +130,8 @@ class ManagedJob:
 
     def run(self, job_master: Ref, now: int) -> None:
         """A JobMaster runs it."""
-        self.job_master, self.phase, self._began_ms = job_master, JobPhase.RUNNING, now
+        self.move(JobPhase.RUNNING)
+        self.job_master, self._began_ms = job_master, now
 
     def note_end(self, end: JobEnded) -> None:
         """Its JobMaster has seen to everything."""
@@ -176,7 +171,7 @@ class ManagedJob:
         """Suspend it: the present leader goes on with it."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
-        self.phase = JobPhase.SUSPENDED
+        self.move(JobPhase.SUSPENDED)
         self.give_up_requests("its JobManager leads no more")
 
     # Clients

@@ -24,6 +24,7 @@ from flykka.actors.machines.checkpoint.effects import (
 )
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.state.handles import (
     exclusive_state_of,
     shared_state,
@@ -40,11 +41,21 @@ from flykka.messages.wire.failure import SerializedThrowable
 Handle = ExclusiveStateHandle | SharedStateHandle
 
 
-class _Closing(Enum):
+class ClosingPhase(Enum):
+    """The phases of a store: WAITING for writes and deletions when the job has ended, then CLEANING up."""
+
     OPEN = auto()
     WAITING = auto()
     CLEANING = auto()
     CLOSED = auto()
+
+
+CLOSING_MOVES: dict[ClosingPhase, tuple[ClosingPhase, ...]] = {
+    ClosingPhase.OPEN: (ClosingPhase.WAITING,),
+    ClosingPhase.WAITING: (ClosingPhase.CLEANING,),
+    ClosingPhase.CLEANING: (ClosingPhase.CLOSED,),
+    ClosingPhase.CLOSED: (),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +92,7 @@ class CompletedCheckpointStore:
         self._is_foreign = False
         self._adopted: int | None = None
         self._adopted_path: str | None = None
-        self._closing = _Closing.OPEN
+        self._closing = ClosingPhase.OPEN
         self._status: JobStatus | None = None
         self._keeps_latest = False
         self._keeps_none = False
@@ -237,7 +248,7 @@ class CompletedCheckpointStore:
         A living attempt may refer to its shared state again; a dead one not.
         """
         unneeded: list[Handle] = list(exclusive)
-        if attempt_lives and self._closing is _Closing.OPEN:
+        if attempt_lives and self._closing is ClosingPhase.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
             acknowledged = dict.fromkeys(handle.state_id for handle in shared_state(state))
             unneeded += self.registry.release_unused(needed_from, acknowledged)
@@ -272,11 +283,11 @@ class CompletedCheckpointStore:
         Whatever the retention, a job that was stopped keeps its last checkpoint (`keep_latest`), and one that was
         cancelled with its checkpoints none (`keep_none`).
         """
-        assert self._closing is _Closing.OPEN
+        assert self._closing is ClosingPhase.OPEN, "a store is closed once"
         self._status = status
         self._keeps_latest = keep_latest
         self._keeps_none = keep_none
-        self._closing = _Closing.WAITING
+        self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.WAITING)
 
     def resume_waiting(
         self,
@@ -287,11 +298,11 @@ class CompletedCheckpointStore:
         waiting, self._restores_waiting = self._restores_waiting, []
         for restore in waiting:
             yield self._answer(restore)
-        if self._closing is _Closing.WAITING and not self._cleaner:
-            self._closing = _Closing.CLEANING
+        if self._closing is ClosingPhase.WAITING and not self._cleaner:
+            self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.CLEANING)
             yield from self._clean_up()
-        if self._closing is _Closing.CLEANING and not self._cleaner:
-            self._closing = _Closing.CLOSED
+        if self._closing is ClosingPhase.CLEANING and not self._cleaner:
+            self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.CLOSED)
             yield ReportStopped(retained=self._kept)
 
     def _answer(self, restore: _WaitingRestore) -> Restore | RestoreFailed | ReadMetadata:

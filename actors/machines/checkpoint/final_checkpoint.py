@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_final_checkpoint, for_sync_savepoint
+from flykka.actors.machines.phases import next_phase
 from flykka.messages.control.checkpoint_coordination import StopCheckpointRequest
 
 
@@ -25,6 +26,19 @@ class FinalPhase(Enum):
     WAITING_TO_RETRY = auto()
     PENDING = auto()
     COMPLETED = auto()
+
+
+F = FinalPhase
+
+FINAL_MOVES: dict[FinalPhase, tuple[FinalPhase, ...]] = {
+    F.NOT_REQUESTED: (F.WANTED,),
+    F.WANTED: (F.REQUESTED, F.WAITING_TO_RETRY, F.NOT_REQUESTED),
+    F.REQUESTED: (F.PENDING, F.WANTED, F.WAITING_TO_RETRY, F.NOT_REQUESTED),
+    F.WAITING_TO_RETRY: (F.WANTED, F.NOT_REQUESTED),
+    F.PENDING: (F.COMPLETED, F.WANTED, F.WAITING_TO_RETRY, F.NOT_REQUESTED),
+    F.COMPLETED: (F.WANTED, F.NOT_REQUESTED),
+}
+"""COMPLETED is no end: the attempts that follow need a final checkpoint of their own."""
 
 
 class FinalCheckpoint:
@@ -72,6 +86,10 @@ class FinalCheckpoint:
             return for_sync_savepoint(self._stop.target_location, drain=self._stop.drain)
         return for_final_checkpoint(drain=self._stop is not None and self._stop.drain)
 
+    def move(self, phase: FinalPhase) -> None:
+        """Move to the phase. Raises `IllegalTransitionError` if that is no legal move."""
+        self.phase = next_phase(FINAL_MOVES, self.phase, phase)
+
     def reach_end_of_data(self) -> bool:
         """The input is at its end; whether nobody has wanted a final checkpoint before."""
         self._at_end_of_data = True
@@ -85,21 +103,21 @@ class FinalCheckpoint:
     def note_begun(self, checkpoint_id: int) -> None:
         """It is pending."""
         self._begun = checkpoint_id
-        self.phase = FinalPhase.PENDING
+        self.move(FinalPhase.PENDING)
 
     def complete(self) -> None:
         """It is complete."""
-        self.phase = FinalPhase.COMPLETED
+        self.move(FinalPhase.COMPLETED)
 
     def decline(self) -> None:
         """It was not its turn: it is still wanted, by requesters that have not given up meanwhile."""
         if self.phase is FinalPhase.REQUESTED:
-            self.phase = FinalPhase.WANTED if self.is_wanted else FinalPhase.NOT_REQUESTED
+            self.move(FinalPhase.WANTED if self.is_wanted else FinalPhase.NOT_REQUESTED)
 
     def fail(self) -> StopCheckpointRequest | None:
         """It was given up; the stop that ends with that."""
         stop, self._stop, self._begun = self._stop, None, None
-        self.phase = FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED
+        self.move(FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED)
         return stop
 
     def forget_attempts(self) -> None:
@@ -107,9 +125,9 @@ class FinalCheckpoint:
         self._at_end_of_data = False
         self._begun = None
         if self._stop is None:
-            self.phase = FinalPhase.NOT_REQUESTED
+            self.move(FinalPhase.NOT_REQUESTED)
         elif self.phase is not FinalPhase.REQUESTED:
-            self.phase = FinalPhase.WANTED
+            self.move(FinalPhase.WANTED)
 
     def forget_stop(self) -> StopCheckpointRequest | None:
         """The job has gone another way: it goes on, or ends, without being stopped. The stop that ends with that."""
@@ -124,5 +142,5 @@ class FinalCheckpoint:
     def _want(self) -> bool:
         is_first = self.phase is FinalPhase.NOT_REQUESTED
         if is_first:
-            self.phase = FinalPhase.WANTED
+            self.move(FinalPhase.WANTED)
         return is_first

@@ -272,7 +272,7 @@ class CheckpointTrigger:
         if self.final.phase is not FinalPhase.WAITING_TO_RETRY:
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
-        self.final.phase = FinalPhase.WANTED
+        self.final.move(FinalPhase.WANTED)
         yield from self._take_final(now)
 
     def forget_final(self) -> Iterator[CoordinatorEffect]:
@@ -286,7 +286,7 @@ class CheckpointTrigger:
         # A stop does not wait; at the end nothing is gained by two checkpoints at a time.
         has_turn = self.final.stop is not None or not load.pending
         if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
-            self.final.phase = FinalPhase.REQUESTED
+            self.final.move(FinalPhase.REQUESTED)
             yield from self.request(self.final.properties(), now)
 
     # --- preconditions -----------------------------------------------------------------------------------------------

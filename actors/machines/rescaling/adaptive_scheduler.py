@@ -16,13 +16,14 @@ Not here: how a job restarts (`graph.execution_graph`), which bounds there can b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
 from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
+from flykka.actors.machines.rescaling.rescale_phases import RESCALE_MOVES, RescalePhase
 from flykka.actors.machines.rescaling.rescale_timeline import RescaleTimeline
 from flykka.actors.machines.rescaling.slot_allocator import (
     desired_parallelism,
@@ -74,18 +75,6 @@ _STATES = {
 }
 
 
-class _Phase(Enum):
-    """The phases of the rescale under way."""
-
-    IDLE = auto()
-    """There is none."""
-    COUNTING = auto()
-    """It waits for slots."""
-    CHECKPOINTING = auto()
-    APPLYING = auto()
-    """The graph has been told, and its tasks are not deployed yet."""
-
-
 class AdaptiveScheduler:
     """The parallelism of one job. `requirements` are those that a client set before; `name` is the JobMaster's own."""
 
@@ -98,7 +87,7 @@ class AdaptiveScheduler:
         self._parallelism: Mapping[JobVertexId, int] = parallelism_of(job_graph)
         self._timeline = RescaleTimeline(job_graph, name)
         self._state = SchedulerState.CREATED
-        self._phase = _Phase.IDLE
+        self._phase = RescalePhase.IDLE
         self._restart: JobRestartDue | None = None
         self._waiting_since_ms = 0
         self._wait = 0
@@ -159,7 +148,7 @@ class AdaptiveScheduler:
 
     def check(self) -> None:
         """Assert the invariants."""
-        assert (self._phase is _Phase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
+        assert (self._phase is RescalePhase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
         assert self._restart is None or self._state is SchedulerState.WAITING_FOR_RESOURCES
 
     # The beginning, and restarts
@@ -180,7 +169,7 @@ class AdaptiveScheduler:
         return [*self._report(begun), *self._wait_for_resources(now)]
 
     def _wait_for_resources(self, now: int) -> list[RescalingEffect]:
-        self._phase = _Phase.COUNTING
+        self._move(RescalePhase.COUNTING)
         self._waiting_since_ms, self._is_wait_over = now, False
         self._wait += 1
         over = ResourceWaitTimedOut(number=self._wait)
@@ -232,7 +221,7 @@ class AdaptiveScheduler:
         if self._state is SchedulerState.FINISHED or self._state is SchedulerState.CANCELING:
             return [Ignore(reason="the job is about to end")]
         self._timeline.requirements_changed()
-        if self._phase is _Phase.APPLYING:
+        if self._phase is RescalePhase.APPLYING:
             self._is_updated_meanwhile = True
             return []
         ended = self._end(RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED, now)
@@ -243,7 +232,7 @@ class AdaptiveScheduler:
         self, trigger: RescaleTrigger, now: int, before: Mapping[JobVertexId, int] | None
     ) -> list[RescalingEffect]:
         begun = self._timeline.begin(trigger, self.requirements, before, now)
-        self._phase = _Phase.COUNTING
+        self._move(RescalePhase.COUNTING)
         return [*self._report(begun), *self._count()]
 
     def _on_slots(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
@@ -251,11 +240,11 @@ class AdaptiveScheduler:
             return self._begin_with(counted, now)
         if self._state is not SchedulerState.EXECUTING:
             return [Ignore(reason=f"the scheduler is {self._state}: slots are counted again")]
-        if self._phase is _Phase.COUNTING:
+        if self._phase is RescalePhase.COUNTING:
             return self._rescale_to(self._fitting(counted), counted, now)
-        if self._phase is _Phase.IDLE and self._is_adaptive:
+        if self._phase is RescalePhase.IDLE and self._is_adaptive:
             return self._adapt(counted, now)
-        if self._phase is _Phase.APPLYING and self._is_adaptive:
+        if self._phase is RescalePhase.APPLYING and self._is_adaptive:
             return self._shrink(counted, now)
         return [Ignore(reason="nobody asks how many slots there are any more")]
 
@@ -273,7 +262,8 @@ class AdaptiveScheduler:
             comment = f"it is what {counted.slots + counted.coming} slots allow already"
             return [*decided, *self._end(reason, now, comment)]
         self._target = fitting
-        self._phase, self._failed_checkpoints = _Phase.CHECKPOINTING, 0
+        self._move(RescalePhase.CHECKPOINTING)
+        self._failed_checkpoints = 0
         return [*decided, CancelTimer(key=_COUNT), self._take_checkpoint()]
 
     def _take_checkpoint(self) -> RescalingEffect:
@@ -282,7 +272,7 @@ class AdaptiveScheduler:
         return Tell(to=Role.CHECKPOINT_COORDINATOR, message=request)
 
     def _on_checkpoint(self, answered: events.CheckpointAnswered) -> list[RescalingEffect]:
-        if self._phase is not _Phase.CHECKPOINTING or answered.request_id != self._request_id:
+        if self._phase is not RescalePhase.CHECKPOINTING or answered.request_id != self._request_id:
             return [Ignore(reason=f"nobody waits for checkpoint {answered.request_id} any more")]
         if not answered.is_complete:
             self._failed_checkpoints += 1
@@ -291,13 +281,14 @@ class AdaptiveScheduler:
         return [self._apply(self._target)]
 
     def _apply(self, parallelism: Mapping[JobVertexId, int]) -> events.RescaleGraph:
-        self._parallelism, self._phase = parallelism, _Phase.APPLYING
+        self._move(RescalePhase.APPLYING)
+        self._parallelism = parallelism
         self._is_deployed, self._has_begun = False, True
         return events.RescaleGraph(parallelism=parallelism)
 
     def _on_deployed(self, now: int) -> list[RescalingEffect]:
         self._is_deployed = True
-        if self._phase is not _Phase.APPLYING:
+        if self._phase is not RescalePhase.APPLYING:
             return self._watch()
         self._rescaled_ms = now
         ended = self._end(RescaleTerminatedReason.SUCCEEDED, now)
@@ -319,7 +310,7 @@ class AdaptiveScheduler:
         }
 
     def _end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[RescalingEffect]:
-        self._phase = _Phase.IDLE
+        self._move(RescalePhase.IDLE)
         return self._report(self._timeline.end(reason, now, comment))
 
     # With the slots that there are
@@ -348,7 +339,7 @@ class AdaptiveScheduler:
         return [*begun, *self._report(self._timeline.decide(fitting)), self._apply(fitting)]
 
     def _on_count_due(self) -> list[RescalingEffect]:
-        if self._phase is _Phase.COUNTING:
+        if self._phase is RescalePhase.COUNTING:
             return self._count()
         if self._is_adaptive:
             return [events.CountSlots(), *self._watch()]
@@ -376,14 +367,17 @@ class AdaptiveScheduler:
             case JobStatus.RUNNING:
                 self._executing_since_ms, self._has_begun = now, True
                 return [*entered, *self._watch()]
-            case JobStatus.FAILING if self._phase is _Phase.CHECKPOINTING and not self._is_adaptive:
+            case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING and not self._is_adaptive:
                 # All tasks restart anyway, from a checkpoint that is complete.
                 return [*entered, self._apply(self._target)]
-            case JobStatus.FAILING if self._phase is _Phase.CHECKPOINTING:
-                self._phase = _Phase.COUNTING
+            case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING:
+                self._move(RescalePhase.COUNTING)
                 return entered
             case _:
                 return entered
+
+    def _move(self, phase: RescalePhase) -> None:
+        self._phase = next_phase(RESCALE_MOVES, self._phase, phase)
 
     def _enter(self, state: SchedulerState, now: int) -> list[RescalingEffect]:
         self._state = state

@@ -25,8 +25,9 @@ from flykka.actors.machines.slots.slot_manager_events import (
     SlotManagerEvent,
     TaskManagerGone,
 )
+from flykka.actors.machines.slots.slot_states import SlotState
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import SlotState, TaskManagerSlot, TaskManagerSlots, Usage
+from flykka.actors.machines.slots.task_manager_slots import TaskManagerSlot, TaskManagerSlots, Usage
 from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (

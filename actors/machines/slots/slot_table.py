@@ -13,13 +13,14 @@ Not here: refs, sessions, and how a task is run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.actors.machines.slots.resource_budget import ResourceBudget
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
+from flykka.actors.machines.slots.slot_states import TASK_SLOT_MOVES, TaskSlotState
 from flykka.actors.machines.slots.slot_table_events import (
     AllocationsKnown,
     End,
@@ -63,15 +64,6 @@ SLOT_TIMEOUT_MS = 60_000
 """After which a slot that no JobMaster has taken is free again (Flink's taskmanager.slot.timeout)."""
 
 
-class TaskSlotState(Enum):
-    """The state of a slot at its TaskManager."""
-
-    FREE = "FREE"
-    ALLOCATED = "ALLOCATED"
-    ACTIVE = "ACTIVE"
-    RELEASING = "RELEASING"
-
-
 @dataclass(slots=True)
 class _TaskSlot:
     slot_id: SlotId
@@ -81,6 +73,9 @@ class _TaskSlot:
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
     tasks: dict[ExecutionAttemptId, None] = field(default_factory=dict)
+
+    def move(self, state: TaskSlotState) -> None:
+        self.state = next_phase(TASK_SLOT_MOVES, self.state, state)
 
 
 @dataclass(slots=True)
@@ -217,7 +212,8 @@ class SlotTable:
         job = self._jobs.setdefault(event.job_id, _Job())
         timer: list[SlotTableEffect] = []
         if slot.state is TaskSlotState.FREE:
-            slot.state, slot.allocation_id, slot.job_id = TaskSlotState.ALLOCATED, event.allocation_id, event.job_id
+            slot.move(TaskSlotState.ALLOCATED)
+            slot.allocation_id, slot.job_id = event.allocation_id, event.job_id
             self._slots[slot.slot_id] = slot
             self._budget.take(slot.size)
             self._allocations[event.allocation_id] = slot
@@ -291,7 +287,7 @@ class SlotTable:
         if slot.state is not TaskSlotState.ALLOCATED:
             return []
         assert slot.allocation_id is not None
-        slot.state = TaskSlotState.ACTIVE
+        slot.move(TaskSlotState.ACTIVE)
         return [CancelTimer(key=_slot_timer(slot.allocation_id))]
 
     def _on_task_ended(self, attempt: ExecutionAttemptId) -> list[SlotTableEffect]:
@@ -321,7 +317,7 @@ class SlotTable:
                 continue
             if slot.state is TaskSlotState.ACTIVE:
                 effects.append(_start_slot_timer(allocation_id))
-            slot.state = TaskSlotState.ALLOCATED
+            slot.move(TaskSlotState.ALLOCATED)
             job.to_offer[allocation_id] = None
         return effects
 
@@ -348,7 +344,7 @@ class SlotTable:
             return [Ignore(reason=f"{slot.slot_id} is being given up")]
         if not slot.tasks:
             return self._free(slot)
-        slot.state = TaskSlotState.RELEASING
+        slot.move(TaskSlotState.RELEASING)
         # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
         return [Tell(to=attempt, message=self._given_up(attempt)) for attempt in slot.tasks]
 
@@ -367,7 +363,8 @@ class SlotTable:
             del job.slots[allocation_id]
             job.to_offer.pop(allocation_id, None)
         waited = slot.state is TaskSlotState.ALLOCATED
-        slot.state, slot.allocation_id, slot.job_id = TaskSlotState.FREE, None, None
+        slot.move(TaskSlotState.FREE)
+        slot.allocation_id = slot.job_id = None
         self._budget.give_back(slot.size)
         if slot.is_dynamic:
             del self._slots[slot.slot_id]

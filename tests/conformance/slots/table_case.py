@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.effects import CancelTimer, StartTimer, Tell
-from flykka.actors.machines.slots.slot_table import SlotTable, TaskSlotState
+from flykka.actors.machines.slots.slot_states import TaskSlotState
+from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.slot_table_events import (
     RunTask,
     SlotTableEffect,
