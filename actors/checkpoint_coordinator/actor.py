@@ -42,7 +42,6 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.checkpointing.statistics import CheckpointReportDue, CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
-    CheckpointingStopped,
     CheckpointRequest,
     CheckpointTimedOut,
     CoordinatedTasks,
@@ -57,7 +56,6 @@ from flykka.messages.control.checkpoint_coordination import (
     MetadataReadFailed,
     PeriodicTriggerDue,
     RequestRestoreState,
-    RestoreState,
     RestoreStateFailed,
     SavepointRequest,
     StartCheckpointScheduler,
@@ -258,14 +256,6 @@ class CheckpointCoordinator(Actor):
                 if failure is not None and is_reported(failure.times):
                     _log.warning("job %s: checkpoint %d failed: %s", self._job_id, checkpoint_id, failure)
                 self.context.parent.tell(effect)
-            case effects.Restore(version=version, checkpoint=checkpoint):
-                restored = RestoreState(job_id=self._job_id, version=version, checkpoint=checkpoint)
-                self.context.parent.tell(restored)
-            case effects.RestoreFailed(version=version, cause=cause):
-                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
-                self.context.parent.tell(failed)
-            case effects.ReportStopped(retained=retained):
-                self.context.parent.tell(CheckpointingStopped(job_id=self._job_id, retained=retained))
             case _:
                 self.context.parent.tell(effect)
 

@@ -17,9 +17,6 @@ from flykka.actors.machines.checkpoint.effects import (
     DeleteJob,
     Dispose,
     ReadMetadata,
-    ReportStopped,
-    Restore,
-    RestoreFailed,
     WriteMetadata,
 )
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
@@ -33,10 +30,12 @@ from flykka.actors.machines.state.handles import (
 )
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, RestoreStateFailed
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import MAX_CONCURRENT_DELETIONS
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 
 Handle = ExclusiveStateHandle | SharedStateHandle
 
@@ -65,6 +64,15 @@ class _WaitingRestore:
     allow_non_restored_state: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """The checkpoint that the job starts from; None: from the beginning. The master hooks learn it first."""
+
+    version: int
+    checkpoint: CompletedCheckpoint | None
+    allow_non_restored_state: bool
+
+
 class CompletedCheckpointStore:
     """At most `retained` checkpoints, oldest first; a newer one subsumes the oldest.
 
@@ -73,6 +81,7 @@ class CompletedCheckpointStore:
 
     def __init__(
         self,
+        job_id: JobId,
         retained: int,
         properties: CheckpointProperties | None = None,
         max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS,
@@ -80,6 +89,7 @@ class CompletedCheckpointStore:
         """`properties` are those of the job's checkpoints: when they are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
+        self._job_id = job_id
         self._retained = retained
         self._properties = properties or for_checkpoint()
         self._checkpoints: list[CompletedCheckpoint] = []
@@ -291,7 +301,7 @@ class CompletedCheckpointStore:
 
     def resume_waiting(
         self,
-    ) -> Iterator[Restore | RestoreFailed | ReadMetadata | Dispose | DeleteJob | ReportStopped]:
+    ) -> Iterator[Restore | RestoreStateFailed | ReadMetadata | Dispose | DeleteJob | CheckpointingStopped]:
         """Take the steps that waited for a write or a deletion to end."""
         if self._writing or not self._is_recovered:
             return
@@ -303,12 +313,12 @@ class CompletedCheckpointStore:
             yield from self._clean_up()
         if self._closing is ClosingPhase.CLEANING and not self._cleaner:
             self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.CLOSED)
-            yield ReportStopped(retained=self._kept)
+            yield CheckpointingStopped(job_id=self._job_id, retained=self._kept)
 
-    def _answer(self, restore: _WaitingRestore) -> Restore | RestoreFailed | ReadMetadata:
+    def _answer(self, restore: _WaitingRestore) -> Restore | RestoreStateFailed | ReadMetadata:
         version, allow_non_restored_state = restore.version, restore.allow_non_restored_state
         if self._unreadable is not None:
-            return RestoreFailed(version=version, cause=self._unreadable)
+            return RestoreStateFailed(job_id=self._job_id, version=version, cause=self._unreadable)
         if restore.path is not None and not len(self):
             return ReadMetadata(version=version, path=restore.path, allow_non_restored_state=allow_non_restored_state)
         return Restore(version=version, checkpoint=self.latest, allow_non_restored_state=allow_non_restored_state)

@@ -11,6 +11,9 @@ from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
+    CheckpointingStopped,
+    RestoreState,
+    RestoreStateFailed,
     SavepointCompleted,
     SavepointFailed,
     StopCheckpointFailed,
@@ -130,30 +133,6 @@ class CloseMasterHooks:
     """The job has ended: close the master hooks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
-    """Answer `RestoreRequested`."""
-
-    version: int
-    checkpoint: CompletedCheckpoint | None
-    allow_non_restored_state: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFailed:
-    """Answer `RestoreRequested`: the job cannot start from its checkpoint."""
-
-    version: int
-    cause: SerializedThrowable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportStopped:
-    """Everything is over: nothing is pending, nothing is being written or deleted."""
-
-    retained: tuple[str, ...]
-
-
 CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
 """Messages to the statistics. An acknowledgement is a report of its own here; the shell puts several into one."""
 
@@ -164,6 +143,9 @@ ToJobMaster = (
     | SavepointCompleted
     | SavepointFailed
     | CheckpointAborted
+    | RestoreState
+    | RestoreStateFailed
+    | CheckpointingStopped
 )
 """Messages to the JobMaster."""
 
@@ -184,8 +166,5 @@ CoordinatorEffect = (
     | TriggerMasterHooks
     | RestoreMasterHooks
     | CloseMasterHooks
-    | Restore
-    | RestoreFailed
-    | ReportStopped
     | Ignore
 )

@@ -16,11 +16,13 @@ from flykka.actors.machines.state.handles import shared_state_of
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointingStopped,
     CheckpointTimedOut,
     Disposed,
     FinalCheckpointRequest,
     MetadataWriteFailed,
     RequestRestoreState,
+    RestoreState,
     SavepointCompleted,
     SavepointFailed,
     StartCheckpointScheduler,
@@ -216,7 +218,7 @@ class Coordinating(RuleBasedStateMachine):
         while self.disposals < len(self._deletions()):
             self.disposals += 1
             self.world.handle(Disposed())
-        [stopped] = self.world.effects(effects.ReportStopped)
+        [stopped] = self.world.effects(CheckpointingStopped)
         paths = {e.checkpoint.checkpoint_id: e.checkpoint.path for e in self.world.effects(effects.ReportCompleted)}
         kept = [paths[max(retained)]] if stopped.retained else []
         assert stopped.retained == tuple(kept)
@@ -225,7 +227,7 @@ class Coordinating(RuleBasedStateMachine):
         assert not set(kept) & set(self.world.disposed())
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
-        assert len(self.world.effects(effects.Restore)) == self.life - 1
+        assert len(self.world.effects(RestoreState)) == self.life - 1
         assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
