@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class JobPhase(Enum):
-    """The phase of a job; in words for explanations."""
+    """The phase of a job; the values are predicates for explanations."""
 
     ACCEPTING = "is being accepted: its graph is checked and stored"
     STARTING = "waits for a new JobMaster: the store is told of it first"

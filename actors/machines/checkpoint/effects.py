@@ -1,4 +1,4 @@
-"""Effects that the CheckpointCoordinator asks its shell to perform."""
+"""Effects of the CheckpointCoordinator. A message among them goes to its only possible receiver."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawCheckpointId:
-    """Get an id that nobody else has and come back with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
+    """Draw a unique id and answer with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMetadata:
-    """Make the checkpoint durable and come back with `MetadataWritten` or `MetadataWriteFailed`.
+    """Write the metadata of the checkpoint and answer with `MetadataWritten` or `MetadataWriteFailed`.
 
-    One that `is_retained` is added to the store with that: the next coordinator begins with it.
+    If it `is_retained`, the checkpoint is added to the store too, where the next coordinator finds it.
     """
 
     checkpoint: CompletedCheckpoint
@@ -42,7 +42,7 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMetadata:
-    """Read the checkpoint of an earlier job, and come back with `MetadataRead`."""
+    """Read the checkpoint of an earlier job and answer with `MetadataRead`."""
 
     version: int
     path: str
@@ -51,10 +51,10 @@ class ReadMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispose:
-    """Delete written checkpoints and state that nothing refers to any more; come back with `DisposalEnded`.
+    """Delete checkpoints and state without references and answer with `Disposed`.
 
-    In the order of the fields: at no moment is there a checkpoint whose state is gone, or one in the store
-    (`retained`, by ids) that is not there.
+    In the order of the fields: first the entries in the store (`retained`, by ids), then the checkpoints, then the
+    state, so that no entry or checkpoint ever refers to what is deleted.
     """
 
     retained: tuple[int, ...] = ()
@@ -64,10 +64,10 @@ class Dispose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob:
-    """Nothing of the job is retained: empty its store, delete its folder, and come back with `DisposalEnded`.
+    """Empty the store of the job, delete its folder, and answer with `Disposed`: nothing of it is retained.
 
-    `continued` is the checkpoint of an earlier job that it began with, where it has had one of its own since: what it
-    has published goes beyond that one, and only a note beside that one can still tell.
+    `continued` is the checkpoint of an earlier job from which it started, if it has had one of its own since. A note
+    beside that checkpoint then says that the published output goes beyond it.
     """
 
     continued: str | None = None
@@ -75,7 +75,7 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCompleted:
-    """Tell those who listen that the checkpoint is complete; one that `is_retained` may be what attempts start from."""
+    """Report a completed checkpoint to the listeners; attempts can start from one that `is_retained`."""
 
     checkpoint: CompletedCheckpoint
     duration_ms: int
@@ -86,7 +86,7 @@ class ReportCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDeclined:
-    """A request was declined: the answer to its requester, with the cause where something has gone wrong."""
+    """Log that a request was declined, with the cause if something failed."""
 
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
@@ -96,7 +96,7 @@ class TriggerDeclined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFailed:
-    """Log that an event has raised: `cost` says in words what was given up for it."""
+    """Log that handling an event has raised an error; `cost` states what was given up for it."""
 
     event: str
     error: Exception
@@ -110,7 +110,7 @@ class LateAcknowledgement(Ignore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerMasterHooks:
-    """Run the master hooks for a checkpoint and come back with `MasterHooksTriggered` or `MasterHookFailed`."""
+    """Run the master hooks for a checkpoint and answer with `MasterHooksTriggered` or `MasterHookFailed`."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -118,9 +118,9 @@ class TriggerMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMasterHooks:
-    """Tell the master hooks what the job starts from; come back with `MasterHooksRestored` or the failure.
+    """Restore the master hooks and answer with `MasterHooksRestored` or `MasterHookRestoreFailed`.
 
-    Without a `checkpoint_id` it starts from the beginning, and they are reset.
+    Without a `checkpoint_id` the job starts from the beginning, and the hooks are reset.
     """
 
     version: int
@@ -130,11 +130,11 @@ class RestoreMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseMasterHooks:
-    """The job has ended: close the master hooks."""
+    """Close the master hooks: the job has ended."""
 
 
 CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
-"""Messages to the statistics. An acknowledgement is a report of its own here; the shell puts several into one."""
+"""Messages to the statistics; the actor merges acknowledgements into one."""
 
 ToJobMaster = (
     SnapshotOperatorCoordinators

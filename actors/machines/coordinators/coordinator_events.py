@@ -1,4 +1,4 @@
-"""Events and effects of operator coordinators and global aggregates, beside messages that they are told and tell."""
+"""Events and effects of operator coordinators and global aggregates, beside the messages that they handle and send."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorReset:
-    """All subtasks of the operator begin, from the state that a checkpoint holds, or without one from the beginning."""
+    """All subtasks of the operator restart, from the state of a checkpoint or, without one, from the beginning."""
 
     checkpoint_id: int | None
     state: OperatorCoordinatorState | None
@@ -45,7 +45,7 @@ class AttemptReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOver:
-    """An attempt has ended: finished, or `is_failed`, which one that was cancelled is too, without a reason."""
+    """An attempt has ended; `is_failed` if it has failed or, without a reason, was cancelled."""
 
     attempt: ExecutionAttemptId
     is_failed: bool
@@ -73,7 +73,7 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCoordinator:
-    """Call the coordinator on its thread, one call after the other; it is answered under number `call`."""
+    """Make these calls in order on the thread of the coordinator; the answer has the number `call`."""
 
     operator_id: OperatorId
     call: int
@@ -82,7 +82,7 @@ class CallCoordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSnapshotted:
-    """The coordinator has given its state for a checkpoint: from now on its events wait for the subtasks' barriers."""
+    """Record the state of the coordinator for a checkpoint; its events now wait for the subtasks' barriers."""
 
     operator_id: OperatorId
     checkpoint_id: int
@@ -91,7 +91,7 @@ class CoordinatorSnapshotted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorMeasured:
-    """The metrics of the coordinator have changed."""
+    """Report the metrics of the coordinator."""
 
     operator_id: OperatorId
     metrics: tuple[AccumulatorSnapshot, ...]
@@ -99,14 +99,14 @@ class CoordinatorMeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailJob:
-    """The coordinator has failed, or wants the job to fail."""
+    """Fail the job: the coordinator has failed, or has requested it."""
 
     cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateAggregates:
-    """Add values to aggregates, on their thread, in this order."""
+    """Add values to aggregates in this order, on their thread."""
 
     updates: tuple[AggregateUpdate, ...]
 

@@ -9,7 +9,7 @@ class RescalePhase(Enum):
     """The phases of the rescale under way."""
 
     IDLE = auto()
-    """There is none."""
+    """No rescale is under way."""
     COUNTING = auto()
     """It waits for slots."""
     CHECKPOINTING = auto()

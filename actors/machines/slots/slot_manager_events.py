@@ -23,7 +23,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerStarted:
-    """These TaskManagers, of an earlier ResourceManager, live and are on their way here; no other has been started."""
+    """The ResourceManager begins; these TaskManagers of an earlier one live and are about to register."""
 
     task_managers: tuple[TaskManagerId, ...] = ()
 
@@ -85,7 +85,7 @@ class ForgetTaskManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveSlot:
-    """Have the TaskManager allocate the slot to the job; the shell adds the JobMaster to offer it to.
+    """Have the TaskManager allocate the slot to the job, whose JobMaster the actor adds.
 
     One that is `cut` is made for it, of this size.
     """

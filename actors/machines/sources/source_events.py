@@ -21,14 +21,14 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesReset:
-    """New readers begin, from the states of a checkpoint or, without any, from the beginning."""
+    """All readers restart, from the states of a checkpoint or, without any, from the beginning."""
 
     states: tuple[OperatorCoordinatorState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
-    """An attempt of a subtask is over, or ends."""
+    """An attempt of a subtask has ended or is ending."""
 
     attempt: ExecutionAttemptId
 
@@ -73,7 +73,7 @@ class SourcesSnapshotted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverSplits:
-    """Discover the splits of the source behind `position`."""
+    """Discover the splits of the source after `position`."""
 
     operator_id: OperatorId
     position: bytes
