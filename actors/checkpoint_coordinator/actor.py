@@ -248,9 +248,9 @@ class CheckpointCoordinator(Actor):
                 self._repeated.write(logging.INFO, text, text)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
-            case effects.ReportCompleted():
+            case CheckpointCompleted():
                 self._reports.flush()
-                self.context.parent.tell(self._completed(effect))
+                self.context.parent.tell(effect)
             case CheckpointAborted(checkpoint_id=checkpoint_id, failure=failure):
                 self._reports.flush()
                 if failure is not None and is_reported(failure.times):
@@ -258,18 +258,6 @@ class CheckpointCoordinator(Actor):
                 self.context.parent.tell(effect)
             case _:
                 self.context.parent.tell(effect)
-
-    def _completed(self, effect: effects.ReportCompleted) -> CheckpointCompleted:
-        return CheckpointCompleted(
-            job_id=self._job_id,
-            checkpoint_id=effect.checkpoint.checkpoint_id,
-            duration_ms=effect.duration_ms,
-            size_bytes=effect.size_bytes,
-            incremental_bytes=effect.incremental_bytes,
-            path=effect.checkpoint.path,
-            timestamp_ms=self.context.now(),
-            is_retained=effect.is_retained,
-        )
 
     def _use_hooks(
         self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks

@@ -19,7 +19,6 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CallCoordinator,
     CoordinatorEffect,
     CoordinatorEvent,
-    CoordinatorMeasured,
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
@@ -27,7 +26,7 @@ from flykka.actors.machines.coordinators.coordinator_events import (
 )
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
 from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
-from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.sources.source_events import SubtaskReset
@@ -47,7 +46,6 @@ from flykka.messages.tasks.operator_event import (
     GlobalAggregatesUpdated,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
-    OperatorCoordinatorMetricsReported,
     OperatorCoordinatorWoken,
     SendOperatorEvents,
 )
@@ -242,19 +240,13 @@ class OperatorCoordinators:
             match effect:
                 case CallCoordinator(operator_id=operator_id, call=call, calls=calls):
                     self._call(self._coordinators[operator_id], operator_id, call, calls)
-                case Tell(to=attempt, message=message):
-                    tell_attempt(self._graph, self._session, attempt, message)
+                case Tell(to=to, message=message):
+                    if to is Role.JOB_LISTENERS:
+                        self._tell_listeners(message)
+                    else:
+                        tell_attempt(self._graph, self._session, to, message)
                 case CoordinatorSnapshotted():
                     self._on_snapshotted(effect)
-                case CoordinatorMeasured(operator_id=operator_id, metrics=metrics):
-                    self._tell_listeners(
-                        OperatorCoordinatorMetricsReported(
-                            job_id=self._job_id,
-                            vertex_id=self._vertices[operator_id],
-                            operator_id=operator_id,
-                            metrics=metrics,
-                        )
-                    )
                 case FailJob(cause=cause):
                     self._fail_job(cause)
                 case Ignore():

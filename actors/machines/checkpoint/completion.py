@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
@@ -22,7 +21,7 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, SavepointCompleted
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 
 Effects = Iterator[CoordinatorEffect]
 
@@ -67,11 +66,14 @@ class CheckpointCompletion:
                     checkpoint_id=checkpoint_id,
                     timestamp_ms=checkpoint.timestamp_ms,
                 )
-        yield effects.ReportCompleted(
-            checkpoint=checkpoint,
+        yield CheckpointCompleted(
+            job_id=self._job_id,
+            checkpoint_id=checkpoint_id,
             duration_ms=now - pending.timestamp_ms,
             size_bytes=pending.size_bytes,
             incremental_bytes=pending.incremental_bytes,
+            path=checkpoint.path,
+            timestamp_ms=now,
             is_retained=is_retained,
         )
         if pending.request_id is not None and not self._is_tried_again(pending):

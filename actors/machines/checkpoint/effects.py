@@ -18,7 +18,7 @@ from flykka.messages.control.checkpoint_coordination import (
     SavepointFailed,
     StopCheckpointFailed,
 )
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
 
@@ -71,17 +71,6 @@ class DeleteJob:
     """
 
     continued: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportCompleted:
-    """Report a completed checkpoint to the listeners; attempts can start from one that `is_retained`."""
-
-    checkpoint: CompletedCheckpoint
-    duration_ms: int
-    size_bytes: int
-    incremental_bytes: int
-    is_retained: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +132,7 @@ ToJobMaster = (
     | SavepointCompleted
     | SavepointFailed
     | CheckpointAborted
+    | CheckpointCompleted
     | RestoreState
     | RestoreStateFailed
     | CheckpointingStopped
@@ -160,7 +150,6 @@ CoordinatorEffect = (
     | ForTask
     | ToJobMaster
     | CheckpointReport
-    | ReportCompleted
     | TriggerDeclined
     | EventFailed
     | TriggerMasterHooks

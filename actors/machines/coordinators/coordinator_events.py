@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -13,7 +14,6 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
-from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import (
     AggregateUpdate,
     CoordinatorCall,
@@ -90,14 +90,6 @@ class CoordinatorSnapshotted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorMeasured:
-    """Report the metrics of the coordinator."""
-
-    operator_id: OperatorId
-    metrics: tuple[AccumulatorSnapshot, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FailJob:
     """Fail the job: the coordinator has failed, or has requested it."""
 
@@ -111,7 +103,6 @@ class UpdateAggregates:
     updates: tuple[AggregateUpdate, ...]
 
 
-CoordinatorEffect = (
-    CallCoordinator | Tell[ExecutionAttemptId] | CoordinatorSnapshotted | CoordinatorMeasured | FailJob | Ignore
-)
+CoordinatorAddress = ExecutionAttemptId | Literal[Role.JOB_LISTENERS]
+CoordinatorEffect = CallCoordinator | Tell[CoordinatorAddress] | CoordinatorSnapshotted | FailJob | Ignore
 AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore

@@ -259,11 +259,8 @@ class CoordinatorCase:
         world = self._world
         discarded = Counter(world.disposed())
         if world.effects(effects.DeleteJob):
-            checkpoints = [
-                report.checkpoint
-                for report in world.effects(effects.ReportCompleted)
-                if report.checkpoint.snapshot_type is SnapshotType.CHECKPOINT
-            ]
+            written = world.written_checkpoints()
+            checkpoints = [each for each in written if each.snapshot_type is SnapshotType.CHECKPOINT]
             of_job = {handle.path for checkpoint in checkpoints for handle in exclusive_state_of(checkpoint)}
             of_job |= {handle.path for checkpoint in checkpoints for handle in shared_state_of(checkpoint).values()}
             discarded.update(of_job - discarded.keys())
@@ -280,8 +277,8 @@ class CoordinatorCase:
         return words[stats.status]
 
     def _registrations(self) -> Counter[str]:
-        completed = self._world.effects(effects.ReportCompleted)
-        return Counter(state_id for report in completed for state_id in shared_state_of(report.checkpoint))
+        completed = self._world.written_checkpoints()
+        return Counter(state_id for checkpoint in completed for state_id in shared_state_of(checkpoint))
 
 
 def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:

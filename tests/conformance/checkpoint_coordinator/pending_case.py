@@ -13,7 +13,7 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointTimedOut,
     StopCheckpointRequest,
 )
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
@@ -115,6 +115,6 @@ class _Pending:
 
 
 def _future(world: Coordination) -> str:
-    if world.effects(effects.ReportCompleted):
+    if world.effects(CheckpointCompleted):
         return "done"
     return "failed" if world.effects(CheckpointAborted) else "open"

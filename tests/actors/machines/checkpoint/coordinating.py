@@ -212,26 +212,20 @@ class Coordination:
             for path in (*effect.checkpoints, *(handle.path for handle in effect.state))
         ]
 
+    def written_checkpoints(self) -> list[CompletedCheckpoint]:
+        """The checkpoints that have completed, as they were written."""
+        ids = {each.checkpoint_id for each in self.effects(CheckpointCompleted)}
+        writes = self.effects(effects.WriteMetadata)
+        return [write.checkpoint for write in writes if write.checkpoint.checkpoint_id in ids]
+
     def completed(self) -> list[int]:
         return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
 
     def _report(self, effect: CoordinatorEffect) -> None:
         """Have the statistics hear of it, as the coordinator's actor does."""
         match effect:
-            case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted():
+            case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted() | CheckpointCompleted():
                 self.stats.on_message(effect)
-            case effects.ReportCompleted(checkpoint=checkpoint):
-                self.stats.on_message(
-                    CheckpointCompleted(
-                        job_id=JOB,
-                        checkpoint_id=checkpoint.checkpoint_id,
-                        duration_ms=effect.duration_ms,
-                        size_bytes=effect.size_bytes,
-                        incremental_bytes=effect.incremental_bytes,
-                        path=checkpoint.path,
-                        timestamp_ms=self.now,
-                    )
-                )
             case _:
                 pass
 

@@ -31,7 +31,7 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
-from flykka.messages.control.job import CheckpointAborted, JobStatus
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
@@ -185,7 +185,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def whatever_ended_was_reported_once(self) -> None:
-        ended = [e.checkpoint.checkpoint_id for e in self.world.effects(effects.ReportCompleted)]
+        ended = [e.checkpoint_id for e in self.world.effects(CheckpointCompleted)]
         ended += [e.checkpoint_id for e in self.world.effects(CheckpointAborted)]
         assert len(ended) == len(set(ended))
         assert not set(ended) & set(self.world.machine.pending)
@@ -219,7 +219,7 @@ class Coordinating(RuleBasedStateMachine):
             self.disposals += 1
             self.world.handle(Disposed())
         [stopped] = self.world.effects(CheckpointingStopped)
-        paths = {e.checkpoint.checkpoint_id: e.checkpoint.path for e in self.world.effects(effects.ReportCompleted)}
+        paths = {e.checkpoint_id: e.path for e in self.world.effects(CheckpointCompleted)}
         kept = [paths[max(retained)]] if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
