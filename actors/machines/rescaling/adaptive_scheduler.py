@@ -1,16 +1,16 @@
 """Decides when a job is rescaled, and to which parallelism (Flink's AdaptiveScheduler).
 
-A rescale begins because a client has set other bounds, because there are slots that the job can use, or because it
-restarts anyway. The parallelism is what fits into the slots that there are; where it is another one, a checkpoint is
-taken first, so that nothing is done twice, and then the ExecutionGraph restarts all tasks. A job whose tasks cannot
-take a checkpoint goes on from the latest one.
+A rescale begins when a client has set other bounds, when there are more slots that the job can use, or when the job
+restarts anyway. The parallelism is the one that fits into the available slots. If it differs from the present one, a
+checkpoint is taken first, so that no work is repeated, and then the ExecutionGraph restarts all tasks. If no checkpoint
+can be taken, the job continues from the latest one.
 
-With the default scheduler a job begins with its own parallelism, and restarts with the one it has: only a client
-rescales it. With the adaptive one, and where a client had set bounds before this JobMaster began, the job waits for
-slots first: for all that it can use, and when that takes too long for those without which it cannot be.
+With the default scheduler a job starts with its own parallelism and restarts with its present one: only a client
+rescales it. With the adaptive scheduler, or if a client had set bounds before this JobMaster began, the job first waits
+for all slots that it can use and, after a timeout, for the minimum that it needs.
 
-Not here: how a job restarts (`graph.execution_graph`), which bounds there can be (`requirements`), what fits
-(`slot_allocator`), and who asks for the slots.
+Not here: how a job restarts (`graph.execution_graph`), which bounds are valid (`requirements`), which parallelism fits
+(`slot_allocator`), and how slots are requested.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
 COUNT_INTERVAL_MS = 200
-"""The pause between two counts of the slots while the job waits for some."""
+"""The pause between two counts of the slots while the job waits for slots."""
 
 WATCH_INTERVAL_MS = 2_000
-"""The same while it runs, and could use more."""
+"""The pause between two counts while the job runs and could use more slots."""
 
 MAX_FAILED_CHECKPOINTS = 2
-"""So many checkpoints before a rescale may fail; then the latest one serves (Flink's rescale-trigger)."""
+"""The number of failed checkpoints before a rescale uses the latest completed one (Flink's rescale-trigger)."""
 
 _COUNT, _WAIT = "count-slots", "resource-wait"
 
@@ -76,7 +76,7 @@ _STATES = {
 
 
 class AdaptiveScheduler:
-    """The parallelism of one job. `requirements` are those that a client set before; `name` is the JobMaster's own."""
+    """The parallelism of one job. A client has set the `requirements` before; `name` is unique to the JobMaster."""
 
     def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
         self._job_graph = job_graph
@@ -102,7 +102,7 @@ class AdaptiveScheduler:
         self._is_updated_meanwhile = False
 
     def awaits(self, request_id: str) -> bool:
-        """True if the checkpoint of this request is one that was asked for here, in time or late."""
+        """True if the request came from this scheduler, even if it has given it up since."""
         return request_id.startswith(f"{self._name}-")
 
     @property
@@ -110,7 +110,7 @@ class AdaptiveScheduler:
         return f"{self._name}-{self._checkpoints}"
 
     def explain(self) -> ResourceWaitExplained | None:
-        """Explain what the job waits for before it begins or restarts; None where it does not."""
+        """Explain which slots the job waits for before it starts or restarts; None if it does not wait."""
         if self._state is not SchedulerState.WAITING_FOR_RESOURCES:
             return None
         groups = slots_of_groups(self._job_graph, self.requirements).values()
@@ -183,7 +183,7 @@ class AdaptiveScheduler:
         return [events.CountSlots()]
 
     def _begin_with(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """The job waits for slots: begin with these, unless it is worth to wait on."""
+        """Start with these slots, unless more may come before the timeout."""
         slots = counted.slots + counted.coming
         fitting = determine_parallelism(self._job_graph, self.requirements, slots)
         if fitting is None:
@@ -316,7 +316,7 @@ class AdaptiveScheduler:
     # With the slots that there are
 
     def _adapt(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """The job runs: is there more for it, or less than it waits for?"""
+        """Rescale the running job if there are more slots for it, or fewer than its tasks wait for."""
         if not self._is_deployed:
             return self._shrink(counted, now)
         fitting = self._fitting(counted)
@@ -327,7 +327,7 @@ class AdaptiveScheduler:
         return [*begun, *self._rescale_to(fitting, counted, now)]
 
     def _shrink(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """Tasks wait for slots: go on with fewer where those they wait for do not come."""
+        """Continue with fewer slots if those that the tasks wait for do not come."""
         if now - self._executing_since_ms < self._job_graph.resource_wait_timeout_ms:
             return []
         fitting = determine_parallelism(self._job_graph, self.requirements, counted.slots)

@@ -332,8 +332,8 @@ class SlotTable:
         ]
         reason = f"{self._id} knows nothing of it"
         failed = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
-        told = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failed]
-        return [*told, *(effect for slot in unknown_there for effect in self._release(slot))]
+        reports = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failed]
+        return [*reports, *(effect for slot in unknown_there for effect in self._release(slot))]
 
     def _end_when_empty(self) -> list[SlotTableEffect]:
         return [End()] if self.is_closed else []
