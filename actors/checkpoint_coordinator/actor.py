@@ -20,16 +20,17 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import described
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
 from flykka.actors.machines.checkpoint.failure_manager import without_numbers
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.actors.machines.rescaling.requirements import parallelism_of, with_parallelism
 from flykka.actors.machines.state.handles import operator_metadata
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -41,7 +42,6 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.checkpointing.statistics import CheckpointReportDue, CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
-    CheckpointingStopped,
     CheckpointRequest,
     CheckpointTimedOut,
     CoordinatedTasks,
@@ -56,7 +56,6 @@ from flykka.messages.control.checkpoint_coordination import (
     MetadataReadFailed,
     PeriodicTriggerDue,
     RequestRestoreState,
-    RestoreState,
     RestoreStateFailed,
     SavepointRequest,
     StartCheckpointScheduler,
@@ -221,10 +220,8 @@ class CheckpointCoordinator(Actor):
                 drawn = self._storage_view.draw_id()
                 if drawn is not None:
                     self._decide(drawn)
-            case effects.StartTimer():
-                self._start_timer(effect)
-            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
-                self.context.timers.cancel(_timer_key(kind, checkpoint_id))
+            case StartTimer() | CancelTimer():
+                set_timer(self.context, effect)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._tasks.add(effect)
             case effects.WriteMetadata():
@@ -251,50 +248,16 @@ class CheckpointCoordinator(Actor):
                 self._repeated.write(logging.INFO, text, text)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
-            case effects.ReportCompleted():
+            case CheckpointCompleted():
                 self._reports.flush()
-                self.context.parent.tell(self._completed(effect))
+                self.context.parent.tell(effect)
             case CheckpointAborted(checkpoint_id=checkpoint_id, failure=failure):
                 self._reports.flush()
                 if failure is not None and is_reported(failure.times):
                     _log.warning("job %s: checkpoint %d failed: %s", self._job_id, checkpoint_id, failure)
                 self.context.parent.tell(effect)
-            case effects.Restore(version=version, checkpoint=checkpoint):
-                restored = RestoreState(job_id=self._job_id, version=version, checkpoint=checkpoint)
-                self.context.parent.tell(restored)
-            case effects.RestoreFailed(version=version, cause=cause):
-                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
-                self.context.parent.tell(failed)
-            case effects.ReportStopped(retained=retained):
-                self.context.parent.tell(CheckpointingStopped(job_id=self._job_id, retained=retained))
             case _:
                 self.context.parent.tell(effect)
-
-    def _completed(self, effect: effects.ReportCompleted) -> CheckpointCompleted:
-        return CheckpointCompleted(
-            job_id=self._job_id,
-            checkpoint_id=effect.checkpoint.checkpoint_id,
-            duration_ms=effect.duration_ms,
-            size_bytes=effect.size_bytes,
-            incremental_bytes=effect.incremental_bytes,
-            path=effect.checkpoint.path,
-            timestamp_ms=self.context.now(),
-            is_retained=effect.is_retained,
-        )
-
-    def _start_timer(self, effect: effects.StartTimer) -> None:
-        key = _timer_key(effect.kind, effect.checkpoint_id)
-        match effect.kind:
-            case TimerKind.PERIODIC:
-                self.context.timers.start_once(key, effect.delay_ms, PeriodicTriggerDue())
-            case TimerKind.FINAL_RETRY:
-                self.context.timers.start_once(key, effect.delay_ms, FinalCheckpointRetryDue())
-            case TimerKind.TIMEOUT:
-                assert effect.checkpoint_id is not None
-                due = CheckpointTimedOut(checkpoint_id=effect.checkpoint_id)
-                self.context.timers.start_once(key, effect.delay_ms, due)
-            case unreachable:
-                assert_never(unreachable)
 
     def _use_hooks(
         self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
@@ -320,7 +283,3 @@ class CheckpointCoordinator(Actor):
                 )
             case unreachable:
                 assert_never(unreachable)
-
-
-def _timer_key(kind: TimerKind, checkpoint_id: int | None) -> str:
-    return kind.value if checkpoint_id is None else f"{kind.value}-{checkpoint_id}"

@@ -20,9 +20,9 @@ from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.attached_clients import AttachedClients, ClientHeartbeatMessage
 from flykka.actors.job_manager.job_master_props import job_master_props
+from flykka.actors.job_manager.job_phases import JobPhase
 from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
 from flykka.actors.job_manager.managed_job import (
-    JobPhase,
     ManagedJob,
     SnapshotAnswer,
     duplicate,
@@ -285,7 +285,7 @@ class JobManager(Actor):
         job_id = job.job_id
         goes_on = job.is_kept and job.is_bound
         begin = begin_again if goes_on else accept_job
-        job.enter_phase(JobPhase.STARTING if goes_on else JobPhase.ACCEPTING)
+        job.begin_work(JobPhase.STARTING if goes_on else JobPhase.ACCEPTING)
         work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
         self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
 
@@ -296,7 +296,7 @@ class JobManager(Actor):
                 if job.accept(starts):
                     job.tell_all(JobSubmitSuccess(job_id=job_id))
                 if self._leadership.session is None:
-                    job.phase = JobPhase.SUSPENDED
+                    job.move(JobPhase.SUSPENDED)
                 else:
                     self._spawn_job_master(job, message)
             case JobGraphRefused(job_id=job_id, cause=cause):
@@ -316,7 +316,7 @@ class JobManager(Actor):
         else:
             job.refuse(cause)
             if job.is_kept:
-                job.phase = JobPhase.AWAITING_CODE
+                job.move(JobPhase.AWAITING_CODE)
             else:
                 del self._jobs[job.job_id]
 
@@ -341,7 +341,7 @@ class JobManager(Actor):
             return
         if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
             job.lose_job_master(self.context.now())
-        job.enter_phase(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
+        job.begin_work(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
         job_id = job.job_id
         store = None if self._leadership.session is None else self._leadership.store
         work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
@@ -349,7 +349,7 @@ class JobManager(Actor):
 
     def _put_away(self, job: ManagedJob, end: JobEnded) -> None:
         job_id, store = job.job_id, self._leadership.store
-        job.enter_phase(JobPhase.PUTTING_AWAY)
+        job.begin_work(JobPhase.PUTTING_AWAY)
         if job.is_cleaned_up:
             work = partial(put_away_job, store, end)
         else:

@@ -9,6 +9,7 @@ from typing import assert_never
 from flykka.actors.job_manager.managed_job import ManagedJob
 from flykka.actors.machines.client_sessions import ClientExpired, ClientSessions
 from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.job import (
     CancelJob,
     JobClientExpired,
@@ -69,10 +70,8 @@ class AttachedClients:
     def _perform(self, effects: Iterable[StartTimer | CancelTimer | ClientExpired]) -> None:
         for effect in effects:
             match effect:
-                case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                    self._context.timers.start_once(key, delay_ms, message)
-                case CancelTimer(key=key):
-                    self._context.timers.cancel(key)
+                case StartTimer() | CancelTimer():
+                    set_timer(self._context, effect)
                 case ClientExpired(job_id=job_id):
                     if job_id in self._jobs:
                         self._cancel(self._jobs[job_id])

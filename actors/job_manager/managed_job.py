@@ -1,17 +1,18 @@
-"""A job as its JobManager knows it: its status, its listeners, and the requests of clients that wait."""
+"""The record of a job at its JobManager: its phase, its listeners, and the pending requests of clients."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 from typing import assert_never
 
+from flykka.actors.job_manager.job_phases import JOB_PHASE_MOVES, JobPhase
 from flykka.actors.job_manager.requirements_requests import (
     RequirementsAnswer,
     RequirementsRequest,
     RequirementsRequests,
 )
 from flykka.actors.job_manager.requirements_requests import refusal as requirements_refusal
+from flykka.actors.machines.phases import next_phase
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job import (
     CancelJob,
@@ -43,29 +44,17 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
 MAX_FAILURES = 3
-"""So often a JobMaster may fail by itself, until its job has failed."""
+"""The number of failures of its JobMasters after which a job has failed."""
 
 FAILURES_RESET_MS = 600_000
-"""Uptime of a JobMaster, in milliseconds, after which its failures are counted from the beginning."""
+"""Uptime of a JobMaster, in milliseconds, after which the count of failures is reset."""
 
 SnapshotRequest = TriggerSavepoint | RequestCheckpoint
 SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestCheckpointSuccess | RequestCheckpointFailure
 
 
-class JobPhase(Enum):
-    """The phase of a job; in words for explanations."""
-
-    ACCEPTING = "is being accepted: its graph is checked and stored"
-    STARTING = "waits for a new JobMaster: the store is told of it first"
-    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here before it is submitted"
-    RUNNING = "is run by its JobMaster"
-    RELEASING = "has lost its JobMaster, whose work is being ended"
-    PUTTING_AWAY = "has ended, and is being put away"
-    SUSPENDED = "is suspended: somebody else leads, or nobody"
-
-
 class ManagedJob:
-    """The job of one id. Used in the turns of its JobManager only."""
+    """One job. Used in the turns of its JobManager only."""
 
     def __init__(self, submitted: SubmittedJobGraph, info_store: Ref) -> None:
         self.submitted = submitted
@@ -73,13 +62,13 @@ class ManagedJob:
         self.phase = JobPhase.ACCEPTING
         self.job_master: Ref | None = None
         self.is_busy = False
-        """True while something is being done for it outside the JobManager's turns."""
+        """True while work for it runs outside the JobManager's turns."""
         self.is_kept = False
         """True if the store has it."""
         self.is_bound = True
         """True if its code is in this process."""
         self.cancellation: CancelJob | None = None
-        """The request to cancel it, for the JobMasters that come."""
+        """The request to cancel it, which later JobMasters receive too."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
         """True if its JobMaster has cleaned up everything."""
@@ -101,7 +90,7 @@ class ManagedJob:
 
     @property
     def may_begin(self) -> bool:
-        """True if it waits for nothing."""
+        """True if its code is here."""
         return self.phase is not JobPhase.AWAITING_CODE
 
     @property
@@ -112,52 +101,58 @@ class ManagedJob:
     # Its life
 
     def recover(self, submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool) -> None:
-        """A new leader has found it in the store."""
+        """Take over what a new leader has found in the store."""
         self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
         self.end = self.end or end
         if not is_bound and self.end is None:
-            self.phase = JobPhase.AWAITING_CODE
+            self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
-        """Its application is here, and has made this graph of it: what was kept of the job is for that one."""
+        """Continue it with this graph, which its application has submitted again."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
-        self.phase = JobPhase.ACCEPTING
+        self.move(JobPhase.ACCEPTING)
 
-    def enter_phase(self, phase: JobPhase) -> None:
-        """Something is being done for it."""
-        self.phase, self.is_busy = phase, True
+    def move(self, phase: JobPhase) -> None:
+        """Move to the phase. Raises `IllegalTransitionError` if that is no legal move."""
+        self.phase = next_phase(JOB_PHASE_MOVES, self.phase, phase)
+
+    def begin_work(self, phase: JobPhase) -> None:
+        """Move to a phase whose work is done outside the JobManager's turns."""
+        self.move(phase)
+        self.is_busy = True
 
     def accept(self, starts: int) -> bool:
-        """It is kept, for this many starts and one more; whether this is news to its clients."""
+        """Record that the store has it, after this many starts; True if its clients do not know yet."""
         is_new = self.phase is not JobPhase.STARTING
         self.submitted = replace(self.submitted, starts=starts)
         self.is_kept, self.is_bound, self.is_busy = True, True, False
         return is_new
 
     def run(self, job_master: Ref, now: int) -> None:
-        """A JobMaster runs it."""
-        self.job_master, self.phase, self._began_ms = job_master, JobPhase.RUNNING, now
+        """Record the JobMaster that runs it."""
+        self.move(JobPhase.RUNNING)
+        self.job_master, self._began_ms = job_master, now
 
     def note_end(self, end: JobEnded) -> None:
-        """Its JobMaster has seen to everything."""
+        """Record its end, after which its JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
     def note_failure(self, failure: SerializedThrowable, now: int) -> None:
-        """Its JobMaster has failed by itself."""
+        """Count a failure of its JobMaster."""
         if now - self._began_ms >= FAILURES_RESET_MS:
             self._failures = 0
         self._failures += 1
         self.failure = failure
 
     def lose_job_master(self, now: int) -> None:
-        """Its JobMaster has died; another one will take its place."""
+        """Report that its JobMaster has died and will be replaced."""
         text = f"the JobMaster of {self.job_id} has ended by itself; a new one goes on from the latest checkpoint"
         cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
         self.give_up_requests(text)
         self._tell_status(JobStatus.RESTARTING, now, cause)
 
     def release(self, end: JobEnded | None, checkpoint_path: str | None) -> None:
-        """Nothing works for its last JobMaster any more, which had come to this end, or to none."""
+        """Record that its last JobMaster has been released, with its end if it had one."""
         self.is_busy = False
         if end is not None:
             self.end = end
@@ -167,7 +162,7 @@ class ManagedJob:
             self.end = JobEnded(job_id=self.job_id, status=status, cause=self.failure, checkpoint_path=checkpoint_path)
 
     def answer_with_end(self, client: Ref, behaviour: ListeningBehaviour) -> None:
-        """It has ended, and is being cleaned up: another submission is answered with that end."""
+        """Answer another submission with the end of the job, which is being cleaned up."""
         self.is_asked_again = True
         self.register(client, behaviour)
         client.tell(JobSubmitSuccess(job_id=self.job_id))
@@ -176,7 +171,7 @@ class ManagedJob:
         """Suspend it: the present leader goes on with it."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
-        self.phase = JobPhase.SUSPENDED
+        self.move(JobPhase.SUSPENDED)
         self.give_up_requests("its JobManager leads no more")
 
     # Clients

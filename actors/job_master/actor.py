@@ -28,13 +28,14 @@ from flykka.actors.job_master.resource_cleaner import CleanupMessage, ResourceCl
 from flykka.actors.job_master.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.job_master.state_restorer import StateRestorer
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.graph import effects, events
 from flykka.actors.machines.graph.job_waits import JobWaits
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -306,10 +307,9 @@ class JobMaster(Actor):
             case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)
-            case effects.TellTaskManager(task_manager=task_manager, message=message):
-                Gateway(task_manager, self._session).tell(message)
-            case effects.TellCheckpointCoordinator(message=message):
-                self._coordinator.tell(message)
+            case Tell(to=to, message=message):
+                receiver = self._coordinator if to is Role.CHECKPOINT_COORDINATOR else Gateway(to, self._session)
+                receiver.tell(message)
             case effects.JobStatusMoved(why=why):
                 if why is not None:
                     _log.info("job %s could not be restarted: %s", self._job_id, why)
@@ -337,13 +337,10 @@ class JobMaster(Actor):
                 )
             case effects.DrawRestartDelay(version=version):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
-            case effects.StartRestartTimer(delay_ms=delay_ms, version=version, tasks=tasks):
+            case effects.RestartScheduled(tasks=tasks):
                 warn_of_loss(self._job_graph, tasks)
-                self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
-            case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                self.context.timers.start_once(key, delay_ms, message)
-            case CancelTimer(key=key):
-                self.context.timers.cancel(key)
+            case StartTimer() | CancelTimer():
+                set_timer(self.context, effect)
             case effects.FinalizeVertices():
                 return self._finalize(effect)
             case Ignore():

@@ -17,8 +17,8 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
 from flykka.actors.job_master.discovery_watch import DiscoveryWatch
-from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators
-from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators, tell_attempt
+from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
@@ -28,15 +28,15 @@ from flykka.actors.machines.sources.source_events import (
     SourceEffect,
     SourceEvent,
     SourcesReset,
+    SourcesSnapshotted,
     SubtaskReset,
-    TellCheckpointCoordinator,
-    TellReader,
-    WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.watermark_alignments import AlignmentEvent, WatermarkAlignments
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
+    OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
 )
@@ -45,9 +45,6 @@ from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscover
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.monitoring.explanation import JobExplained
 from flykka.messages.tasks.source import (
-    AddSplits,
-    AlignWatermark,
-    NoMoreSplits,
     ReportedWatermark,
     RequestSplits,
     SplitsDiscovered,
@@ -65,9 +62,7 @@ from flykka.messages.wire.ids import (
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
-from flykka.runtime.durations import format_ms
 from flykka.runtime.errors import serialized
-from flykka.runtime.leader_session import Gateway
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +120,6 @@ class OperatorCoordinatorHandler:
             )
             for _, operator in sources
         }
-        self._names = {operator.operator_id: operator.name for _, operator in sources}
         self._discovering: dict[OperatorId, bytes] = {}
         """The position from which the splits of a source are being discovered."""
         self._of_functions = OperatorCoordinators(
@@ -238,19 +232,22 @@ class OperatorCoordinatorHandler:
 
     def _perform(self, effect: SourceEffect) -> None:
         match effect:
-            case TellReader(message=message):
-                self._tell_reader(message)
-            case TellCheckpointCoordinator(message=message):
-                of_functions = self._of_functions.take_states(message.checkpoint_id)
-                self._checkpoint_coordinator.tell(replace(message, states=(*message.states, *of_functions)))
+            case Tell(to=attempt, message=message):
+                # A reader that is ending loses its splits to the next one.
+                tell_attempt(self._graph, self._session, attempt, message, _READING)
+            case SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
+                snapshotted = OperatorCoordinatorsSnapshotted(
+                    job_id=self._graph.job_graph.job_id,
+                    checkpoint_id=checkpoint_id,
+                    states=(*states, *self._of_functions.take_states(checkpoint_id)),
+                )
+                self._checkpoint_coordinator.tell(snapshotted)
             case DiscoverSplits():
                 self._discover(effect)
-            case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                self._context.timers.start_once(key, delay_ms, message)
-            case WarnOfMissingPath(path=path, interval_ms=interval_ms):
-                name = self._names[effect.operator_id]
-                how_often = "" if interval_ms is None else f"; looking again every {format_ms(interval_ms)}"
-                _log.warning("source '%s' waits: there is no folder or file %s yet%s", name, path, how_often)
+            case StartTimer():
+                set_timer(self._context, effect)
+            case LogWarning(text=text):
+                _log.warning("%s", text)
             case Ignore():
                 pass
             case _:
@@ -271,12 +268,6 @@ class OperatorCoordinatorHandler:
             lambda found: found,
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
-
-    def _tell_reader(self, message: AddSplits | NoMoreSplits | AlignWatermark) -> None:
-        reader = self._graph.execution(message.attempt)
-        # What goes to a reader that is ending is handed out again when the next one begins.
-        if reader is not None and reader.state in _READING and reader.slot is not None:
-            Gateway(reader.slot.task_manager, self._session).tell(message)
 
 
 class _Discovery:

@@ -5,7 +5,7 @@ The user's code runs on threads beside the JobMaster's turns; its answers are me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import assert_never
@@ -19,16 +19,14 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CallCoordinator,
     CoordinatorEffect,
     CoordinatorEvent,
-    CoordinatorMeasured,
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
-    TellSubtask,
     UpdateAggregates,
 )
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
 from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.sources.source_events import SubtaskReset
@@ -44,14 +42,11 @@ from flykka.messages.tasks.operator_event import (
     AggregateUpdate,
     CoordinatorAnswer,
     CoordinatorCall,
-    GlobalAggregateResults,
     GlobalAggregatesFailed,
     GlobalAggregatesUpdated,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
-    OperatorCoordinatorMetricsReported,
     OperatorCoordinatorWoken,
-    OperatorEvents,
     SendOperatorEvents,
 )
 from flykka.messages.tasks.task import ExecutionState
@@ -245,19 +240,13 @@ class OperatorCoordinators:
             match effect:
                 case CallCoordinator(operator_id=operator_id, call=call, calls=calls):
                     self._call(self._coordinators[operator_id], operator_id, call, calls)
-                case TellSubtask(message=message):
-                    self._tell_subtask(message)
+                case Tell(to=to, message=message):
+                    if to is Role.JOB_LISTENERS:
+                        self._tell_listeners(message)
+                    else:
+                        tell_attempt(self._graph, self._session, to, message)
                 case CoordinatorSnapshotted():
                     self._on_snapshotted(effect)
-                case CoordinatorMeasured(operator_id=operator_id, metrics=metrics):
-                    self._tell_listeners(
-                        OperatorCoordinatorMetricsReported(
-                            job_id=self._job_id,
-                            vertex_id=self._vertices[operator_id],
-                            operator_id=operator_id,
-                            metrics=metrics,
-                        )
-                    )
                 case FailJob(cause=cause):
                     self._fail_job(cause)
                 case Ignore():
@@ -275,8 +264,8 @@ class OperatorCoordinators:
                         lambda error: GlobalAggregatesFailed(cause=serialized(error)),
                         executor=self._functions.thread,
                     )
-                case TellSubtask(message=message):
-                    self._tell_subtask(message)
+                case Tell(to=attempt, message=message):
+                    tell_attempt(self._graph, self._session, attempt, message)
                 case Ignore():
                     pass
                 case _:
@@ -301,10 +290,18 @@ class OperatorCoordinators:
         if len(states) == len(self._holders):
             self._report_snapshotted(SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id))
 
-    def _tell_subtask(self, message: OperatorEvents | GlobalAggregateResults) -> None:
-        execution = self._graph.execution(message.attempt)
-        if execution is not None and execution.state is ExecutionState.RUNNING and execution.slot is not None:
-            Gateway(execution.slot.task_manager, self._session).tell(message)
+
+def tell_attempt(
+    graph: ExecutionGraph,
+    session: LeaderSessionId,
+    attempt: ExecutionAttemptId,
+    message: Message,
+    states: Collection[ExecutionState] = (ExecutionState.RUNNING,),
+) -> None:
+    """Tell an attempt of the job through its TaskManager, if it is in one of these states."""
+    execution = graph.execution(attempt)
+    if execution is not None and execution.state in states and execution.slot is not None:
+        Gateway(execution.slot.task_manager, session).tell(message)
 
 
 class _Coordinator:

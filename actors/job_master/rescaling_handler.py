@@ -15,13 +15,14 @@ from flykka.actors.errors import RescaleNotSupportedError, described
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.slot_pool_service import SlotPoolService
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, SchedulingRequested
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
 from flykka.actors.machines.rescaling.requirements import check_requirements, parallelism_of, updated
-from flykka.messages.control.checkpoint_coordination import CheckpointRequest, SavepointCompleted, SavepointFailed
+from flykka.actors.timer_effects import set_timer
+from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import (
@@ -32,7 +33,6 @@ from flykka.messages.control.rescaling import (
     JobResourceRequirementsStored,
     JobResourceRequirementsUpdated,
     RequestJobResourceRequirements,
-    RescaleChanged,
     ResourceWaitTimedOut,
     UpdateJobResourceRequirements,
     VertexParallelismInfo,
@@ -196,8 +196,8 @@ class RescalingHandler:
         match effect:
             case events.CountSlots():
                 self._slots.ask_for_slots()
-            case events.TakeCheckpoint(request_id=request_id):
-                self._checkpoint_coordinator.tell(CheckpointRequest(job_id=self._job_id, request_id=request_id))
+            case Tell(to=to, message=message):
+                (self._listeners if to is Role.JOB_LISTENERS else self._checkpoint_coordinator).tell(message)
             case events.RescaleGraph(parallelism=parallelism):
                 return [RescaleRequested(parallelism=parallelism)]
             case events.BeginScheduling():
@@ -206,12 +206,8 @@ class RescalingHandler:
                 return [due]
             case events.FailJob(cause=cause):
                 return [GlobalFailureReported(cause=cause)]
-            case events.ReportRescale(rescale=rescale):
-                self._listeners.tell(RescaleChanged(job_id=self._job_id, rescale=rescale))
-            case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                self._context.timers.start_once(key, delay_ms, message)
-            case CancelTimer(key=key):
-                self._context.timers.cancel(key)
+            case StartTimer() | CancelTimer():
+                set_timer(self._context, effect)
             case Ignore():
                 pass
             case _:

@@ -24,17 +24,12 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     SavepointRequests,
     SavepointWanted,
     StopWanted,
-    TakeCheckpoint,
-    TakeLastCheckpoint,
-    TakeSavepoint,
 )
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.graph.events import StoppingChanged
 from flykka.messages.control.checkpoint_coordination import (
-    CheckpointRequest,
     SavepointCompleted,
     SavepointFailed,
-    SavepointRequest,
     StopCheckpointFailed,
     StopCheckpointRequest,
 )
@@ -83,7 +78,7 @@ class SavepointHandler:
         self._job_id = job_graph.job_id
         self._permissions = job_graph.checkpointing.permissions
         self._checkpoint_coordinator = checkpoint_coordinator
-        self._requests = SavepointRequests(job_graph.job_type)
+        self._requests = SavepointRequests(job_graph.job_id, job_graph.job_type)
         self._asked: dict[str, TriggerSavepoint | RequestCheckpoint] = {}
 
     @property
@@ -121,13 +116,9 @@ class SavepointHandler:
         return self._context.new_id(savepoint_prefix(self._job_id))
 
     def _decide(self, event: SavepointEvent) -> list[StoppingChanged]:
-        effects = self._requests.handle(event)
-        for effect in effects:
-            self._perform(effect)
-        begun_or_refused = (effect for effect in effects if isinstance(effect, TakeLastCheckpoint | RefuseStop))
-        return [StoppingChanged(is_stopping=isinstance(each, TakeLastCheckpoint)) for each in begun_or_refused]
+        return [change for effect in self._requests.handle(event) for change in self._perform(effect)]
 
-    def _perform(self, effect: SavepointEffect) -> None:
+    def _perform(self, effect: SavepointEffect) -> list[StoppingChanged]:
         match effect:
             case InitializeLocation(request_id=request_id, directory=directory):
                 self._context.pipe_to_self(
@@ -141,28 +132,23 @@ class SavepointHandler:
                     lambda _: SavepointDiscarded(location=location),
                     lambda error: SavepointDiscarded(location=location, cause=serialized(error)),
                 )
-            case TakeSavepoint(request_id=request_id, location=location):
-                self._checkpoint_coordinator.tell(
-                    SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location)
-                )
-            case TakeCheckpoint(request_id=request_id, is_full=is_full):
-                self._checkpoint_coordinator.tell(
-                    CheckpointRequest(job_id=self._job_id, request_id=request_id, is_full=is_full)
-                )
-            case TakeLastCheckpoint(request_id=request_id, location=last_location, drain=drain):
-                self._checkpoint_coordinator.tell(
-                    StopCheckpointRequest(
-                        job_id=self._job_id, target_location=last_location, drain=drain, request_id=request_id
-                    )
-                )
-            case AnswerSnapshot() | RefuseSnapshot() | RefuseStop():
+            case Tell(message=message):
+                self._checkpoint_coordinator.tell(message)
+                if isinstance(message, StopCheckpointRequest):
+                    return [StoppingChanged(is_stopping=True)]
+            case RefuseStop(why=why):
+                refusal = SerializedThrowable(type_name="StopJobError", message=why)
+                self._context.parent.tell(StoppingFailure(job_id=self._job_id, cause=refusal))
+                return [StoppingChanged(is_stopping=False)]
+            case AnswerSnapshot() | RefuseSnapshot():
                 self._answer(effect)
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
+        return []
 
-    def _answer(self, effect: AnswerSnapshot | RefuseSnapshot | RefuseStop) -> None:
+    def _answer(self, effect: AnswerSnapshot | RefuseSnapshot) -> None:
         job_manager, job_id = self._context.parent, self._job_id
         match effect:
             case AnswerSnapshot(request_id=request_id, checkpoint_id=checkpoint_id, path=path):
@@ -179,8 +165,5 @@ class SavepointHandler:
                 is_savepoint = isinstance(asked, TriggerSavepoint)
                 failure = TriggerSavepointFailure if is_savepoint else RequestCheckpointFailure
                 job_manager.tell(failure(job_id=job_id, client=asked.client, cause=cause))
-            case RefuseStop(why=why):
-                refusal = SerializedThrowable(type_name="StopJobError", message=why)
-                job_manager.tell(StoppingFailure(job_id=job_id, cause=refusal))
             case _:
                 assert_never(effect)

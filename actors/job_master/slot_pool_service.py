@@ -12,7 +12,7 @@ from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.job_master.job_listeners import JobListeners
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
@@ -20,6 +20,7 @@ from flykka.actors.machines.slots.execution_slot_allocator import (
 )
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS
 from flykka.actors.machines.slots.slot_pool_events import (
+    PoolAddress,
     PoolClosed,
     ReleaseEmptyTaskManager,
     ResourceManagerConnected,
@@ -34,8 +35,8 @@ from flykka.actors.machines.slots.slot_requests import (
     SlotAnswer,
     SlotsLost,
 )
-from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
@@ -274,14 +275,10 @@ class SlotPoolService:
         match effect:
             case SlotAllocated() | SlotAllocationFailed() | SlotsLost():
                 return [effect]
-            case TellResourceManager(message=message):
-                self._resource_manager.tell(message)
-            case TellTaskManager(task_manager=task_manager, message=message):
-                self._tell(task_manager, message)
-            case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                self._context.timers.start_once(key, delay_ms, message)
-            case CancelTimer(key=key):
-                self._context.timers.cancel(key)
+            case Tell(to=to, message=message):
+                self._tell(to, message)
+            case StartTimer() | CancelTimer():
+                set_timer(self._context, effect)
             case ReleaseEmptyTaskManager(task_manager=task_manager, reason=reason):
                 return self._disconnect(task_manager, reason)
             case Ignore():
@@ -290,5 +287,8 @@ class SlotPoolService:
                 assert_never(effect)
         return []
 
-    def _tell(self, task_manager: TaskManagerId, message: Message) -> None:
-        Gateway(self._task_managers[task_manager], self._session).tell(message)
+    def _tell(self, to: PoolAddress, message: Message) -> None:
+        if to is Role.RESOURCE_MANAGER:
+            self._resource_manager.tell(message)
+        else:
+            Gateway(self._task_managers[to], self._session).tell(message)

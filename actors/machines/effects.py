@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 
-To = TypeVar("To")
+To = TypeVar("To", covariant=True)
 
 
 class Role(StrEnum):
-    """An actor by what it is to the one that tells it something."""
+    """The receiver of a message, by what it is to the sender."""
 
     BRIDGE = "bridge"
     CHECKPOINT_COORDINATOR = "checkpoint coordinator"
+    JOB_LISTENERS = "listeners of the job"
     JOB_MASTER = "JobMaster"
     RESOURCE_MANAGER = "ResourceManager"
     SENDER = "sender"
@@ -26,9 +28,16 @@ class Role(StrEnum):
     TASK_MANAGER = "TaskManager"
 
 
+@dataclass(frozen=True, slots=True)
+class JobMasterOf:
+    """The address of the JobMaster of a job."""
+
+    job_id: JobId
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tell(Generic[To]):
-    """Tell an actor: one by its role or its ref, or the one that stands for an id."""
+    """Tell an actor, which is addressed by its role, its ref or an id."""
 
     to: To
     message: Message
@@ -45,20 +54,20 @@ class StartTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTimer:
-    """The timer of this name is not needed any more."""
+    """Cancel the timer of this name, if it runs."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWarning:
-    """Something is odd, and the user may want to know."""
+    """Warn the user in the log."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignore:
-    """A message is late, doubled or meant for somebody else: nothing is to be done, and why."""
+    """Do nothing, for this reason: the message is late, a duplicate, or not for this machine."""
 
     reason: str

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS, SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
@@ -28,7 +28,6 @@ from flykka.actors.machines.slots.slot_manager_events import (
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.actors.resource_manager.registrations import Registrations
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import (
@@ -267,7 +266,7 @@ class ResourceManager(Actor):
     # Heartbeats
 
     def _request_task_manager_heartbeat(self, task_manager: str) -> None:
-        self._tell_task_manager(TaskManagerId(task_manager), HeartbeatRequest(origin=self.context.ref))
+        self._tell(TaskManagerId(task_manager), HeartbeatRequest(origin=self.context.ref))
 
     def _request_job_master_heartbeat(self, job_id: str) -> None:
         job_master = self._job_masters[JobId(job_id)].ref
@@ -312,19 +311,19 @@ class ResourceManager(Actor):
                     job_leader_session_id=job_master.leader_session_id,
                     cut=effect.cut,
                 )
-                self._tell_task_manager(task_manager, request)
-            case TellTaskManager(task_manager=task_manager, message=message):
-                self._tell_task_manager(task_manager, message)
-            case TellJobMaster(job_id=job_id, message=message):
-                if job_id in self._job_masters:
-                    self._job_masters[job_id].tell(message)
+                self._tell(task_manager, request)
+            case Tell(to=to, message=message):
+                self._tell(to, message)
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
 
-    def _tell_task_manager(self, task_manager: TaskManagerId, message: Message) -> None:
-        self._registrations.tell(self._task_managers[task_manager], message)
+    def _tell(self, to: TaskManagerId | JobMasterOf, message: Message) -> None:
+        if not isinstance(to, JobMasterOf):
+            self._registrations.tell(self._task_managers[to], message)
+        elif to.job_id in self._job_masters:
+            self._job_masters[to.job_id].tell(message)
 
     def _acknowledge(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers[task_manager]

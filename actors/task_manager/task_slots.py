@@ -6,12 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from flykka.actors.errors import InsufficientNetworkBuffersError
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
 from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
-from flykka.actors.machines.slots.slot_table_events import End, RunTask, SlotTableEffect, SlotTableEvent, TaskEnded
-from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
+from flykka.actors.machines.slots.slot_table_events import (
+    End,
+    RunTask,
+    SlotTableEffect,
+    SlotTableEvent,
+    TableAddress,
+    TaskEnded,
+)
 from flykka.actors.task_manager.deployment_acknowledgements import DeploymentAcknowledgements
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, TaskManagerId
 from flykka.messages.wire.message import Message
@@ -57,18 +64,12 @@ class TaskSlots:
 
     def _perform(self, effect: SlotTableEffect) -> None:
         match effect:
-            case TellResourceManager(message=message):
-                self._tell_resource_manager(message)
-            case TellJobMaster(job_id=job_id, message=message):
-                self._tell_job_master(job_id, message)
-            case TellTask(message=message):
-                self._tasks.forward(message.attempt, message)
+            case Tell(to=to, message=message):
+                self._tell(to, message)
             case RunTask(descriptor=descriptor):
                 self._run(descriptor)
-            case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                self._context.timers.start_once(key, delay_ms, message)
-            case CancelTimer(key=key):
-                self._context.timers.cancel(key)
+            case StartTimer() | CancelTimer():
+                set_timer(self._context, effect)
             case End():
                 self._context.stop()
             case Ignore():
@@ -88,6 +89,15 @@ class TaskSlots:
             self.decide(TaskEnded(attempt=descriptor.attempt))
         else:
             self._acknowledgements.add(descriptor.job_id, descriptor.attempt)
+
+    def _tell(self, to: TableAddress, message: Message) -> None:
+        match to:
+            case Role.RESOURCE_MANAGER:
+                self._tell_resource_manager(message)
+            case JobMasterOf(job_id=job_id):
+                self._tell_job_master(job_id, message)
+            case attempt:
+                self._tasks.forward(attempt, message)
 
     def _tell_job_master(self, job_id: JobId, message: Message) -> None:
         # Without a JobMaster there is nobody left to whom the attempt means anything.

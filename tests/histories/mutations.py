@@ -113,14 +113,14 @@ MUTATIONS = (
     ),
     Mutation(
         where="machines.checkpoint.savepoint_requests:SavepointRequests._on_location",
-        line="return [TakeSavepoint(request_id=request_id, location=location)]",
+        line="return [_ask(SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location))]",
         instead="return [DiscardLocation(location=location)]",
         history="savepoints",
     ),
     Mutation(
         where="machines.graph.execution_graph:ExecutionGraph._on_end_of_data",
-        line="return [final] if self._attempts.have_reached_end_of_data else []",
-        instead="return [final]",
+        line="is_last = self._attempts.have_reached_end_of_data",
+        instead="is_last = True",
         history="killed-task-manager",
     ),
     Mutation(

@@ -17,13 +17,11 @@ from flykka.actors.machines.checkpoint.effects import (
     DeleteJob,
     Dispose,
     ReadMetadata,
-    ReportStopped,
-    Restore,
-    RestoreFailed,
     WriteMetadata,
 )
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.state.handles import (
     exclusive_state_of,
     shared_state,
@@ -32,25 +30,46 @@ from flykka.actors.machines.state.handles import (
 )
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, RestoreStateFailed
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import MAX_CONCURRENT_DELETIONS
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 
 Handle = ExclusiveStateHandle | SharedStateHandle
 
 
-class _Closing(Enum):
+class ClosingPhase(Enum):
+    """The phases of a store: WAITING for writes and deletions when the job has ended, then CLEANING up."""
+
     OPEN = auto()
     WAITING = auto()
     CLEANING = auto()
     CLOSED = auto()
 
 
+CLOSING_MOVES: dict[ClosingPhase, tuple[ClosingPhase, ...]] = {
+    ClosingPhase.OPEN: (ClosingPhase.WAITING,),
+    ClosingPhase.WAITING: (ClosingPhase.CLEANING,),
+    ClosingPhase.CLEANING: (ClosingPhase.CLOSED,),
+    ClosingPhase.CLOSED: (),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WaitingRestore:
     version: int
     path: str | None
+    allow_non_restored_state: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """The checkpoint that the job starts from; None: from the beginning. The master hooks learn it first."""
+
+    version: int
+    checkpoint: CompletedCheckpoint | None
     allow_non_restored_state: bool
 
 
@@ -62,6 +81,7 @@ class CompletedCheckpointStore:
 
     def __init__(
         self,
+        job_id: JobId,
         retained: int,
         properties: CheckpointProperties | None = None,
         max_concurrent_deletions: int = MAX_CONCURRENT_DELETIONS,
@@ -69,6 +89,7 @@ class CompletedCheckpointStore:
         """`properties` are those of the job's checkpoints: when they are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
+        self._job_id = job_id
         self._retained = retained
         self._properties = properties or for_checkpoint()
         self._checkpoints: list[CompletedCheckpoint] = []
@@ -81,7 +102,7 @@ class CompletedCheckpointStore:
         self._is_foreign = False
         self._adopted: int | None = None
         self._adopted_path: str | None = None
-        self._closing = _Closing.OPEN
+        self._closing = ClosingPhase.OPEN
         self._status: JobStatus | None = None
         self._keeps_latest = False
         self._keeps_none = False
@@ -237,7 +258,7 @@ class CompletedCheckpointStore:
         A living attempt may refer to its shared state again; a dead one not.
         """
         unneeded: list[Handle] = list(exclusive)
-        if attempt_lives and self._closing is _Closing.OPEN:
+        if attempt_lives and self._closing is ClosingPhase.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
             acknowledged = dict.fromkeys(handle.state_id for handle in shared_state(state))
             unneeded += self.registry.release_unused(needed_from, acknowledged)
@@ -272,32 +293,32 @@ class CompletedCheckpointStore:
         Whatever the retention, a job that was stopped keeps its last checkpoint (`keep_latest`), and one that was
         cancelled with its checkpoints none (`keep_none`).
         """
-        assert self._closing is _Closing.OPEN
+        assert self._closing is ClosingPhase.OPEN, "a store is closed once"
         self._status = status
         self._keeps_latest = keep_latest
         self._keeps_none = keep_none
-        self._closing = _Closing.WAITING
+        self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.WAITING)
 
     def resume_waiting(
         self,
-    ) -> Iterator[Restore | RestoreFailed | ReadMetadata | Dispose | DeleteJob | ReportStopped]:
+    ) -> Iterator[Restore | RestoreStateFailed | ReadMetadata | Dispose | DeleteJob | CheckpointingStopped]:
         """Take the steps that waited for a write or a deletion to end."""
         if self._writing or not self._is_recovered:
             return
         waiting, self._restores_waiting = self._restores_waiting, []
         for restore in waiting:
             yield self._answer(restore)
-        if self._closing is _Closing.WAITING and not self._cleaner:
-            self._closing = _Closing.CLEANING
+        if self._closing is ClosingPhase.WAITING and not self._cleaner:
+            self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.CLEANING)
             yield from self._clean_up()
-        if self._closing is _Closing.CLEANING and not self._cleaner:
-            self._closing = _Closing.CLOSED
-            yield ReportStopped(retained=self._kept)
+        if self._closing is ClosingPhase.CLEANING and not self._cleaner:
+            self._closing = next_phase(CLOSING_MOVES, self._closing, ClosingPhase.CLOSED)
+            yield CheckpointingStopped(job_id=self._job_id, retained=self._kept)
 
-    def _answer(self, restore: _WaitingRestore) -> Restore | RestoreFailed | ReadMetadata:
+    def _answer(self, restore: _WaitingRestore) -> Restore | RestoreStateFailed | ReadMetadata:
         version, allow_non_restored_state = restore.version, restore.allow_non_restored_state
         if self._unreadable is not None:
-            return RestoreFailed(version=version, cause=self._unreadable)
+            return RestoreStateFailed(job_id=self._job_id, version=version, cause=self._unreadable)
         if restore.path is not None and not len(self):
             return ReadMetadata(version=version, path=restore.path, allow_non_restored_state=allow_non_restored_state)
         return Restore(version=version, checkpoint=self.latest, allow_non_restored_state=allow_non_restored_state)

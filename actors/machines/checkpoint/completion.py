@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointFailure,
@@ -22,7 +21,7 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, SavepointCompleted
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 
 Effects = Iterator[CoordinatorEffect]
 
@@ -55,7 +54,7 @@ class CheckpointCompletion:
             yield from self._trigger.resume(now)
             return
         self._state.pendings.remove(pending)
-        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
+        yield CancelTimer(key=pending.timer)
         self._state.failures.succeed(checkpoint_id)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
         is_retained = self._state.retains(properties)
@@ -67,11 +66,14 @@ class CheckpointCompletion:
                     checkpoint_id=checkpoint_id,
                     timestamp_ms=checkpoint.timestamp_ms,
                 )
-        yield effects.ReportCompleted(
-            checkpoint=checkpoint,
+        yield CheckpointCompleted(
+            job_id=self._job_id,
+            checkpoint_id=checkpoint_id,
             duration_ms=now - pending.timestamp_ms,
             size_bytes=pending.size_bytes,
             incremental_bytes=pending.incremental_bytes,
+            path=checkpoint.path,
+            timestamp_ms=now,
             is_retained=is_retained,
         )
         if pending.request_id is not None and not self._is_tried_again(pending):
@@ -110,7 +112,7 @@ class CheckpointCompletion:
         self._state.pendings.remove(pending)
         if not pending.has_reached_tasks:
             self._trigger.give_way()
-        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
+        yield CancelTimer(key=pending.timer)
         yield from self._notify_aborted(pending)
         is_given_up = failure.reason in _GIVEN_UP and not by_task
         yield CheckpointAborted(

@@ -18,7 +18,7 @@ from typing import assert_never
 
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.acknowledgements import Acknowledgements
-from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore, Restore
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
@@ -81,7 +81,7 @@ class CheckpointCoordinatorMachine:
         master_hooks: Sequence[str] = (),
     ) -> None:
         self._state = state = CoordinatorState(job, settings)
-        self._hooks = MasterHookRestores(master_hooks)
+        self._hooks = MasterHookRestores(job.job_id, master_hooks)
         self._trigger = CheckpointTrigger(state)
         self._completion = CheckpointCompletion(state, self._trigger)
         self._acknowledgements = Acknowledgements(state, self._completion)
@@ -331,10 +331,10 @@ class CheckpointCoordinatorMachine:
 
     def _resume_waiting(self) -> Effects:
         for effect in self._state.completed.resume_waiting():
-            if not isinstance(effect, effects.Restore):
+            if isinstance(effect, Restore):
+                yield from self._hooks.restore(effect)
+            else:
                 yield effect
-                continue
-            yield from self._hooks.restore(effect)
 
     def _on_shutdown(self, event: StopCheckpointing, now: int) -> Effects:
         if self.shut_down_with is not None:

@@ -21,7 +21,7 @@ class CoordinatorState:
         self.tasks = CheckpointPlanCalculator()
         self.pendings = PendingCheckpoints()
         self.completed = CompletedCheckpointStore(
-            settings.retained, for_checkpoint(settings.retention), settings.max_concurrent_deletions
+            job.job_id, settings.retained, for_checkpoint(settings.retention), settings.max_concurrent_deletions
         )
         self.failures = CheckpointFailureManager(settings.tolerable_failures, settings.tolerable_by_reason)
 

@@ -1,44 +1,38 @@
-"""Effects that the CheckpointCoordinator asks its shell to perform."""
+"""Effects of the CheckpointCoordinator. A message among them goes to its only possible receiver."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, ForTask, SnapshotOperatorCoordinators
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
+    CheckpointingStopped,
+    RestoreState,
+    RestoreStateFailed,
     SavepointCompleted,
     SavepointFailed,
     StopCheckpointFailed,
 )
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
 
 
-class TimerKind(StrEnum):
-    """The timers of a coordinator; there is one TIMEOUT per pending checkpoint, of the others one."""
-
-    PERIODIC = "periodic"
-    FINAL_RETRY = "final-retry"
-    TIMEOUT = "timeout"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawCheckpointId:
-    """Get an id that nobody else has and come back with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
+    """Draw a unique id and answer with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMetadata:
-    """Make the checkpoint durable and come back with `MetadataWritten` or `MetadataWriteFailed`.
+    """Write the metadata of the checkpoint and answer with `MetadataWritten` or `MetadataWriteFailed`.
 
-    One that `is_retained` is added to the store with that: the next coordinator begins with it.
+    If it `is_retained`, the checkpoint is added to the store too, where the next coordinator finds it.
     """
 
     checkpoint: CompletedCheckpoint
@@ -48,7 +42,7 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMetadata:
-    """Read the checkpoint of an earlier job, and come back with `MetadataRead`."""
+    """Read the checkpoint of an earlier job and answer with `MetadataRead`."""
 
     version: int
     path: str
@@ -56,28 +50,11 @@ class ReadMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartTimer:
-    """Come back with the timer's event after `delay_ms`; it replaces a running one of the same kind and checkpoint."""
-
-    kind: TimerKind
-    delay_ms: int
-    checkpoint_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimer:
-    """Forget a timer."""
-
-    kind: TimerKind
-    checkpoint_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dispose:
-    """Delete written checkpoints and state that nothing refers to any more; come back with `DisposalEnded`.
+    """Delete checkpoints and state without references and answer with `Disposed`.
 
-    In the order of the fields: at no moment is there a checkpoint whose state is gone, or one in the store
-    (`retained`, by ids) that is not there.
+    In the order of the fields: first the entries in the store (`retained`, by ids), then the checkpoints, then the
+    state, so that no entry or checkpoint ever refers to what is deleted.
     """
 
     retained: tuple[int, ...] = ()
@@ -87,29 +64,18 @@ class Dispose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob:
-    """Nothing of the job is retained: empty its store, delete its folder, and come back with `DisposalEnded`.
+    """Empty the store of the job, delete its folder, and answer with `Disposed`: nothing of it is retained.
 
-    `continued` is the checkpoint of an earlier job that it began with, where it has had one of its own since: what it
-    has published goes beyond that one, and only a note beside that one can still tell.
+    `continued` is the checkpoint of an earlier job from which it started, if it has had one of its own since. A note
+    beside that checkpoint then says that the published output goes beyond it.
     """
 
     continued: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportCompleted:
-    """Tell those who listen that the checkpoint is complete; one that `is_retained` may be what attempts start from."""
-
-    checkpoint: CompletedCheckpoint
-    duration_ms: int
-    size_bytes: int
-    incremental_bytes: int
-    is_retained: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDeclined:
-    """A request was declined: the answer to its requester, with the cause where something has gone wrong."""
+    """Log that a request was declined, with the cause if something failed."""
 
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
@@ -119,7 +85,7 @@ class TriggerDeclined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFailed:
-    """Log that an event has raised: `cost` says in words what was given up for it."""
+    """Log that handling an event has raised an error; `cost` states what was given up for it."""
 
     event: str
     error: Exception
@@ -133,7 +99,7 @@ class LateAcknowledgement(Ignore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerMasterHooks:
-    """Run the master hooks for a checkpoint and come back with `MasterHooksTriggered` or `MasterHookFailed`."""
+    """Run the master hooks for a checkpoint and answer with `MasterHooksTriggered` or `MasterHookFailed`."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -141,9 +107,9 @@ class TriggerMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMasterHooks:
-    """Tell the master hooks what the job starts from; come back with `MasterHooksRestored` or the failure.
+    """Restore the master hooks and answer with `MasterHooksRestored` or `MasterHookRestoreFailed`.
 
-    Without a `checkpoint_id` it starts from the beginning, and they are reset.
+    Without a `checkpoint_id` the job starts from the beginning, and the hooks are reset.
     """
 
     version: int
@@ -153,35 +119,11 @@ class RestoreMasterHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseMasterHooks:
-    """The job has ended: close the master hooks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
-    """Answer `RestoreRequested`."""
-
-    version: int
-    checkpoint: CompletedCheckpoint | None
-    allow_non_restored_state: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFailed:
-    """Answer `RestoreRequested`: the job cannot start from its checkpoint."""
-
-    version: int
-    cause: SerializedThrowable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportStopped:
-    """Everything is over: nothing is pending, nothing is being written or deleted."""
-
-    retained: tuple[str, ...]
+    """Close the master hooks: the job has ended."""
 
 
 CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
-"""Messages to the statistics. An acknowledgement is a report of its own here; the shell puts several into one."""
+"""Messages to the statistics; the actor merges acknowledgements into one."""
 
 ToJobMaster = (
     SnapshotOperatorCoordinators
@@ -190,6 +132,10 @@ ToJobMaster = (
     | SavepointCompleted
     | SavepointFailed
     | CheckpointAborted
+    | CheckpointCompleted
+    | RestoreState
+    | RestoreStateFailed
+    | CheckpointingStopped
 )
 """Messages to the JobMaster."""
 
@@ -204,14 +150,10 @@ CoordinatorEffect = (
     | ForTask
     | ToJobMaster
     | CheckpointReport
-    | ReportCompleted
     | TriggerDeclined
     | EventFailed
     | TriggerMasterHooks
     | RestoreMasterHooks
     | CloseMasterHooks
-    | Restore
-    | RestoreFailed
-    | ReportStopped
     | Ignore
 )

@@ -1,4 +1,4 @@
-"""Events of the CheckpointCoordinator: messages, and those that are made of messages."""
+"""Events of the CheckpointCoordinator: messages, and values that its actor derives from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksChanged:
-    """The job has these attempts now, and no other. `operators` describe it as it is with them."""
+    """The job has these attempts, which replace all former ones; `operators` describe the rescaled job."""
 
     tasks: tuple[PlannedTask, ...]
     operators: tuple[OperatorMetadata, ...] | None = None
@@ -50,7 +50,7 @@ class TasksChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested:
-    """Somebody wants a checkpoint. With a `request_id` the end of it is told under that, however it ends."""
+    """A checkpoint is requested; its result is reported under the `request_id`, if there is one."""
 
     properties: CheckpointProperties
     is_periodic: bool = False

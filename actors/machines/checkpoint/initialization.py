@@ -12,12 +12,12 @@ from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, PendingPhase
 from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointFailure,
     OperatorCoordinatorsSnapshotted,
@@ -25,7 +25,7 @@ from flykka.messages.checkpointing.checkpoint import (
     TriggerCheckpoint,
 )
 from flykka.messages.checkpointing.statistics import CheckpointTriggered
-from flykka.messages.control.checkpoint_coordination import MasterHookFailed, MasterHooksTriggered
+from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut, MasterHookFailed, MasterHooksTriggered
 
 Effects = Iterator[CoordinatorEffect]
 
@@ -74,7 +74,8 @@ class CheckpointInitialization:
             is_savepoint=properties.is_savepoint,
         )
         timeout_ms = self._state.settings.timeout_ms
-        yield effects.StartTimer(kind=TimerKind.TIMEOUT, delay_ms=timeout_ms, checkpoint_id=checkpoint_id)
+        timed_out = CheckpointTimedOut(checkpoint_id=checkpoint_id)
+        yield StartTimer(key=pending.timer, delay_ms=timeout_ms, message=timed_out)
         if self._operator_coordinators:
             yield SnapshotOperatorCoordinators(job_id=self._state.job.job_id, checkpoint_id=checkpoint_id)
         else:

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from flykka.actors.machines.checkpoint.effects import (
-    Restore,
-    RestoreFailed,
-    RestoreMasterHooks,
-)
+from flykka.actors.machines.checkpoint.completed_store import Restore
+from flykka.actors.machines.checkpoint.effects import RestoreMasterHooks
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import MasterState
-from flykka.messages.control.checkpoint_coordination import MasterHookRestoreFailed, MasterHooksRestored
+from flykka.messages.control.checkpoint_coordination import (
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    RestoreState,
+    RestoreStateFailed,
+)
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 
-Effects = Iterator[Restore | RestoreFailed | RestoreMasterHooks | Ignore]
+Effects = Iterator[RestoreState | RestoreStateFailed | RestoreMasterHooks | Ignore]
 
 
 class MasterHookRestores:
     """The hooks by identifier, and the answers that wait for them."""
 
-    def __init__(self, identifiers: Sequence[str]) -> None:
+    def __init__(self, job_id: JobId, identifiers: Sequence[str]) -> None:
+        self._job_id = job_id
         self.identifiers = tuple(identifiers)
         self._waiting: dict[int, Restore] = {}
 
@@ -32,10 +36,11 @@ class MasterHookRestores:
         checkpoint = answer.checkpoint
         states = () if checkpoint is None else checkpoint.master_states
         if not self.identifiers or (checkpoint is not None and not states):
-            yield answer
+            yield self._state(answer)
             return
         if (unmatched := self._unmatched(states)) and not answer.allow_non_restored_state:
-            yield RestoreFailed(version=answer.version, cause=_unmatched_states(answer, unmatched))
+            cause = _unmatched_states(answer, unmatched)
+            yield RestoreStateFailed(job_id=self._job_id, version=answer.version, cause=cause)
             return
         self._waiting[answer.version] = answer
         by_name = {state.identifier: state for state in states}
@@ -54,9 +59,12 @@ class MasterHookRestores:
         if answer is None:
             yield Ignore(reason=f"nobody waits for the master hooks of version {event.version}")
         elif isinstance(event, MasterHookRestoreFailed):
-            yield RestoreFailed(version=event.version, cause=event.cause)
+            yield RestoreStateFailed(job_id=self._job_id, version=event.version, cause=event.cause)
         else:
-            yield answer
+            yield self._state(answer)
+
+    def _state(self, answer: Restore) -> RestoreState:
+        return RestoreState(job_id=self._job_id, version=answer.version, checkpoint=answer.checkpoint)
 
     def _unmatched(self, states: Sequence[MasterState]) -> list[str]:
         return [state.identifier for state in states if state.identifier not in self.identifiers]

@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.plan import CheckpointPlan, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
@@ -38,6 +39,14 @@ class PendingPhase(Enum):
     MASTER_HOOKS = auto()
     TASKS = auto()
     METADATA = auto()
+
+
+PENDING_MOVES: dict[PendingPhase, tuple[PendingPhase, ...]] = {
+    PendingPhase.COORDINATORS: (PendingPhase.MASTER_HOOKS,),
+    PendingPhase.MASTER_HOOKS: (PendingPhase.TASKS,),
+    PendingPhase.TASKS: (PendingPhase.METADATA,),
+    PendingPhase.METADATA: (),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +93,11 @@ class PendingCheckpoint:
         """Of the state of those that have acknowledged, and of what was written for it."""
 
     @property
+    def timer(self) -> str:
+        """The name of the timer of its timeout."""
+        return f"timeout-{self.checkpoint_id}"
+
+    @property
     def acknowledged(self) -> frozenset[ExecutionAttemptId]:
         """The attempts that have acknowledged."""
         return frozenset(self._states)
@@ -105,15 +119,13 @@ class PendingCheckpoint:
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
         """The operator coordinators are snapshotted: it is the master hooks' turn."""
-        assert self.phase is PendingPhase.COORDINATORS, self.phase
+        self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.MASTER_HOOKS)
         self._coordinators = states
-        self.phase = PendingPhase.MASTER_HOOKS
 
     def set_master_states(self, states: tuple[MasterState, ...]) -> None:
         """The master hooks have run: it is the tasks' turn."""
-        assert self.phase is PendingPhase.MASTER_HOOKS, self.phase
+        self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.TASKS)
         self._master_states = states
-        self.phase = PendingPhase.TASKS
 
     def expects(self, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
         """The result that an acknowledgement of this attempt would have."""
@@ -139,7 +151,7 @@ class PendingCheckpoint:
     def finalize(self, now: int) -> CompletedCheckpoint:
         """The checkpoint as it is to be written, its subtasks in the order of the plan."""
         assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
-        self.phase = PendingPhase.METADATA
+        self.phase = next_phase(PENDING_MOVES, self.phase, PendingPhase.METADATA)
         finished = (_entry(task, None) for task in self.plan.finished)
         return CompletedCheckpoint(
             job_id=self._job.job_id,

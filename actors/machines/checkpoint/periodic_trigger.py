@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from flykka.actors.machines.checkpoint.effects import CancelTimer, StartTimer, TimerKind
+from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
 
 FIRST_DELAY_MS = 1_000
 """The least delay of the first checkpoint: the first batches are under way by then. Never past the interval."""
+_TIMER = "periodic"
 
 
 class PeriodicTrigger:
@@ -51,7 +53,7 @@ class PeriodicTrigger:
         self.is_on = False
         if self._due is not None:
             self._due = None
-            yield CancelTimer(kind=TimerKind.PERIODIC)
+            yield CancelTimer(key=_TIMER)
 
     def rearm(self, now: int, delay_ms: int) -> Iterator[StartTimer]:
         """Be due `delay_ms` from now and go on from there; nothing happens while switched off."""
@@ -72,7 +74,7 @@ class PeriodicTrigger:
 
     def _arm(self, now: int, delay_ms: int) -> StartTimer:
         self._due = now + delay_ms
-        return StartTimer(kind=TimerKind.PERIODIC, delay_ms=delay_ms)
+        return StartTimer(key=_TIMER, delay_ms=delay_ms, message=PeriodicTriggerDue())
 
 
 def _first_delay(settings: CheckpointingSettings, interval_ms: int, job_id: JobId) -> int:

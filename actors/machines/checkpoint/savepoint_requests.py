@@ -1,11 +1,10 @@
-"""Requests for savepoints and checkpoints of a job, and for its stop: asked of the coordinator, and answered.
+"""Decides on requests for savepoints and checkpoints of a job, and for its stop.
 
-A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
-coordinator is asked, and says what came of it; a checkpoint needs no folder. Each requester is answered once, whatever
-becomes of the job meanwhile, and of a savepoint that failed nothing is left (Flink's
-StopWithSavepointTerminationHandler). From the moment it is asked only the coordinator knows whether there is one: it
-may complete while the job fails, and then it is what the job restarts from. So a folder is deleted, and a stop is
-refused, on the coordinator's word.
+A savepoint, also the one with which a job stops, needs a folder first, a checkpoint does not; then the
+CheckpointCoordinator takes it and reports the result. Each requester is answered once, whatever happens to the job, and
+nothing is left of a failed savepoint (Flink's StopWithSavepointTerminationHandler). Once the coordinator has the
+request, only it knows the result: the savepoint may complete while the job fails, which then restarts from it. So a
+folder is deleted, and a stop refused, only when the coordinator has answered.
 
 Not here: how a savepoint is taken, which is the coordinator's, and when a stopped job has FINISHED, the JobManager's.
 """
@@ -13,22 +12,30 @@ Not here: how a savepoint is taken, which is the coordinator's, and when a stopp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointRequest,
+    SavepointCompleted,
+    SavepointFailed,
+    SavepointRequest,
+    StopCheckpointFailed,
+    StopCheckpointRequest,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import SavepointLocationInitialized, SavepointLocationRefused
 from flykka.messages.graph.job_graph import JobType
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 
 # Events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointWanted:
-    """A client wants a savepoint below this directory."""
+    """A client requests a savepoint below this directory."""
 
     request_id: str
     directory: str
@@ -36,7 +43,7 @@ class SavepointWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointWanted:
-    """A client wants a checkpoint, a full one perhaps."""
+    """A client requests a checkpoint."""
 
     request_id: str
     is_full: bool
@@ -44,7 +51,7 @@ class CheckpointWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWanted:
-    """Clients want the job to stop: with a savepoint below `directory`, or (None) with a checkpoint."""
+    """A client stops the job, with a savepoint below `directory` or, without one, with a checkpoint."""
 
     request_id: str
     directory: str | None = None
@@ -77,40 +84,15 @@ SavepointEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeLocation:
-    """Make a folder below the directory; come back with `SavepointLocationInitialized`, or why it cannot be."""
+    """Create a folder below the directory; answer with `SavepointLocationInitialized` or `SavepointLocationRefused`."""
 
     request_id: str
     directory: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeSavepoint:
-    """Have the coordinator take a savepoint."""
-
-    request_id: str
-    location: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeCheckpoint:
-    """Have the coordinator take a checkpoint."""
-
-    request_id: str
-    is_full: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeLastCheckpoint:
-    """Have the coordinator take the checkpoint, or the savepoint, that the job stops with."""
-
-    request_id: str
-    location: str | None
-    drain: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSnapshot:
-    """Tell the requester where the savepoint is, or the checkpoint."""
+    """Answer the requester with the path of its savepoint or checkpoint."""
 
     request_id: str
     checkpoint_id: int
@@ -119,7 +101,7 @@ class AnswerSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseSnapshot:
-    """Tell the requester that there is no savepoint, or no checkpoint."""
+    """Answer the requester that its savepoint or checkpoint failed."""
 
     request_id: str
     cause: SerializedThrowable
@@ -127,23 +109,21 @@ class RefuseSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseStop:
-    """Tell those who wanted it that the job was not stopped."""
+    """Answer the requesters of the stop that the job was not stopped, for this reason."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardLocation:
-    """Delete a folder that nobody will write to."""
+    """Delete a folder that will not be used."""
 
     location: str
 
 
 SavepointEffect = (
     InitializeLocation
-    | TakeSavepoint
-    | TakeCheckpoint
-    | TakeLastCheckpoint
+    | Tell[Literal[Role.CHECKPOINT_COORDINATOR]]
     | AnswerSnapshot
     | RefuseSnapshot
     | RefuseStop
@@ -153,12 +133,13 @@ SavepointEffect = (
 
 
 class SavepointRequests:
-    """Requests for savepoints of one job. It knows of one stop at a time: equal requests share it.
+    """The requests of one job. There is one stop at a time, which equal requests share.
 
-    A batch job goes on from no checkpoint, so it has no savepoints, and nothing to be stopped with.
+    A batch job cannot be continued from a checkpoint, so that it refuses savepoints and stops.
     """
 
-    def __init__(self, job_type: JobType = JobType.STREAMING) -> None:
+    def __init__(self, job_id: JobId, job_type: JobType = JobType.STREAMING) -> None:
+        self._job_id = job_id
         self._is_batch = job_type is JobType.BATCH
         self._status = JobStatus.CREATED
         self._savepoints: set[str] = set()
@@ -170,12 +151,12 @@ class SavepointRequests:
 
     @property
     def stopped_with(self) -> str | None:
-        """The savepoint that the job has stopped with, or stops with now; None where there is none."""
+        """The path of the savepoint with which the job has stopped or stops now, if any."""
         return self._stopped_with
 
     @property
     def waiting(self) -> frozenset[str]:
-        """The savepoints, the checkpoints and the stop that somebody waits for."""
+        """The ids of the pending requests for savepoints, checkpoints and the stop."""
         return frozenset(self._savepoints | self._checkpoints | ({self._stop.request_id} if self._stop else set()))
 
     def handle(self, event: SavepointEvent) -> list[SavepointEffect]:
@@ -220,7 +201,7 @@ class SavepointRequests:
             case CheckpointWanted(is_full=is_full):
                 # From now on only the coordinator knows whether there is one.
                 self._checkpoints.add(request_id)
-                return [TakeCheckpoint(request_id=request_id, is_full=is_full)]
+                return [_ask(CheckpointRequest(job_id=self._job_id, request_id=request_id, is_full=is_full))]
 
     def _on_stop_wanted(self, wanted: StopWanted) -> list[SavepointEffect]:
         if self._is_batch:
@@ -233,15 +214,22 @@ class SavepointRequests:
         self._stop = wanted
         if wanted.directory is not None:
             return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
-        return [TakeLastCheckpoint(request_id=wanted.request_id, location=None, drain=wanted.drain)]
+        return [self._ask_for_last_checkpoint(wanted)]
 
     def _on_location(self, request_id: str, location: str) -> list[SavepointEffect]:
         if request_id not in self.waiting:
             return [DiscardLocation(location=location)]
         self._locations[request_id] = location
         if self._stop is not None and request_id == self._stop.request_id:
-            return [TakeLastCheckpoint(request_id=request_id, location=location, drain=self._stop.drain)]
-        return [TakeSavepoint(request_id=request_id, location=location)]
+            return [self._ask_for_last_checkpoint(self._stop, location)]
+        return [_ask(SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location))]
+
+    def _ask_for_last_checkpoint(self, stop: StopWanted, location: str | None = None) -> SavepointEffect:
+        return _ask(
+            StopCheckpointRequest(
+                job_id=self._job_id, target_location=location, drain=stop.drain, request_id=stop.request_id
+            )
+        )
 
     def _on_completed(self, completed: SavepointCompleted) -> list[SavepointEffect]:
         request_id, path = completed.request_id, completed.path
@@ -314,6 +302,10 @@ class SavepointRequests:
     def _discard(self, request_id: str) -> list[SavepointEffect]:
         location = self._locations.pop(request_id, None)
         return [] if location is None else [DiscardLocation(location=location)]
+
+
+def _ask(request: SavepointRequest | CheckpointRequest | StopCheckpointRequest) -> SavepointEffect:
+    return Tell(to=Role.CHECKPOINT_COORDINATOR, message=request)
 
 
 def _savepoint_error(why: str) -> SerializedThrowable:

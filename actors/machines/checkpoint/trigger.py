@@ -11,11 +11,8 @@ from dataclasses import replace
 
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import (
-    CancelTimer,
     CoordinatorEffect,
     DrawCheckpointId,
-    StartTimer,
-    TimerKind,
     TriggerDeclined,
 )
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase
@@ -27,10 +24,11 @@ from flykka.actors.machines.checkpoint.request_decider import (
     CheckpointTriggerRequest,
     RequestDecision,
 )
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
+    FinalCheckpointRetryDue,
     SavepointFailed,
     StopCheckpointFailed,
     StopCheckpointRequest,
@@ -40,6 +38,7 @@ from flykka.messages.wire.ids import JobId
 
 FINAL_RETRY_MS = 1_000
 """Milliseconds after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
+_RETRY_TIMER = "final-retry"
 
 
 class CheckpointTrigger:
@@ -231,7 +230,7 @@ class CheckpointTrigger:
         if stop is not None:
             yield self._stop_failed(stop, checkpoint_id, failure)
         if self.final.is_to_be_retried:
-            yield StartTimer(kind=TimerKind.FINAL_RETRY, delay_ms=FINAL_RETRY_MS)
+            yield StartTimer(key=_RETRY_TIMER, delay_ms=FINAL_RETRY_MS, message=FinalCheckpointRetryDue())
 
     # --- the final checkpoint ----------------------------------------------------------------------------------------
 
@@ -273,13 +272,13 @@ class CheckpointTrigger:
         if self.final.phase is not FinalPhase.WAITING_TO_RETRY:
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
-        self.final.phase = FinalPhase.WANTED
+        self.final.move(FinalPhase.WANTED)
         yield from self._take_final(now)
 
     def forget_final(self) -> Iterator[CoordinatorEffect]:
         """The attempts that reported the end of their data are over; new ones will report again."""
         if self.final.phase is FinalPhase.WAITING_TO_RETRY:
-            yield CancelTimer(kind=TimerKind.FINAL_RETRY)
+            yield CancelTimer(key=_RETRY_TIMER)
         self.final.forget_attempts()
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
@@ -287,7 +286,7 @@ class CheckpointTrigger:
         # A stop does not wait; at the end nothing is gained by two checkpoints at a time.
         has_turn = self.final.stop is not None or not load.pending
         if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
-            self.final.phase = FinalPhase.REQUESTED
+            self.final.move(FinalPhase.REQUESTED)
             yield from self.request(self.final.properties(), now)
 
     # --- preconditions -----------------------------------------------------------------------------------------------

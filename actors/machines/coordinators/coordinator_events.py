@@ -1,10 +1,11 @@
-"""Events and effects of operator coordinators and global aggregates, beside messages that they are told and tell."""
+"""Events and effects of operator coordinators and global aggregates, beside the messages that they handle and send."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -13,15 +14,12 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
-from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import (
     AggregateUpdate,
     CoordinatorCall,
-    GlobalAggregateResults,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
     OperatorCoordinatorWoken,
-    OperatorEvents,
     SendOperatorEvents,
 )
 from flykka.messages.wire.failure import SerializedThrowable
@@ -32,7 +30,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorReset:
-    """All subtasks of the operator begin, from the state that a checkpoint holds, or without one from the beginning."""
+    """All subtasks of the operator restart, from the state of a checkpoint or, without one, from the beginning."""
 
     checkpoint_id: int | None
     state: OperatorCoordinatorState | None
@@ -47,7 +45,7 @@ class AttemptReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOver:
-    """An attempt has ended: finished, or `is_failed`, which one that was cancelled is too, without a reason."""
+    """An attempt has ended; `is_failed` if it has failed or, without a reason, was cancelled."""
 
     attempt: ExecutionAttemptId
     is_failed: bool
@@ -75,7 +73,7 @@ CoordinatorEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCoordinator:
-    """Call the coordinator on its thread, one call after the other; it is answered under number `call`."""
+    """Make these calls in order on the thread of the coordinator; the answer has the number `call`."""
 
     operator_id: OperatorId
     call: int
@@ -83,15 +81,8 @@ class CallCoordinator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellSubtask:
-    """Tell an attempt, through its TaskManager."""
-
-    message: OperatorEvents | GlobalAggregateResults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSnapshotted:
-    """The coordinator has given its state for a checkpoint: from now on its events wait for the subtasks' barriers."""
+    """Record the state of the coordinator for a checkpoint; its events now wait for the subtasks' barriers."""
 
     operator_id: OperatorId
     checkpoint_id: int
@@ -99,26 +90,19 @@ class CoordinatorSnapshotted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorMeasured:
-    """The metrics of the coordinator have changed."""
-
-    operator_id: OperatorId
-    metrics: tuple[AccumulatorSnapshot, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FailJob:
-    """The coordinator has failed, or wants the job to fail."""
+    """Fail the job: the coordinator has failed, or has requested it."""
 
     cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateAggregates:
-    """Add values to aggregates, on their thread, in this order."""
+    """Add values to aggregates in this order, on their thread."""
 
     updates: tuple[AggregateUpdate, ...]
 
 
-CoordinatorEffect = CallCoordinator | TellSubtask | CoordinatorSnapshotted | CoordinatorMeasured | FailJob | Ignore
-AggregateEffect = UpdateAggregates | TellSubtask | Ignore
+CoordinatorAddress = ExecutionAttemptId | Literal[Role.JOB_LISTENERS]
+CoordinatorEffect = CallCoordinator | Tell[CoordinatorAddress] | CoordinatorSnapshotted | FailJob | Ignore
+AggregateEffect = UpdateAggregates | Tell[ExecutionAttemptId] | Ignore

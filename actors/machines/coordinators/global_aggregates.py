@@ -12,8 +12,8 @@ Not here: the values and functions, where an attempt runs.
 
 from __future__ import annotations
 
-from flykka.actors.machines.coordinators.coordinator_events import AggregateEffect, TellSubtask, UpdateAggregates
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.coordinators.coordinator_events import AggregateEffect, UpdateAggregates
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.messages.tasks.operator_event import (
     AggregateUpdate,
     GlobalAggregateResults,
@@ -43,15 +43,15 @@ class GlobalAggregates:
         if not self._is_at_work:
             return [Ignore(reason="no update of an aggregate is at work")]
         self._is_at_work = False
-        told: list[AggregateEffect] = []
+        effects: list[AggregateEffect] = []
         by_attempt: dict[ExecutionAttemptId, list[int]] = {}
         for place, result in enumerate(updated.results):
             for attempt in self._readers.get(result.name, ()):
                 by_attempt.setdefault(attempt, []).append(place)
         for attempt, places in by_attempt.items():
             results = tuple(updated.results[place] for place in places)
-            told.append(TellSubtask(message=GlobalAggregateResults(attempt=attempt, results=results)))
-        return [*told, *self._update_next()]
+            effects.append(Tell(to=attempt, message=GlobalAggregateResults(attempt=attempt, results=results)))
+        return [*effects, *self._update_next()]
 
     def on_failed(self) -> list[AggregateEffect]:
         """A function of the user's has raised: the job fails with it, and what waits goes on."""

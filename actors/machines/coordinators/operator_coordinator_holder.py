@@ -23,14 +23,12 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CallCoordinator,
     CoordinatorEffect,
     CoordinatorEvent,
-    CoordinatorMeasured,
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
-    TellSubtask,
 )
 from flykka.actors.machines.coordinators.subtask_gateway import SubtaskGateway
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -50,6 +48,7 @@ from flykka.messages.tasks.operator_event import (
     HandleEventFromOperator,
     OperatorCoordinatorAnswered,
     OperatorCoordinatorFailed,
+    OperatorCoordinatorMetricsReported,
     OperatorCoordinatorWoken,
     OperatorEvents,
     ResetSubtask,
@@ -264,7 +263,13 @@ class OperatorCoordinatorHolder:
             effects.append(snapshotted)
         if answer.metrics != self._metrics:
             self._metrics = answer.metrics
-            effects.append(CoordinatorMeasured(operator_id=self._operator_id, metrics=answer.metrics))
+            report = OperatorCoordinatorMetricsReported(
+                job_id=self._job_id,
+                vertex_id=self._vertex_id,
+                operator_id=self._operator_id,
+                metrics=answer.metrics,
+            )
+            effects.append(Tell(to=Role.JOB_LISTENERS, message=report))
         if answer.failure is not None:
             effects.append(FailJob(cause=answer.failure))
         return effects
@@ -284,6 +289,5 @@ class OperatorCoordinatorHolder:
         if not events or number is None:
             return []
         attempt = attempt_id(self._job_id, self._vertex_id, subtask, number)
-        return [
-            TellSubtask(message=OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events)))
-        ]
+        message = OperatorEvents(attempt=attempt, operator_id=self._operator_id, events=tuple(events))
+        return [Tell(to=attempt, message=message)]

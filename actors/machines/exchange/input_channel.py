@@ -23,6 +23,7 @@ from flykka.actors.machines.exchange.effects import (
     RetryRequest,
 )
 from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
+from flykka.actors.machines.phases import next_phase
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     AddCredit,
@@ -37,7 +38,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 
 class ChannelState(Enum):
-    """CREATED -> REQUESTED -> READING -> ENDED; FAILED from each of them."""
+    """The state of a channel: READING from the first sign of data, ENDED when the last element has arrived."""
 
     CREATED = "created"
     REQUESTED = "requested"
@@ -45,6 +46,16 @@ class ChannelState(Enum):
     ENDED = "ended"
     FAILED = "failed"
 
+
+C = ChannelState
+
+CHANNEL_MOVES: dict[ChannelState, tuple[ChannelState, ...]] = {
+    C.CREATED: (C.REQUESTED, C.FAILED),
+    C.REQUESTED: (C.READING, C.ENDED, C.FAILED),
+    C.READING: (C.ENDED, C.FAILED),
+    C.ENDED: (),
+    C.FAILED: (),
+}
 
 # Looked up for every element: an Enum member is slow to reach.
 _REQUESTED = ChannelState.REQUESTED
@@ -109,8 +120,7 @@ class InputChannel:
 
     def request(self) -> RequestPartition:
         """Ask for the subpartition, for the first time or again, with the channel's own credits."""
-        assert self.state in (ChannelState.CREATED, ChannelState.REQUESTED), f"{self} is {self.state.value}"
-        self.state = ChannelState.REQUESTED
+        self._move(_REQUESTED)
         return RequestPartition(
             channel=self.channel,
             task_manager=self.descriptor.task_manager,
@@ -161,7 +171,7 @@ class InputChannel:
             text = f"element {response.sequence_number} came without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
-        self.state = _ENDED if isinstance(response.buffer, EndOfPartition) else _READING
+        self._move(_ENDED if isinstance(response.buffer, EndOfPartition) else _READING)
         self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
         self.credits.on_backlog(response.backlog)
@@ -212,7 +222,7 @@ class InputChannel:
     def on_backlog(self, backlog: int) -> None:
         """Data waits at the sender of an open channel."""
         assert self.is_open, f"{self} is {self.state.value}"
-        self.state = ChannelState.READING
+        self._move(_READING)
         self.credits.on_backlog(backlog)
 
     def on_error(self, response: ErrorResponse) -> RetryRequest | ChannelFailed:
@@ -254,8 +264,13 @@ class InputChannel:
                 self.priority.append(Queued(queued.sequence_number, BarrierAnnouncement(barrier=buffer)))
         self.queue.append(queued)
 
+    def _move(self, state: ChannelState) -> None:
+        # Mostly an element more, and no move.
+        if state is not self.state:
+            self.state = next_phase(CHANNEL_MOVES, self.state, state)
+
     def _fail(self, kind: ChannelFailureKind, cause: SerializedThrowable) -> ChannelFailed:
-        self.state = ChannelState.FAILED
+        self._move(ChannelState.FAILED)
         named = replace(cause, message=f"{self}: {cause.message}")
         return ChannelFailed(channel=self.channel, kind=kind, cause=named)
 

@@ -1,25 +1,16 @@
-"""Effects of the ExecutionGraph, beside the messages that it has told."""
+"""Effects of the ExecutionGraph."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
-from flykka.messages.control.checkpoint_coordination import (
-    AbortPendingCheckpoints,
-    CoordinatedTask,
-    FinalCheckpointRequest,
-)
+from flykka.messages.control.checkpoint_coordination import CoordinatedTask
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex
-from flykka.messages.tasks.task import (
-    CancelTask,
-    ExecutionState,
-    PartitionProducerState,
-    ReleasePartitions,
-    TaskDeploymentDescriptor,
-)
+from flykka.messages.tasks.task import ExecutionState, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
 from flykka.messages.wire.ref import Ref
@@ -27,9 +18,9 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatusMoved:
-    """Tell the listeners that the job has a new status; `cause` is the failure behind it, where there is one.
+    """Report the new status of the job to its listeners, with the failure that led to it.
 
-    `why` says in words why a job that has FAILED is not restarted.
+    `why` states why a job that has FAILED is not restarted.
     """
 
     status: JobStatus
@@ -39,7 +30,7 @@ class JobStatusMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionMoved:
-    """Tell the listeners and the checkpoint coordinator that an attempt has a new state."""
+    """Report the new state of an attempt to the listeners and to the CheckpointCoordinator."""
 
     attempt: ExecutionAttemptId
     task_name: str
@@ -50,35 +41,20 @@ class ExecutionMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellTaskManager:
-    """Tell the TaskManager of an attempt, or the one that keeps its results."""
-
-    task_manager: Ref
-    message: CancelTask | ReleasePartitions | PartitionProducerState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellCheckpointCoordinator:
-    """Tell the CheckpointCoordinator of the job."""
-
-    message: AbortPendingCheckpoints | FinalCheckpointRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateTasks:
-    """Tell the checkpoint coordinator which attempts there are now, before they are deployed."""
+    """Report the current attempts to the CheckpointCoordinator, before they are deployed."""
 
     tasks: tuple[CoordinatedTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRescaled:
-    """From now on the job graph is another one, at another parallelism, and no attempt of the former one lives."""
+    """Report that the job graph has another parallelism; no attempt of the former one lives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleNotBegun:
-    """The job goes on as it is, for this reason."""
+    """Report that the job is not rescaled, for this reason."""
 
     why: str
 
@@ -93,24 +69,21 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskForRestoreState:
-    """Ask what the new attempts start from; the answer comes back with the same `version`."""
+    """Request the state from which new attempts start; the answer has the same `version`."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRestartDelay:
-    """Draw a chance from 0 to below 1, and report `RestartDelayDrawn` with it and this `version`."""
+    """Draw a number from 0 to below 1 and answer with `RestartDelayDrawn` of this `version`."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartRestartTimer:
-    """Report `JobRestartDue` with this `version` in so many ms; these tasks restart, or all.
-
-    The failure behind it is `cause`.
-    """
+class RestartScheduled:
+    """Report that these tasks, or all if there are none, restart in `delay_ms` because of `cause`; the timer runs."""
 
     delay_ms: int
     version: int
@@ -120,10 +93,9 @@ class StartRestartTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalizeVertices:
-    """Every task has finished: do what is to be done once for each vertex (Flink's finalizeOnMaster), then report it.
+    """Finalize each vertex once, as every task has finished (Flink's finalizeOnMaster); the answer has this `version`.
 
-    The answer comes back with the same `version`. A job that has not read its input to the end was stopped, and is to
-    be continued: nothing of it is final.
+    A job that was stopped has not read all of its input and can be continued, so that nothing of it is finalized.
     """
 
     version: int
@@ -135,10 +107,9 @@ Effect = (
     Ignore
     | StartTimer
     | CancelTimer
+    | Tell[Ref | Literal[Role.CHECKPOINT_COORDINATOR]]
     | JobStatusMoved
     | ExecutionMoved
-    | TellTaskManager
-    | TellCheckpointCoordinator
     | CoordinateTasks
     | GraphRescaled
     | RescaleNotBegun
@@ -148,6 +119,6 @@ Effect = (
     | ForgetPriorSlots
     | AskForRestoreState
     | DrawRestartDelay
-    | StartRestartTimer
+    | RestartScheduled
     | FinalizeVertices
 )

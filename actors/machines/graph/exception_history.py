@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, StartRestartTimer
+from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, RestartScheduled
 from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import (
@@ -110,7 +110,7 @@ class ExceptionHistory:
                 if status is JobStatus.CANCELED:
                     self._on_cancelled(cause, now)
                 return self._end(_ENDS[status], why)
-            case StartRestartTimer():
+            case RestartScheduled():
                 return self._on_restart(effect, now)
             case Deploy(descriptor=descriptor):
                 return self._on_deploy(descriptor, now)
@@ -168,7 +168,7 @@ class ExceptionHistory:
             return []
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
-    def _on_restart(self, restart: StartRestartTimer, now: int) -> list[RootExceptionHistoryEntry]:
+    def _on_restart(self, restart: RestartScheduled, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
         if undecided is None and restart.cause is not None:
             # What a part of the job restarts for need not be the failure of a task.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.graph.effects import ExecutionMoved
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.messages.state.handles import TaskStateSnapshot
@@ -18,6 +18,7 @@ from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.wire.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class ProtocolViolated:
     cause: SerializedThrowable
 
 
-AttemptEffect = ExecutionMoved | TellTaskManager | LeaveSlot | ProtocolViolated | Ignore
+AttemptEffect = ExecutionMoved | Tell[Ref] | LeaveSlot | ProtocolViolated | Ignore
 
 
 class Execution:
@@ -194,7 +195,7 @@ class Execution:
 
     def _cancel_task(self) -> list[AttemptEffect]:
         assert self.slot is not None, f"{self.attempt} is {self.state} without a slot"
-        return [TellTaskManager(task_manager=self.slot.task_manager, message=CancelTask(attempt=self.attempt))]
+        return [Tell(to=self.slot.task_manager, message=CancelTask(attempt=self.attempt))]
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"{self.attempt} is {self.state}: {what} changes nothing")

@@ -18,22 +18,15 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.accumulators import merged
-from flykka.actors.machines.graph.effects import (
-    Effect,
-    ExecutionMoved,
-    FinalizeVertices,
-    JobStatusMoved,
-    TellCheckpointCoordinator,
-    TellTaskManager,
-)
+from flykka.actors.machines.graph.effects import Effect, ExecutionMoved, FinalizeVertices, JobStatusMoved
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.partition_producers import producer_state
-from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, restart_timer
+from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, schedule_restart
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
@@ -189,8 +182,9 @@ class ExecutionGraph:
         if execution is None or execution.is_terminal or execution.has_reached_end_of_data:
             return [self._ignore(f"the end of data of {attempt}")]
         self._attempts.reach_end_of_data(execution)
-        final = TellCheckpointCoordinator(message=FinalCheckpointRequest(job_id=self.job_graph.job_id))
-        return [final] if self._attempts.have_reached_end_of_data else []
+        final = FinalCheckpointRequest(job_id=self.job_graph.job_id)
+        is_last = self._attempts.have_reached_end_of_data
+        return [Tell(to=Role.CHECKPOINT_COORDINATOR, message=final)] if is_last else []
 
     def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
@@ -209,7 +203,7 @@ class ExecutionGraph:
         if asking is None or asking.is_terminal or asking.slot is None:
             return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
         answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
-        return [TellTaskManager(task_manager=asking.slot.task_manager, message=answer)]
+        return [Tell(to=asking.slot.task_manager, message=answer)]
 
     # What restarts
 
@@ -238,7 +232,7 @@ class ExecutionGraph:
         self.version += 1
         self.number_of_restarts += 1
         aborted = AbortPendingCheckpoints(job_id=self.job_graph.job_id)
-        effects: list[Effect] = [TellCheckpointCoordinator(message=aborted)]
+        effects: list[Effect] = [Tell(to=Role.CHECKPOINT_COORDINATOR, message=aborted)]
         tasks = self._tasks.to_restart(decision.tasks)
         self._tasks.reset(tasks)
         for task in tasks:
@@ -247,13 +241,13 @@ class ExecutionGraph:
         living = (task for task in tasks if not self._tasks.execution_of(task).is_terminal)
         names = tuple(self._tasks.subtask(task).name for task in tasks)
         restart = PendingRestart(version=self.version, names=names, backoff=decision.backoff, cause=cause)
-        return [*effects, self._failovers.start_delay(restart, tasks, living)]
+        return [*effects, *self._failovers.start_delay(restart, tasks, living)]
 
     def _on_delay_drawn(self, version: int, chance: float) -> list[Effect]:
         restart = self._failovers.get(version)
         if restart is None:
             return [self._ignore(f"the pause of version {version}")]
-        return [restart_timer(restart, chance)]
+        return [*schedule_restart(restart, chance)]
 
     def _on_restart_due(self, version: int, now: int) -> list[Effect]:
         if self._failovers.get(version) is None:
@@ -343,7 +337,7 @@ class ExecutionGraph:
             case Restart(backoff=backoff):
                 restart = PendingRestart(version=self.version, backoff=backoff, cause=self.failure_cause)
                 waiting = self._failovers.start_delay(restart, self._tasks.topology.tasks, ())
-                return [self._move(JobStatus.RESTARTING), waiting]
+                return [self._move(JobStatus.RESTARTING), *waiting]
             case GiveUp(cause=cause, why=why):
                 self.failure_cause = cause
                 return [self._move(JobStatus.FAILED, why)]

@@ -12,7 +12,7 @@ from flykka.actors.machines.graph.effects import (
     Effect,
     FinalizeVertices,
     JobStatusMoved,
-    StartRestartTimer,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.slots.slot_requests import RequestSlots
@@ -43,7 +43,7 @@ class JobWaits:
             case JobStatusMoved(status=status, cause=cause):
                 self._on_status(status, now)
                 self._cause = cause or self._cause
-            case StartRestartTimer(delay_ms=delay_ms, version=version, tasks=tasks, cause=cause):
+            case RestartScheduled(delay_ms=delay_ms, version=version, tasks=tasks, cause=cause):
                 self._cause = cause or self._cause or _without_cause()
                 self._restarts[version] = RestartExplained(due_ms=now + delay_ms, cause=self._cause, tasks=tasks)
             case AskForRestoreState(version=version):

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flykka.actors.machines.graph.effects import DrawRestartDelay, StartRestartTimer
+from flykka.actors.machines.effects import StartTimer
+from flykka.actors.machines.graph.effects import DrawRestartDelay, RestartScheduled
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.restart.restart_strategy import Backoff
 from flykka.actors.machines.scheduling.execution_vertex_versioner import ExecutionVertexVersioner
+from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.wire.failure import SerializedThrowable
 
 
@@ -52,7 +54,7 @@ class Failovers:
 
     def start_delay(
         self, restart: PendingRestart, tasks: Iterable[Subtask], living: Iterable[Subtask]
-    ) -> DrawRestartDelay | StartRestartTimer:
+    ) -> Iterable[DrawRestartDelay | RestartScheduled | StartTimer]:
         """Start the delay: these tasks restart when those of them that are `living` have ended."""
         versions = self._versioner.record_modifications(tuple(tasks))
         failover = _Failover(restart=restart, versions=versions, living=set(living))
@@ -64,7 +66,7 @@ class Failovers:
             self._waiting_for[task] = failover
         # How long it is may have to be found out first.
         has_jitter = restart.backoff.jitter_ms > 0
-        return DrawRestartDelay(version=restart.version) if has_jitter else restart_timer(restart, chance=0.0)
+        return [DrawRestartDelay(version=restart.version)] if has_jitter else schedule_restart(restart, chance=0.0)
 
     def ended(self, task: Subtask) -> None:
         """The attempt of a task has come to its end."""
@@ -96,11 +98,10 @@ class Failovers:
         assert all(task in failover.living for task, failover in self._waiting_for.items())
 
 
-def restart_timer(restart: PendingRestart, chance: float) -> StartRestartTimer:
-    """Wait as long as it is for this `chance`, from 0 to below 1."""
-    return StartRestartTimer(
-        delay_ms=restart.backoff.drawn(chance),
-        version=restart.version,
-        tasks=restart.names,
-        cause=restart.cause,
-    )
+def schedule_restart(restart: PendingRestart, chance: float) -> list[RestartScheduled | StartTimer]:
+    """Start the timer of the delay that belongs to this `chance`, from 0 to below 1."""
+    version, delay_ms = restart.version, restart.backoff.drawn(chance)
+    return [
+        StartTimer(key=f"restart-{version}", delay_ms=delay_ms, message=JobRestartDue(version=version)),
+        RestartScheduled(delay_ms=delay_ms, version=version, tasks=restart.names, cause=restart.cause),
+    ]

@@ -14,15 +14,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.attempt_numbers import VertexAttemptNumberStore
-from flykka.actors.machines.graph.effects import (
-    Effect,
-    GraphRescaled,
-    JobStatusMoved,
-    RescaleNotBegun,
-    TellCheckpointCoordinator,
-)
+from flykka.actors.machines.graph.effects import Effect, GraphRescaled, JobStatusMoved, RescaleNotBegun
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.pending_failovers import Failovers
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling
@@ -121,7 +116,11 @@ class RescalableExecutionGraph(ExecutionGraph):
         ending = self._cancel_attempts(now)
         self._rescaling_version = self.version
         # Nothing has failed: there is no cause to be told.
-        return [JobStatusMoved(status=self.status), TellCheckpointCoordinator(message=aborted), *ending]
+        return [
+            JobStatusMoved(status=self.status),
+            Tell(to=Role.CHECKPOINT_COORDINATOR, message=aborted),
+            *ending,
+        ]
 
     def _restart_or_end(self, now: int) -> list[Effect]:
         return self._begin_rescaled(now) if self._is_rescaling else super()._restart_or_end(now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flykka.actors.machines.graph.effects import TellTaskManager
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
@@ -49,7 +49,7 @@ class ResultPartitions:
         self._kept: dict[ResultPartitionId, _Kept] = {}
         self._kept_at: dict[TaskManagerId, dict[ResultPartitionId, None]] = {}
 
-    def finished(self, task: Subtask) -> list[TellTaskManager]:
+    def finished(self, task: Subtask) -> list[Tell[Ref]]:
         """The attempt of a task has finished: what it has made is kept, and what nobody needs now any more goes."""
         execution = self._execution(task)
         for partition in self._made_by.get(task, ()):
@@ -63,7 +63,7 @@ class ResultPartitions:
         self.availability.lose(unneeded)
         return self._release_at_task_managers(unneeded)
 
-    def release_produced(self, task: Subtask) -> list[TellTaskManager]:
+    def release_produced(self, task: Subtask) -> list[Tell[Ref]]:
         """The task is about to have a new attempt: what the last one has made goes, and is going to be made again."""
         self._release.unfinished(task)
         made = self._made_by.get(task, {})
@@ -82,7 +82,7 @@ class ResultPartitions:
         if kept is not None:
             self.availability.lose([kept.partition])
 
-    def _release_at_task_managers(self, partitions: Iterable[Partition[Subtask]]) -> list[TellTaskManager]:
+    def _release_at_task_managers(self, partitions: Iterable[Partition[Subtask]]) -> list[Tell[Ref]]:
         by_task_manager: dict[Ref, list[ResultPartitionId]] = {}
         for partition in partitions:
             partition_id = _id_of(partition, self._execution(partition.producer).attempt)
@@ -91,10 +91,7 @@ class ResultPartitions:
                 del self._kept_at[kept.at][partition_id]
                 by_task_manager.setdefault(kept.task_manager, []).append(partition_id)
         return [
-            TellTaskManager(
-                task_manager=task_manager,
-                message=ReleasePartitions(job_id=self._job_id, partition_ids=tuple(ids)),
-            )
+            Tell(to=task_manager, message=ReleasePartitions(job_id=self._job_id, partition_ids=tuple(ids)))
             for task_manager, ids in by_task_manager.items()
         ]
 

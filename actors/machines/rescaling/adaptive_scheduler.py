@@ -1,40 +1,43 @@
 """Decides when a job is rescaled, and to which parallelism (Flink's AdaptiveScheduler).
 
-A rescale begins because a client has set other bounds, because there are slots that the job can use, or because it
-restarts anyway. The parallelism is what fits into the slots that there are; where it is another one, a checkpoint is
-taken first, so that nothing is done twice, and then the ExecutionGraph restarts all tasks. A job whose tasks cannot
-take a checkpoint goes on from the latest one.
+A rescale begins when a client has set other bounds, when there are more slots that the job can use, or when the job
+restarts anyway. The parallelism is the one that fits into the available slots. If it differs from the present one, a
+checkpoint is taken first, so that no work is repeated, and then the ExecutionGraph restarts all tasks. If no checkpoint
+can be taken, the job continues from the latest one.
 
-With the default scheduler a job begins with its own parallelism, and restarts with the one it has: only a client
-rescales it. With the adaptive one, and where a client had set bounds before this JobMaster began, the job waits for
-slots first: for all that it can use, and when that takes too long for those without which it cannot be.
+With the default scheduler a job starts with its own parallelism and restarts with its present one: only a client
+rescales it. With the adaptive scheduler, or if a client had set bounds before this JobMaster began, the job first waits
+for all slots that it can use and, after a timeout, for the minimum that it needs.
 
-Not here: how a job restarts (`graph.execution_graph`), which bounds there can be (`requirements`), what fits
-(`slot_allocator`), and who asks for the slots.
+Not here: how a job restarts (`graph.execution_graph`), which bounds are valid (`requirements`), which parallelism fits
+(`slot_allocator`), and how slots are requested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
 from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
+from flykka.actors.machines.rescaling.rescale_phases import RESCALE_MOVES, RescalePhase
 from flykka.actors.machines.rescaling.rescale_timeline import RescaleTimeline
 from flykka.actors.machines.rescaling.slot_allocator import (
     desired_parallelism,
     determine_parallelism,
     slots_of_groups,
 )
+from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import (
     CountSlotsDue,
     JobResourceRequirements,
     Rescale,
+    RescaleChanged,
     RescaleTerminatedReason,
     RescaleTrigger,
     ResourceWaitTimedOut,
@@ -46,13 +49,13 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
 COUNT_INTERVAL_MS = 200
-"""The pause between two counts of the slots while the job waits for some."""
+"""The pause between two counts of the slots while the job waits for slots."""
 
 WATCH_INTERVAL_MS = 2_000
-"""The same while it runs, and could use more."""
+"""The pause between two counts while the job runs and could use more slots."""
 
 MAX_FAILED_CHECKPOINTS = 2
-"""So many checkpoints before a rescale may fail; then the latest one serves (Flink's rescale-trigger)."""
+"""The number of failed checkpoints before a rescale uses the latest completed one (Flink's rescale-trigger)."""
 
 _COUNT, _WAIT = "count-slots", "resource-wait"
 
@@ -72,20 +75,8 @@ _STATES = {
 }
 
 
-class _Phase(Enum):
-    """The phases of the rescale under way."""
-
-    IDLE = auto()
-    """There is none."""
-    COUNTING = auto()
-    """It waits for slots."""
-    CHECKPOINTING = auto()
-    APPLYING = auto()
-    """The graph has been told, and its tasks are not deployed yet."""
-
-
 class AdaptiveScheduler:
-    """The parallelism of one job. `requirements` are those that a client set before; `name` is the JobMaster's own."""
+    """The parallelism of one job. A client has set the `requirements` before; `name` is unique to the JobMaster."""
 
     def __init__(self, job_graph: JobGraph, name: str, requirements: JobResourceRequirements | None = None) -> None:
         self._job_graph = job_graph
@@ -96,7 +87,7 @@ class AdaptiveScheduler:
         self._parallelism: Mapping[JobVertexId, int] = parallelism_of(job_graph)
         self._timeline = RescaleTimeline(job_graph, name)
         self._state = SchedulerState.CREATED
-        self._phase = _Phase.IDLE
+        self._phase = RescalePhase.IDLE
         self._restart: JobRestartDue | None = None
         self._waiting_since_ms = 0
         self._wait = 0
@@ -111,7 +102,7 @@ class AdaptiveScheduler:
         self._is_updated_meanwhile = False
 
     def awaits(self, request_id: str) -> bool:
-        """True if the checkpoint of this request is one that was asked for here, in time or late."""
+        """True if the request came from this scheduler, even if it has given it up since."""
         return request_id.startswith(f"{self._name}-")
 
     @property
@@ -119,7 +110,7 @@ class AdaptiveScheduler:
         return f"{self._name}-{self._checkpoints}"
 
     def explain(self) -> ResourceWaitExplained | None:
-        """Explain what the job waits for before it begins or restarts; None where it does not."""
+        """Explain which slots the job waits for before it starts or restarts; None if it does not wait."""
         if self._state is not SchedulerState.WAITING_FOR_RESOURCES:
             return None
         groups = slots_of_groups(self._job_graph, self.requirements).values()
@@ -157,7 +148,7 @@ class AdaptiveScheduler:
 
     def check(self) -> None:
         """Assert the invariants."""
-        assert (self._phase is _Phase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
+        assert (self._phase is RescalePhase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
         assert self._restart is None or self._state is SchedulerState.WAITING_FOR_RESOURCES
 
     # The beginning, and restarts
@@ -166,7 +157,7 @@ class AdaptiveScheduler:
         if not self._waits_first:
             return [events.BeginScheduling()]
         begun = self._timeline.begin(RescaleTrigger.INITIAL_SCHEDULE, self.requirements, None, now)
-        return [*_told(begun), *self._wait_for_resources(now)]
+        return [*self._report(begun), *self._wait_for_resources(now)]
 
     def _on_restart_due(self, due: JobRestartDue, now: int) -> list[RescalingEffect]:
         if not self._is_adaptive or self._state is not SchedulerState.RESTARTING:
@@ -175,10 +166,10 @@ class AdaptiveScheduler:
         begun: list[Rescale] = []
         if self._timeline.under_way is None:
             begun = self._timeline.begin(RescaleTrigger.RECOVERABLE_FAILOVER, self.requirements, self._parallelism, now)
-        return [*_told(begun), *self._wait_for_resources(now)]
+        return [*self._report(begun), *self._wait_for_resources(now)]
 
     def _wait_for_resources(self, now: int) -> list[RescalingEffect]:
-        self._phase = _Phase.COUNTING
+        self._move(RescalePhase.COUNTING)
         self._waiting_since_ms, self._is_wait_over = now, False
         self._wait += 1
         over = ResourceWaitTimedOut(number=self._wait)
@@ -192,7 +183,7 @@ class AdaptiveScheduler:
         return [events.CountSlots()]
 
     def _begin_with(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """The job waits for slots: begin with these, unless it is worth to wait on."""
+        """Start with these slots, unless more may come before the timeout."""
         slots = counted.slots + counted.coming
         fitting = determine_parallelism(self._job_graph, self.requirements, slots)
         if fitting is None:
@@ -201,7 +192,7 @@ class AdaptiveScheduler:
             return []
         restart, self._restart = self._restart, None
         return [
-            *_told(self._timeline.decide(fitting)),
+            *self._report(self._timeline.decide(fitting)),
             *self._stop_timers(),
             *self._enter(SchedulerState.CREATING_EXECUTION_GRAPH, now),
             self._apply(fitting),
@@ -230,7 +221,7 @@ class AdaptiveScheduler:
         if self._state is SchedulerState.FINISHED or self._state is SchedulerState.CANCELING:
             return [Ignore(reason="the job is about to end")]
         self._timeline.requirements_changed()
-        if self._phase is _Phase.APPLYING:
+        if self._phase is RescalePhase.APPLYING:
             self._is_updated_meanwhile = True
             return []
         ended = self._end(RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED, now)
@@ -241,19 +232,19 @@ class AdaptiveScheduler:
         self, trigger: RescaleTrigger, now: int, before: Mapping[JobVertexId, int] | None
     ) -> list[RescalingEffect]:
         begun = self._timeline.begin(trigger, self.requirements, before, now)
-        self._phase = _Phase.COUNTING
-        return [*_told(begun), *self._count()]
+        self._move(RescalePhase.COUNTING)
+        return [*self._report(begun), *self._count()]
 
     def _on_slots(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
         if self._state is SchedulerState.WAITING_FOR_RESOURCES:
             return self._begin_with(counted, now)
         if self._state is not SchedulerState.EXECUTING:
             return [Ignore(reason=f"the scheduler is {self._state}: slots are counted again")]
-        if self._phase is _Phase.COUNTING:
+        if self._phase is RescalePhase.COUNTING:
             return self._rescale_to(self._fitting(counted), counted, now)
-        if self._phase is _Phase.IDLE and self._is_adaptive:
+        if self._phase is RescalePhase.IDLE and self._is_adaptive:
             return self._adapt(counted, now)
-        if self._phase is _Phase.APPLYING and self._is_adaptive:
+        if self._phase is RescalePhase.APPLYING and self._is_adaptive:
             return self._shrink(counted, now)
         return [Ignore(reason="nobody asks how many slots there are any more")]
 
@@ -265,21 +256,23 @@ class AdaptiveScheduler:
     ) -> list[RescalingEffect]:
         if fitting is None:
             return []
-        decided = _told(self._timeline.decide(fitting))
+        decided = self._report(self._timeline.decide(fitting))
         if fitting == self._parallelism:
             reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
             comment = f"it is what {counted.slots + counted.coming} slots allow already"
             return [*decided, *self._end(reason, now, comment)]
         self._target = fitting
-        self._phase, self._failed_checkpoints = _Phase.CHECKPOINTING, 0
+        self._move(RescalePhase.CHECKPOINTING)
+        self._failed_checkpoints = 0
         return [*decided, CancelTimer(key=_COUNT), self._take_checkpoint()]
 
-    def _take_checkpoint(self) -> events.TakeCheckpoint:
+    def _take_checkpoint(self) -> RescalingEffect:
         self._checkpoints += 1
-        return events.TakeCheckpoint(request_id=self._request_id)
+        request = CheckpointRequest(job_id=self._job_graph.job_id, request_id=self._request_id)
+        return Tell(to=Role.CHECKPOINT_COORDINATOR, message=request)
 
     def _on_checkpoint(self, answered: events.CheckpointAnswered) -> list[RescalingEffect]:
-        if self._phase is not _Phase.CHECKPOINTING or answered.request_id != self._request_id:
+        if self._phase is not RescalePhase.CHECKPOINTING or answered.request_id != self._request_id:
             return [Ignore(reason=f"nobody waits for checkpoint {answered.request_id} any more")]
         if not answered.is_complete:
             self._failed_checkpoints += 1
@@ -288,13 +281,14 @@ class AdaptiveScheduler:
         return [self._apply(self._target)]
 
     def _apply(self, parallelism: Mapping[JobVertexId, int]) -> events.RescaleGraph:
-        self._parallelism, self._phase = parallelism, _Phase.APPLYING
+        self._move(RescalePhase.APPLYING)
+        self._parallelism = parallelism
         self._is_deployed, self._has_begun = False, True
         return events.RescaleGraph(parallelism=parallelism)
 
     def _on_deployed(self, now: int) -> list[RescalingEffect]:
         self._is_deployed = True
-        if self._phase is not _Phase.APPLYING:
+        if self._phase is not RescalePhase.APPLYING:
             return self._watch()
         self._rescaled_ms = now
         ended = self._end(RescaleTerminatedReason.SUCCEEDED, now)
@@ -316,13 +310,13 @@ class AdaptiveScheduler:
         }
 
     def _end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[RescalingEffect]:
-        self._phase = _Phase.IDLE
-        return _told(self._timeline.end(reason, now, comment))
+        self._move(RescalePhase.IDLE)
+        return self._report(self._timeline.end(reason, now, comment))
 
     # With the slots that there are
 
     def _adapt(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """The job runs: is there more for it, or less than it waits for?"""
+        """Rescale the running job if there are more slots for it, or fewer than its tasks wait for."""
         if not self._is_deployed:
             return self._shrink(counted, now)
         fitting = self._fitting(counted)
@@ -333,7 +327,7 @@ class AdaptiveScheduler:
         return [*begun, *self._rescale_to(fitting, counted, now)]
 
     def _shrink(self, counted: events.SlotsCounted, now: int) -> list[RescalingEffect]:
-        """Tasks wait for slots: go on with fewer where those they wait for do not come."""
+        """Continue with fewer slots if those that the tasks wait for do not come."""
         if now - self._executing_since_ms < self._job_graph.resource_wait_timeout_ms:
             return []
         fitting = determine_parallelism(self._job_graph, self.requirements, counted.slots)
@@ -342,10 +336,10 @@ class AdaptiveScheduler:
         begun: list[RescalingEffect] = []
         if self._timeline.under_way is None:
             begun = self._begin(RescaleTrigger.RECOVERABLE_FAILOVER, now, self._parallelism)
-        return [*begun, *_told(self._timeline.decide(fitting)), self._apply(fitting)]
+        return [*begun, *self._report(self._timeline.decide(fitting)), self._apply(fitting)]
 
     def _on_count_due(self) -> list[RescalingEffect]:
-        if self._phase is _Phase.COUNTING:
+        if self._phase is RescalePhase.COUNTING:
             return self._count()
         if self._is_adaptive:
             return [events.CountSlots(), *self._watch()]
@@ -373,22 +367,25 @@ class AdaptiveScheduler:
             case JobStatus.RUNNING:
                 self._executing_since_ms, self._has_begun = now, True
                 return [*entered, *self._watch()]
-            case JobStatus.FAILING if self._phase is _Phase.CHECKPOINTING and not self._is_adaptive:
+            case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING and not self._is_adaptive:
                 # All tasks restart anyway, from a checkpoint that is complete.
                 return [*entered, self._apply(self._target)]
-            case JobStatus.FAILING if self._phase is _Phase.CHECKPOINTING:
-                self._phase = _Phase.COUNTING
+            case JobStatus.FAILING if self._phase is RescalePhase.CHECKPOINTING:
+                self._move(RescalePhase.COUNTING)
                 return entered
             case _:
                 return entered
 
+    def _move(self, phase: RescalePhase) -> None:
+        self._phase = next_phase(RESCALE_MOVES, self._phase, phase)
+
     def _enter(self, state: SchedulerState, now: int) -> list[RescalingEffect]:
         self._state = state
-        return _told(self._timeline.enter(state, now))
+        return self._report(self._timeline.enter(state, now))
 
     def _stop_timers(self) -> list[RescalingEffect]:
         return [CancelTimer(key=_WAIT), CancelTimer(key=_COUNT)]
 
-
-def _told(rescales: list[Rescale]) -> list[RescalingEffect]:
-    return [events.ReportRescale(rescale=rescale) for rescale in rescales]
+    def _report(self, rescales: list[Rescale]) -> list[RescalingEffect]:
+        changes = [RescaleChanged(job_id=self._job_graph.job_id, rescale=rescale) for rescale in rescales]
+        return [Tell(to=Role.JOB_LISTENERS, message=change) for change in changes]

@@ -1,14 +1,15 @@
-"""Events and effects of an AdaptiveScheduler, beside the messages that it handles."""
+"""Events and effects of an AdaptiveScheduler, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
-from flykka.messages.control.rescaling import CountSlotsDue, JobResourceRequirements, Rescale, ResourceWaitTimedOut
+from flykka.messages.control.rescaling import CountSlotsDue, JobResourceRequirements, ResourceWaitTimedOut
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
@@ -22,14 +23,14 @@ class SchedulingWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequirementsChanged:
-    """A client has set other bounds, which are checked and stored."""
+    """A client has set other bounds, which are valid and stored."""
 
     requirements: JobResourceRequirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsCounted:
-    """There are so many `slots` for the job, those that it holds included; `coming` are those that may be started."""
+    """The job can have this many slots, including those that it holds; `coming` can be started in addition."""
 
     slots: int
     coming: int = 0
@@ -37,7 +38,7 @@ class SlotsCounted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointAnswered:
-    """The checkpoint that was asked for is complete, or was given up."""
+    """The requested checkpoint has completed or failed."""
 
     request_id: str
     is_complete: bool
@@ -52,12 +53,12 @@ class JobMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksDeployed:
-    """Every task of the job has a slot, and goes there."""
+    """Every task of the job has a slot and is being deployed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleRefused:
-    """The ExecutionGraph goes on as it is, for this reason."""
+    """The ExecutionGraph has refused to rescale, for this reason."""
 
     why: str
 
@@ -80,57 +81,42 @@ RescalingEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountSlots:
-    """Ask how many slots there are for the job, and come back with `SlotsCounted`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeCheckpoint:
-    """Have the coordinator take a checkpoint, and come back with `CheckpointAnswered`."""
-
-    request_id: str
+    """Count the slots for the job and answer with `SlotsCounted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleGraph:
-    """Have the ExecutionGraph begin, or restart, with this parallelism."""
+    """Have the ExecutionGraph start or restart with this parallelism."""
 
     parallelism: Mapping[JobVertexId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginScheduling:
-    """Let the job begin."""
+    """Start the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartJob:
-    """Let the job restart after its failure."""
+    """Restart the job after its failure."""
 
     due: JobRestartDue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailJob:
-    """The job cannot go on."""
+    """Fail the job."""
 
     cause: SerializedThrowable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportRescale:
-    """Tell the listeners how a rescale stands."""
-
-    rescale: Rescale
-
-
 RescalingEffect = (
     CountSlots
-    | TakeCheckpoint
+    | Tell[Literal[Role.CHECKPOINT_COORDINATOR, Role.JOB_LISTENERS]]
     | RescaleGraph
     | BeginScheduling
     | RestartJob
     | FailJob
-    | ReportRescale
     | StartTimer
     | CancelTimer
     | Ignore

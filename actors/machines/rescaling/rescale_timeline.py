@@ -1,6 +1,6 @@
-"""The rescales of a job as they are told: the one under way, with the states of the scheduler that it has gone through.
+"""Records the rescale under way, with the states of the scheduler during it, for the listeners of the job.
 
-Mirrors Flink's RescaleTimeline. Decides nothing; each change gives the value that listeners are to be told.
+Mirrors Flink's RescaleTimeline. Decides nothing: each change returns the value to report.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 class RescaleTimeline:
-    """Of one JobMaster. `name` is unique to it: the ids of its rescales are made of it."""
+    """The rescales of one JobMaster, whose unique `name` is the prefix of their ids."""
 
     def __init__(self, job_graph: JobGraph, name: str) -> None:
         self._job_graph = job_graph
@@ -36,12 +36,12 @@ class RescaleTimeline:
         self.under_way: Rescale | None = None
 
     def requirements_changed(self) -> None:
-        """Rescales that begin from now on are for other requirements."""
+        """Count new requirements, which later rescales are for."""
         self._requirements += 1
         self._attempts = 0
 
     def enter(self, state: SchedulerState, now: int) -> list[Rescale]:
-        """The scheduler has a new state; what is told of it."""
+        """Record a new state of the scheduler; return the rescale to report, if one is under way."""
         if self._state is not None and self._state.state is state:
             return []
         self._state = SchedulerStateSpan(state=state, entered_ms=now)
@@ -56,7 +56,7 @@ class RescaleTimeline:
         before: Mapping[JobVertexId, int] | None,
         now: int,
     ) -> list[Rescale]:
-        """A rescale begins with this parallelism `before` it; None where the job has not begun."""
+        """Begin a rescale from the parallelism `before` it, or from None if the job has not started."""
         assert self.under_way is None, "a rescale begins while another one is under way"
         self._rescales += 1
         self._attempts += 1
@@ -84,7 +84,7 @@ class RescaleTimeline:
         return [self._put(rescale)]
 
     def decide(self, parallelism: Mapping[JobVertexId, int]) -> list[Rescale]:
-        """It is known what the rescale under way leads to."""
+        """Record the parallelism to which the rescale under way leads."""
         assert self.under_way is not None, "nothing is decided where nothing is under way"
         vertices = tuple(
             replace(vertex, post_parallelism=parallelism[vertex.vertex_id]) for vertex in self.under_way.vertices
@@ -92,7 +92,7 @@ class RescaleTimeline:
         return [self._put(replace(self.under_way, vertices=vertices))]
 
     def end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[Rescale]:
-        """The rescale under way, if there is one, has ended."""
+        """End the rescale under way, if there is one."""
         if self.under_way is None:
             return []
         ended = replace(self.under_way, states=self._left(now), ended_ms=now, reason=reason, comment=comment)

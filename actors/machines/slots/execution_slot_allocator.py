@@ -27,7 +27,7 @@ from flykka.actors.machines.effects import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
-    PoolTold,
+    OutwardEffect,
     SlotAssigned,
     SlotPoolEvent,
     SlotRemoved,
@@ -56,7 +56,7 @@ from flykka.messages.wire.ref import Ref
 
 AllocatorEvent = RequestSlots | ReturnSlot | ForgetPriorSlots | SlotPoolEvent
 """Requests of the ExecutionGraph, and events of the job's slots."""
-AllocatorEffect = SlotAnswer | PoolTold
+AllocatorEffect = SlotAnswer | OutwardEffect
 
 
 class ExecutionSlotAllocator:

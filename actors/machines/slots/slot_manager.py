@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.pending_slot_requests import PendingSlotRequest, PendingSlotRequests
 from flykka.actors.machines.slots.resource_profile import fits, too_large
 from flykka.actors.machines.slots.slot_manager_events import (
@@ -25,10 +25,10 @@ from flykka.actors.machines.slots.slot_manager_events import (
     SlotManagerEvent,
     TaskManagerGone,
 )
+from flykka.actors.machines.slots.slot_states import SlotState
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import SlotState, TaskManagerSlot, TaskManagerSlots, Usage
+from flykka.actors.machines.slots.task_manager_slots import TaskManagerSlot, TaskManagerSlots, Usage
 from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (
     AskForRelease,
@@ -166,7 +166,7 @@ class SlotManager:
         if self._tracker.is_gone(task_manager, instance):
             refusal = RefuseRegistration(reason=f"{task_manager} was given up and replaced")
             return [
-                TellTaskManager(task_manager=task_manager, message=refusal),
+                Tell(to=task_manager, message=refusal),
                 ForgetTaskManager(task_manager=task_manager),
             ]
         if not self._tracker.is_registered(task_manager):
@@ -207,7 +207,7 @@ class SlotManager:
         if slot.job_id is None:
             return []
         failed = SlotRequestFailed(allocation_id=slot.holder, reason=reason)
-        return [TellJobMaster(job_id=slot.job_id, message=failed)]
+        return [Tell(to=JobMasterOf(slot.job_id), message=failed)]
 
     def _adopt(self, task_manager: TaskManagerId, report: SlotReport) -> None:
         """Take what the TaskManager says for the truth."""
@@ -234,7 +234,7 @@ class SlotManager:
             elif request.slot_id is not None and self._now - request.given_at_ms >= ALLOCATE_TIMEOUT_MS:
                 effects += self._try_elsewhere(self._slots[request.slot_id])
         for task_manager, idle_period in self._tracker.idle_for_too_long(self._now):
-            effects.append(TellTaskManager(task_manager=task_manager, message=AskForRelease(idle_period=idle_period)))
+            effects.append(Tell(to=task_manager, message=AskForRelease(idle_period=idle_period)))
         return [*effects, *self._serve()]
 
     def _on_release_answer(self, event: ReleaseAnswer) -> list[SlotManagerEffect]:
@@ -244,7 +244,7 @@ class SlotManager:
         self._slots.remove(task_manager)
         self._tracker.forget_released(task_manager)
         return [
-            TellTaskManager(task_manager=task_manager, message=ReleaseTaskManager()),
+            Tell(to=task_manager, message=ReleaseTaskManager()),
             ForgetTaskManager(task_manager=task_manager),
         ]
 
@@ -278,11 +278,11 @@ class SlotManager:
 
     def _fail_request(
         self, request: PendingSlotRequest, reason: str, *, is_unfulfillable: bool = False
-    ) -> TellJobMaster:
+    ) -> Tell[JobMasterOf]:
         allocation_id = request.allocation_id
         self._drop_request(allocation_id)
         failed = SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
-        return TellJobMaster(job_id=request.job_id, message=failed)
+        return Tell(to=JobMasterOf(request.job_id), message=failed)
 
     def _on_cancel_slot_request(self, allocation_id: AllocationId) -> list[SlotManagerEffect]:
         if allocation_id not in self._requests:

@@ -1,12 +1,11 @@
-"""Events and effects of the SlotManager, beside the messages that it handles and has told."""
+"""Events and effects of the SlotManager, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import RegisterTaskManager, ReleaseAnswer, StartUpPeriodElapsed
 from flykka.messages.control.slots import (
@@ -24,7 +23,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerStarted:
-    """These TaskManagers, of an earlier ResourceManager, live and are on their way here; no other has been started."""
+    """The ResourceManager begins; these TaskManagers of an earlier one live and are about to register."""
 
     task_managers: tuple[TaskManagerId, ...] = ()
 
@@ -86,7 +85,7 @@ class ForgetTaskManager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveSlot:
-    """Have the TaskManager allocate the slot to the job; the shell adds the JobMaster to offer it to.
+    """Have the TaskManager allocate the slot to the job, whose JobMaster the actor adds.
 
     One that is `cut` is made for it, of this size.
     """
@@ -99,5 +98,5 @@ class GiveSlot:
 
 
 SlotManagerEffect = (
-    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | TellTaskManager | TellJobMaster | Ignore
+    StartTaskManager | AcceptTaskManager | ForgetTaskManager | GiveSlot | Tell[TaskManagerId | JobMasterOf] | Ignore
 )

@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
 from flykka.actors.machines.slots.slot_pool_events import (
+    PoolAddress,
     PoolClosed,
     ReleaseEmptyTaskManager,
     ResourceManagerConnected,
@@ -35,7 +36,6 @@ from flykka.actors.machines.slots.slot_pool_events import (
     SlotWanted,
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
-from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager
@@ -51,6 +51,7 @@ from flykka.messages.control.slots import (
 )
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, SlotRequestId, TaskManagerId
+from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
 REQUEST_TIMEOUT_MS = 300_000
@@ -130,7 +131,7 @@ class SlotPool:
                 return self._on_unkept(allocation_id, now)
             case ResourceManagerConnected():
                 self._resource_manager_connected = True
-                return [self._request(pending) for pending in self._pending.values()]
+                return [effect for pending in self._pending.values() for effect in self._request(pending)]
             case ResourceManagerDisconnected():
                 self._resource_manager_connected = False
                 return []
@@ -215,16 +216,17 @@ class SlotPool:
         self._asked[allocation_id] = request_id
         key, timed_out = _request_timer(request_id), SlotRequestTimedOut(request_id=request_id)
         timer = StartTimer(key=key, delay_ms=self._request_timeout_ms, message=timed_out)
-        asked = [self._request(pending)] if self._resource_manager_connected else []
-        return [*([] if event.is_batch else [timer]), *asked]
+        return [*([] if event.is_batch else [timer]), *self._request(pending)]
 
-    def _request(self, pending: _Pending) -> TellResourceManager:
+    def _request(self, pending: _Pending) -> list[Tell[PoolAddress]]:
         allocation_id, resources = pending.allocation_id, pending.resources
-        return TellResourceManager(
-            message=RequestSlot(
-                job_id=self._job_id, allocation_id=allocation_id, job_master=self._job_master, resources=resources
-            )
+        request = RequestSlot(
+            job_id=self._job_id, allocation_id=allocation_id, job_master=self._job_master, resources=resources
         )
+        return self._tell_resource_manager(request)
+
+    def _tell_resource_manager(self, message: Message) -> list[Tell[PoolAddress]]:
+        return [Tell(to=Role.RESOURCE_MANAGER, message=message)] if self._resource_manager_connected else []
 
     def _on_returned(self, request_id: SlotRequestId, now: int, *, is_kept: bool) -> list[SlotPoolEffect]:
         if request_id in self._pending:
@@ -281,8 +283,8 @@ class SlotPool:
     def _withdraw(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
         pending = self._pending.pop(request_id)
         del self._asked[pending.allocation_id]
-        withdrawn = TellResourceManager(message=CancelSlotRequest(allocation_id=pending.allocation_id))
-        return [*_cancel_timer(request_id, pending), *([withdrawn] if self._resource_manager_connected else [])]
+        withdrawal = CancelSlotRequest(allocation_id=pending.allocation_id)
+        return [*_cancel_timer(request_id, pending), *self._tell_resource_manager(withdrawal)]
 
     # Slots
 
@@ -294,8 +296,7 @@ class SlotPool:
         accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)
         # The TaskManager hears that a slot is taken before the first task for it arrives.
         answer = AcceptSlots(job_id=self._job_id, accepted=accepted, offer=event.offer)
-        told = TellTaskManager(task_manager=task_manager, message=answer)
-        return [told, *(effect for _, effects in answers for effect in effects or ())]
+        return [Tell(to=task_manager, message=answer), *(effect for _, effects in answers for effect in effects or ())]
 
     def _accept(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
         """Accept the offered slot; None where it is not wanted."""
@@ -386,8 +387,8 @@ class SlotPool:
         return effects
 
 
-def _free_at_task_manager(slot: _PooledSlot) -> TellTaskManager:
-    return TellTaskManager(task_manager=slot.task_manager, message=FreeSlot(allocation_id=slot.allocation_id))
+def _free_at_task_manager(slot: _PooledSlot) -> Tell[TaskManagerId]:
+    return Tell(to=slot.task_manager, message=FreeSlot(allocation_id=slot.allocation_id))
 
 
 def _cancel_timer(request_id: SlotRequestId, pending: _Pending) -> list[CancelTimer]:

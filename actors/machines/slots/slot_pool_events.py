@@ -1,13 +1,13 @@
-"""Events and effects of the SlotPool, beside the messages that it handles and has told."""
+"""Events and effects of the SlotPool, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
-from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager
@@ -20,7 +20,7 @@ from flykka.messages.wire.ids import AllocationId, SlotRequestId, TaskManagerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotWanted:
-    """The job needs a slot of this size: the free one of `held`, or a new one, for which the ResourceManager is asked.
+    """The job needs a slot of this size: the free one of `held`, or a new one from the ResourceManager.
 
     One that `is_batch` waits for slots that the job has, as long as one is large enough (Flink's batch slot request).
     """
@@ -33,7 +33,7 @@ class SlotWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReturned:
-    """Releases the slot or the pending request; a slot that `is_kept` stays reserved until it is unkept."""
+    """The request needs its slot no longer; a slot that `is_kept` stays reserved until `SlotUnkept`."""
 
     request_id: SlotRequestId
     is_kept: bool = False
@@ -41,7 +41,7 @@ class SlotReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotUnkept:
-    """The attempt that was to come back to the slot has another one: it may serve any request."""
+    """The reservation of the slot has ended, because its attempt has another slot; it can serve any request."""
 
     allocation_id: AllocationId
 
@@ -53,12 +53,12 @@ class ResourceManagerConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerDisconnected:
-    """There is no ResourceManager to ask."""
+    """No ResourceManager is connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolClosed:
-    """The job needs no slots, now or later."""
+    """The job has ended and needs no slots."""
 
 
 SlotPoolEvent = (
@@ -91,7 +91,7 @@ class SlotAssigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequestRejected:
-    """The request gets no slot. Where that `is_temporary`, the slot that was meant for it is gone: ask again."""
+    """The request has failed; if that `is_temporary`, its slot was lost, and another request can succeed."""
 
     request_id: SlotRequestId
     reason: str
@@ -100,7 +100,7 @@ class SlotRequestRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRemoved:
-    """The slot is no longer the job's; attempts that ran in it for a request are lost."""
+    """The job has lost the slot, and with it the attempts that ran in it for a request."""
 
     allocation_id: AllocationId
     task_manager: TaskManagerId
@@ -116,6 +116,7 @@ class ReleaseEmptyTaskManager:
     reason: str
 
 
-PoolTold = TellResourceManager | TellTaskManager | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
-"""Effects of the pool beyond the slots that it gives and removes."""
-SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | PoolTold
+PoolAddress = Literal[Role.RESOURCE_MANAGER] | TaskManagerId
+OutwardEffect = Tell[PoolAddress] | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
+"""Effects of the pool that are not about slots of attempts."""
+SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | OutwardEffect

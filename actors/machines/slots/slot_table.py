@@ -13,13 +13,14 @@ Not here: refs, sessions, and how a task is run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import assert_never
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.actors.machines.slots.resource_budget import ResourceBudget
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
+from flykka.actors.machines.slots.slot_states import TASK_SLOT_MOVES, TaskSlotState
 from flykka.actors.machines.slots.slot_table_events import (
     AllocationsKnown,
     End,
@@ -31,7 +32,6 @@ from flykka.actors.machines.slots.slot_table_events import (
     SlotTableEvent,
     TaskEnded,
 )
-from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
     AcceptSlots,
@@ -64,15 +64,6 @@ SLOT_TIMEOUT_MS = 60_000
 """After which a slot that no JobMaster has taken is free again (Flink's taskmanager.slot.timeout)."""
 
 
-class TaskSlotState(Enum):
-    """The state of a slot at its TaskManager."""
-
-    FREE = "FREE"
-    ALLOCATED = "ALLOCATED"
-    ACTIVE = "ACTIVE"
-    RELEASING = "RELEASING"
-
-
 @dataclass(slots=True)
 class _TaskSlot:
     slot_id: SlotId
@@ -82,6 +73,9 @@ class _TaskSlot:
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
     tasks: dict[ExecutionAttemptId, None] = field(default_factory=dict)
+
+    def move(self, state: TaskSlotState) -> None:
+        self.state = next_phase(TASK_SLOT_MOVES, self.state, state)
 
 
 @dataclass(slots=True)
@@ -214,11 +208,12 @@ class SlotTable:
             refusal = AllocateSlotRefused(
                 slot_id=event.slot_id, allocation_id=event.allocation_id, occupied_by=occupied_by
             )
-            return [TellResourceManager(message=refusal)]
+            return [Tell(to=Role.RESOURCE_MANAGER, message=refusal)]
         job = self._jobs.setdefault(event.job_id, _Job())
         timer: list[SlotTableEffect] = []
         if slot.state is TaskSlotState.FREE:
-            slot.state, slot.allocation_id, slot.job_id = TaskSlotState.ALLOCATED, event.allocation_id, event.job_id
+            slot.move(TaskSlotState.ALLOCATED)
+            slot.allocation_id, slot.job_id = event.allocation_id, event.job_id
             self._slots[slot.slot_id] = slot
             self._budget.take(slot.size)
             self._allocations[event.allocation_id] = slot
@@ -228,7 +223,7 @@ class SlotTable:
         confirmed = AllocateSlotConfirmed(
             slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id, cut=event.cut
         )
-        return [*timer, TellResourceManager(message=confirmed), *self._offer(event.job_id, job)]
+        return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
         """Offer what has not been offered, once the last offer is answered."""
@@ -248,7 +243,7 @@ class SlotTable:
         message = OfferSlots(task_manager_id=self._id, offers=offers, offer=job.offer)
         timed_out = OfferTimedOut(job_id=job_id, offer=job.offer)
         return [
-            TellJobMaster(job_id=job_id, message=message),
+            Tell(to=JobMasterOf(job_id), message=message),
             StartTimer(key=_offer_timer(job_id), delay_ms=OFFER_TIMEOUT_MS, message=timed_out),
         ]
 
@@ -281,7 +276,7 @@ class SlotTable:
         slot = self._allocations.get(allocation_id)
         if slot is None or slot.job_id != job_id or slot.state is TaskSlotState.RELEASING:
             text = f"{job_id} holds no slot by {allocation_id}"
-            return [TellJobMaster(job_id=job_id, message=task_failed(attempt, "TaskSubmissionError", text))]
+            return [Tell(to=JobMasterOf(job_id), message=task_failed(attempt, "TaskSubmissionError", text))]
         activated = self._activate(slot)
         slot.tasks[attempt] = None
         self._tasks[attempt] = slot
@@ -292,7 +287,7 @@ class SlotTable:
         if slot.state is not TaskSlotState.ALLOCATED:
             return []
         assert slot.allocation_id is not None
-        slot.state = TaskSlotState.ACTIVE
+        slot.move(TaskSlotState.ACTIVE)
         return [CancelTimer(key=_slot_timer(slot.allocation_id))]
 
     def _on_task_ended(self, attempt: ExecutionAttemptId) -> list[SlotTableEffect]:
@@ -322,7 +317,7 @@ class SlotTable:
                 continue
             if slot.state is TaskSlotState.ACTIVE:
                 effects.append(_start_slot_timer(allocation_id))
-            slot.state = TaskSlotState.ALLOCATED
+            slot.move(TaskSlotState.ALLOCATED)
             job.to_offer[allocation_id] = None
         return effects
 
@@ -337,8 +332,8 @@ class SlotTable:
         ]
         reason = f"{self._id} knows nothing of it"
         failed = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
-        told = [TellJobMaster(job_id=event.job_id, message=each) for each in failed]
-        return [*told, *(effect for slot in unknown_there for effect in self._release(slot))]
+        reports = [Tell(to=JobMasterOf(event.job_id), message=each) for each in failed]
+        return [*reports, *(effect for slot in unknown_there for effect in self._release(slot))]
 
     def _end_when_empty(self) -> list[SlotTableEffect]:
         return [End()] if self.is_closed else []
@@ -349,9 +344,9 @@ class SlotTable:
             return [Ignore(reason=f"{slot.slot_id} is being given up")]
         if not slot.tasks:
             return self._free(slot)
-        slot.state = TaskSlotState.RELEASING
+        slot.move(TaskSlotState.RELEASING)
         # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
-        return [TellTask(message=self._given_up(attempt)) for attempt in slot.tasks]
+        return [Tell(to=attempt, message=self._given_up(attempt)) for attempt in slot.tasks]
 
     def _given_up(self, attempt: ExecutionAttemptId) -> FailTask:
         text = f"{self._id} has given up the slot of {attempt}"
@@ -368,12 +363,14 @@ class SlotTable:
             del job.slots[allocation_id]
             job.to_offer.pop(allocation_id, None)
         waited = slot.state is TaskSlotState.ALLOCATED
-        slot.state, slot.allocation_id, slot.job_id = TaskSlotState.FREE, None, None
+        slot.move(TaskSlotState.FREE)
+        slot.allocation_id = slot.job_id = None
         self._budget.give_back(slot.size)
         if slot.is_dynamic:
             del self._slots[slot.slot_id]
         timer = [CancelTimer(key=_slot_timer(allocation_id))] if waited else []
-        return [*timer, TellResourceManager(message=SlotAvailable(slot_id=slot.slot_id, allocation_id=allocation_id))]
+        available = SlotAvailable(slot_id=slot.slot_id, allocation_id=allocation_id)
+        return [*timer, Tell(to=Role.RESOURCE_MANAGER, message=available)]
 
 
 def task_failed(attempt: ExecutionAttemptId, type_name: str, text: str) -> UpdateTaskExecutionState:

@@ -1,11 +1,11 @@
-"""Events and effects of the SlotTable, beside the messages that it handles and has told."""
+"""Events and effects of the SlotTable, beside the messages that it handles and sends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
-from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
+from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.tasks.task import SubmitTask, TaskDeploymentDescriptor
@@ -21,7 +21,7 @@ class JobConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationsKnown:
-    """These are the allocations that the JobMaster believes to have here (Flink's AllocatedSlotReport)."""
+    """The JobMaster reports the allocations that it has here, as far as it knows (Flink's AllocatedSlotReport)."""
 
     job_id: JobId
     allocations: tuple[AllocationId, ...]
@@ -29,21 +29,21 @@ class AllocationsKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnded:
-    """Nothing of the attempt runs any more."""
+    """The attempt has ended here."""
 
     attempt: ExecutionAttemptId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDisconnected:
-    """The JobMaster of the job is gone: so are its claims."""
+    """The JobMaster of the job has left or was lost, and its allocations end."""
 
     job_id: JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLost:
-    """Nothing is heard of the JobMaster: its tasks end, and what they leave unused it may be offered again."""
+    """The JobMaster is silent: its tasks end, and slots without tasks are offered to it again."""
 
     job_id: JobId
 
@@ -73,7 +73,8 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """Nothing runs here any more, and nothing will."""
+    """Stop the TaskManager: nothing runs here, and nothing will."""
 
 
-SlotTableEffect = TellResourceManager | TellJobMaster | TellTask | RunTask | StartTimer | CancelTimer | End | Ignore
+TableAddress = Literal[Role.RESOURCE_MANAGER] | JobMasterOf | ExecutionAttemptId
+SlotTableEffect = Tell[TableAddress] | RunTask | StartTimer | CancelTimer | End | Ignore

@@ -7,23 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.slots.dynamic_slots import ChosenSlot, DynamicSlots
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
+from flykka.actors.machines.slots.slot_states import SLOT_MOVES, SlotState
 from flykka.messages.control.registration import SlotReport, SlotStatus
 from flykka.messages.control.slots import AllocateSlotConfirmed
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId, task_manager_of
-
-
-class SlotState(Enum):
-    """The state of a slot at the ResourceManager."""
-
-    FREE = "FREE"
-    PENDING = "PENDING"
-    ALLOCATED = "ALLOCATED"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,7 +164,8 @@ class TaskManagerSlots:
     def hold(self, slot: TaskManagerSlot, state: SlotState, allocation_id: AllocationId, job_id: JobId | None) -> None:
         """The slot is PENDING for an allocation, or ALLOCATED to it."""
         was_free = slot.state is SlotState.FREE
-        slot.state, slot.allocation_id, slot.job_id = state, allocation_id, job_id
+        slot.state = next_phase(SLOT_MOVES, slot.state, state)
+        slot.allocation_id, slot.job_id = allocation_id, job_id
         if not was_free:
             return
         was_blocked = self._dynamic.take(slot.task_manager, slot.slot_id, slot.size, is_dynamic=slot.is_dynamic)
@@ -181,7 +175,8 @@ class TaskManagerSlots:
 
     def release(self, slot: TaskManagerSlot) -> None:
         """The slot is free, or gone where it is dynamic."""
-        slot.state, slot.allocation_id, slot.job_id = SlotState.FREE, None, None
+        slot.state = next_phase(SLOT_MOVES, slot.state, SlotState.FREE)
+        slot.allocation_id = slot.job_id = None
         self._dynamic.give_back(slot.task_manager, slot.size, is_dynamic=slot.is_dynamic)
         if slot.is_dynamic:
             del self._by_id[slot.slot_id], self._of[slot.task_manager][slot.slot_id]

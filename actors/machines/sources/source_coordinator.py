@@ -16,23 +16,22 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer
+from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     DiscoverSplits,
     SourceEffect,
     SourceEvent,
     SourcesReset,
+    SourcesSnapshotted,
     SplitEnumeratorEvent,
     SubtaskReset,
-    TellCheckpointCoordinator,
-    WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
-    OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
 )
@@ -45,7 +44,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 _NO_DISCOVERY = Ignore(reason="no discovery of this source's splits is under way")
 
 
-class _Discovery(Enum):
+class DiscoveryPhase(Enum):
     """The schedule of a source's split discovery."""
 
     NONE = auto()
@@ -54,17 +53,31 @@ class _Discovery(Enum):
     WHEN_FEW_ARE_LEFT = auto()
 
 
+D = DiscoveryPhase
+
+DISCOVERY_MOVES: dict[DiscoveryPhase, tuple[DiscoveryPhase, ...]] = {
+    D.NONE: (D.UNDER_WAY, D.LATER, D.WHEN_FEW_ARE_LEFT),
+    D.UNDER_WAY: (D.NONE,),
+    D.LATER: (D.UNDER_WAY, D.NONE),
+    D.WHEN_FEW_ARE_LEFT: (D.UNDER_WAY, D.NONE),
+}
+
+
 @dataclass(slots=True, kw_only=True)
 class _Source:
     operator_id: OperatorId
+    name: str
     vertex_id: JobVertexId
     enumerator: SplitEnumerator
-    discovery: _Discovery = _Discovery.NONE
+    discovery: DiscoveryPhase = DiscoveryPhase.NONE
     files_left: int = 0
     retained: str | None = None
     is_missing: bool = False
     is_due_again: bool = False
     """True if there may be more than the discovery under way finds."""
+
+    def move(self, discovery: DiscoveryPhase) -> None:
+        self.discovery = next_phase(DISCOVERY_MOVES, self.discovery, discovery)
 
 
 class SourceCoordinator:
@@ -75,6 +88,7 @@ class SourceCoordinator:
         self._sources: Mapping[OperatorId, _Source] = {
             operator.operator_id: _Source(
                 operator_id=operator.operator_id,
+                name=operator.name,
                 vertex_id=vertex.vertex_id,
                 enumerator=SplitEnumerator(
                     job_graph.job_id, vertex.vertex_id, operator.operator_id, parallelism=vertex.parallelism
@@ -132,10 +146,10 @@ class SourceCoordinator:
         """Assert the invariants."""
         for source in self._sources.values():
             source.enumerator.check()
-            waits = source.discovery in (_Discovery.LATER, _Discovery.WHEN_FEW_ARE_LEFT)
+            waits = source.discovery in (DiscoveryPhase.LATER, DiscoveryPhase.WHEN_FEW_ARE_LEFT)
             assert not (waits and source.enumerator.discovery_finished), "a finished source waits for a discovery"
             few = source.enumerator.has_few_splits
-            waits_for_few = source.discovery is _Discovery.WHEN_FEW_ARE_LEFT
+            waits_for_few = source.discovery is DiscoveryPhase.WHEN_FEW_ARE_LEFT
             assert not (waits_for_few and few), "few splits are left, and no discovery is under way"
 
     def _source_of(self, attempt: ExecutionAttemptId) -> _Source | None:
@@ -148,7 +162,7 @@ class SourceCoordinator:
         for source in self._sources.values():
             source.enumerator.restore(restored.get(source.operator_id))
             # A discovery that is under way began before: its result is followed by another, if need be.
-            if source.discovery is not _Discovery.UNDER_WAY:
+            if source.discovery is not DiscoveryPhase.UNDER_WAY:
                 effects += self._discover_unless_finished(source)
         return effects
 
@@ -159,37 +173,37 @@ class SourceCoordinator:
         return self._tell(source, request, now)
 
     def _on_discovery_failed(self, source: _Source | None) -> list[SourceEffect]:
-        if source is None or source.discovery is not _Discovery.UNDER_WAY:
+        if source is None or source.discovery is not DiscoveryPhase.UNDER_WAY:
             return [_NO_DISCOVERY]
-        source.discovery = _Discovery.NONE
+        source.move(DiscoveryPhase.NONE)
         return []
 
     def _on_discovery_due(self, source: _Source | None) -> list[SourceEffect]:
-        if source is None or source.discovery is _Discovery.NONE or source.discovery is _Discovery.WHEN_FEW_ARE_LEFT:
+        if source is None or source.discovery in (DiscoveryPhase.NONE, DiscoveryPhase.WHEN_FEW_ARE_LEFT):
             return [Ignore(reason="no discovery of this source's splits is needed")]
-        if source.discovery is _Discovery.UNDER_WAY:
+        if source.discovery is DiscoveryPhase.UNDER_WAY:
             source.is_due_again = True
             return []
         return self._discover_unless_finished(source)
 
     def _on_splits_discovered(self, event: SplitsDiscovered, now: int) -> list[SourceEffect]:
         source = self._sources.get(event.operator_id)
-        if source is None or source.discovery is not _Discovery.UNDER_WAY:
+        if source is None or source.discovery is not DiscoveryPhase.UNDER_WAY:
             return [_NO_DISCOVERY]
         if event.begun_at != source.enumerator.position or source.enumerator.discovery_finished:
             return self._discover_unless_finished(source)
-        source.discovery = _Discovery.NONE
+        source.move(DiscoveryPhase.NONE)
         source.files_left = event.files_left
         source.retained = event.retained
         effects = [*_warn_if_missing(source, event), *self._tell(source, event, now)]
         if event.finished:
             return effects
         if event.more:
-            source.discovery = _Discovery.WHEN_FEW_ARE_LEFT
+            source.move(DiscoveryPhase.WHEN_FEW_ARE_LEFT)
             return effects + self._discover_where_few_are_left(source)
         if source.is_due_again:
             return effects + self._discover_unless_finished(source)
-        source.discovery = _Discovery.LATER
+        source.move(DiscoveryPhase.LATER)
         if event.interval_ms is None:
             return effects
         due = SplitDiscoveryDue(operator_id=event.operator_id)
@@ -197,25 +211,24 @@ class SourceCoordinator:
         return [*effects, timer]
 
     def _discover_where_few_are_left(self, source: _Source) -> list[SourceEffect]:
-        if source.discovery is not _Discovery.WHEN_FEW_ARE_LEFT or not source.enumerator.has_few_splits:
+        if source.discovery is not DiscoveryPhase.WHEN_FEW_ARE_LEFT or not source.enumerator.has_few_splits:
             return []
         return self._discover_unless_finished(source)
 
     def _discover_unless_finished(self, source: _Source) -> list[SourceEffect]:
         if source.enumerator.discovery_finished:
-            source.discovery = _Discovery.NONE
+            source.move(DiscoveryPhase.NONE)
             return []
-        source.discovery, source.is_due_again = _Discovery.UNDER_WAY, False
+        source.move(DiscoveryPhase.UNDER_WAY)
+        source.is_due_again = False
         return [DiscoverSplits(operator_id=source.operator_id, position=source.enumerator.position)]
 
-    def _snapshot(self, checkpoint_id: int) -> TellCheckpointCoordinator:
+    def _snapshot(self, checkpoint_id: int) -> SourcesSnapshotted:
         states = tuple(
             OperatorCoordinatorState(operator_id=operator_id, data=source.enumerator.snapshot(checkpoint_id))
             for operator_id, source in self._sources.items()
         )
-        return TellCheckpointCoordinator(
-            message=OperatorCoordinatorsSnapshotted(job_id=self._job_id, checkpoint_id=checkpoint_id, states=states)
-        )
+        return SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states)
 
     def _tell(self, source: _Source | None, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
         if source is None:
@@ -229,4 +242,5 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
     was_missing, source.is_missing = source.is_missing, path is not None
     if path is None or was_missing:
         return []
-    return [WarnOfMissingPath(operator_id=source.operator_id, path=path, interval_ms=event.interval_ms)]
+    every = "" if event.interval_ms is None else f"; looking again every {event.interval_ms / 1_000:g} s"
+    return [LogWarning(text=f"source '{source.name}' waits: there is no folder or file {path} yet{every}")]

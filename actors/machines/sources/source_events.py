@@ -1,20 +1,19 @@
-"""Events and effects of a SourceCoordinator and its SplitEnumerators, beside messages that they are told and tell."""
+"""Events and effects of a SourceCoordinator and its SplitEnumerators, beside the messages that they handle and send."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
-    OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
-from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 
 # Events
@@ -22,14 +21,14 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesReset:
-    """New readers begin, from the states of a checkpoint or, without any, from the beginning."""
+    """All readers restart, from the states of a checkpoint or, without any, from the beginning."""
 
     states: tuple[OperatorCoordinatorState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
-    """An attempt of a subtask is over, or ends."""
+    """An attempt of a subtask has ended or is ending."""
 
     attempt: ExecutionAttemptId
 
@@ -65,35 +64,20 @@ SourceEvent = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellReader:
-    """Tell the reader of the attempt, through its TaskManager."""
+class SourcesSnapshotted:
+    """Report these states of the sources to the CheckpointCoordinator, with those of the functions' coordinators."""
 
-    message: AddSplits | NoMoreSplits | AlignWatermark
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellCheckpointCoordinator:
-    """Tell the CheckpointCoordinator of the job."""
-
-    message: OperatorCoordinatorsSnapshotted
+    checkpoint_id: int
+    states: tuple[OperatorCoordinatorState, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverSplits:
-    """Discover the splits of the source behind `position`."""
+    """Discover the splits of the source after `position`."""
 
     operator_id: OperatorId
     position: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarnOfMissingPath:
-    """Warn the user that nothing is at the `path` of a source; splits are discovered again after `interval_ms`."""
-
-    operator_id: OperatorId
-    path: str
-    interval_ms: int | None
-
-
-SplitEnumeratorEffect = TellReader | Ignore
-SourceEffect = TellReader | TellCheckpointCoordinator | DiscoverSplits | WarnOfMissingPath | StartTimer | Ignore
+SplitEnumeratorEffect = Tell[ExecutionAttemptId] | Ignore
+SourceEffect = SplitEnumeratorEffect | SourcesSnapshotted | DiscoverSplits | LogWarning | StartTimer

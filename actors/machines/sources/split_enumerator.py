@@ -22,13 +22,12 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
     SplitEnumeratorEffect,
     SplitEnumeratorEvent,
     SubtaskReset,
-    TellReader,
 )
 from flykka.actors.machines.sources.split_assignment_tracker import NumberedSplit, SplitAssignmentTracker
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
@@ -260,14 +259,15 @@ class SplitEnumerator:
         added = [self._add_splits(subtask, splits) for subtask, splits in handed.items()]
         return [*added, *self._signal_no_more_splits()]
 
-    def _add_splits(self, subtask: int, splits: list[NumberedSplit]) -> TellReader:
+    def _add_splits(self, subtask: int, splits: list[NumberedSplit]) -> Tell[ExecutionAttemptId]:
+        attempt = self._attempt(subtask)
         message = AddSplits(
-            attempt=self._attempt(subtask),
+            attempt=attempt,
             operator_id=self._operator_id,
             splits=tuple(split for split, _ in splits),
             numbers=tuple(number for _, number in splits),
         )
-        return TellReader(message=message)
+        return Tell(to=attempt, message=message)
 
     def _attempt(self, subtask: int) -> ExecutionAttemptId:
         return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
@@ -293,7 +293,7 @@ class SplitEnumerator:
             del self._returned[subtask]
         return numbered
 
-    def _signal_no_more_splits(self) -> list[TellReader]:
+    def _signal_no_more_splits(self) -> list[Tell[ExecutionAttemptId]]:
         if not self._finished or self._unassigned:
             return []
         told = tuple(self._turns)
@@ -302,7 +302,7 @@ class SplitEnumerator:
             self._readers[subtask].wanted = 0
             self._readers[subtask].told_no_more = True
         messages = [NoMoreSplits(attempt=self._attempt(each), operator_id=self._operator_id) for each in told]
-        return [TellReader(message=message) for message in messages]
+        return [Tell(to=message.attempt, message=message) for message in messages]
 
 
 def _decode(data: bytes) -> SplitEnumeratorState:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.effects import Ignore, StartTimer
-from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset, TellReader
+from flykka.actors.machines.effects import Ignore, StartTimer, Tell
+from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset
 from flykka.messages.control.job_control import WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
@@ -22,7 +22,7 @@ from flykka.messages.tasks.source import AlignWatermark, ReportedWatermark
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, vertex_subtask_and_number
 
 AlignmentEvent = ReportedWatermark | WatermarkAlignmentDue | AttemptEnded | SubtaskReset | SourcesReset
-AlignmentEffect = TellReader | StartTimer | Ignore
+AlignmentEffect = Tell[ExecutionAttemptId] | StartTimer | Ignore
 
 _NOT_ALIGNED = Ignore(reason="there is no aligned source in that place")
 
@@ -144,7 +144,8 @@ class WatermarkAlignments:
             allowed_ms = _allowed_ms(watermark_ms, reader)
             if reader.attempt is not None and reader.told_ms != allowed_ms:
                 reader.told_ms = allowed_ms
-                effects.append(TellReader(message=AlignWatermark(attempt=reader.attempt, max_watermark_ms=allowed_ms)))
+                message = AlignWatermark(attempt=reader.attempt, max_watermark_ms=allowed_ms)
+                effects.append(Tell(to=reader.attempt, message=message))
         return effects
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
@@ -193,7 +192,7 @@ class CoordinatorCase:
             case "gone":
                 return [number for number in value if number not in pending and number < world.ids.next]
             case "timers":
-                return sum(kind is TimerKind.TIMEOUT for kind, _ in world.timers)
+                return sum(timer.startswith("timeout-") for timer in world.timers)
             case "scheduler_armed":
                 return world.machine.is_scheduler_armed
             case "acked":
@@ -260,11 +259,8 @@ class CoordinatorCase:
         world = self._world
         discarded = Counter(world.disposed())
         if world.effects(effects.DeleteJob):
-            checkpoints = [
-                report.checkpoint
-                for report in world.effects(effects.ReportCompleted)
-                if report.checkpoint.snapshot_type is SnapshotType.CHECKPOINT
-            ]
+            written = world.written_checkpoints()
+            checkpoints = [each for each in written if each.snapshot_type is SnapshotType.CHECKPOINT]
             of_job = {handle.path for checkpoint in checkpoints for handle in exclusive_state_of(checkpoint)}
             of_job |= {handle.path for checkpoint in checkpoints for handle in shared_state_of(checkpoint).values()}
             discarded.update(of_job - discarded.keys())
@@ -281,8 +277,8 @@ class CoordinatorCase:
         return words[stats.status]
 
     def _registrations(self) -> Counter[str]:
-        completed = self._world.effects(effects.ReportCompleted)
-        return Counter(state_id for report in completed for state_id in shared_state_of(report.checkpoint))
+        completed = self._world.written_checkpoints()
+        return Counter(state_id for checkpoint in completed for state_id in shared_state_of(checkpoint))
 
 
 def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:

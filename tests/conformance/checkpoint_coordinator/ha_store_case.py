@@ -11,7 +11,7 @@ from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
-from tests.actors.machines.checkpoint.coordinating import completed
+from tests.actors.machines.checkpoint.coordinating import JOB, completed
 from tests.conformance.case_files import UnknownWordError
 from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
 
@@ -56,7 +56,7 @@ class HaStore:
 
     def _recover(self) -> None:
         self._owners += 1
-        self._store = CompletedCheckpointStore(self._retain, NEVER_RETAINED)
+        self._store = CompletedCheckpointStore(JOB, self._retain, NEVER_RETAINED)
         recovered = self._pointers.recover(self._owner, ids=0)
         self._perform(self._store.recover([completed(each.checkpoint_id) for each in recovered.completed], None))
 

@@ -9,7 +9,12 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, Maste
 from flykka.actors.errors import MasterHookError
 from flykka.actors.machines.checkpoint import effects
 from flykka.messages.checkpointing.checkpoint import MasterState
-from flykka.messages.control.checkpoint_coordination import MetadataRead, RequestRestoreState, StopCheckpointing
+from flykka.messages.control.checkpoint_coordination import (
+    MetadataRead,
+    RequestRestoreState,
+    RestoreStateFailed,
+    StopCheckpointing,
+)
 from flykka.messages.control.job import JobStatus
 from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
@@ -148,7 +153,7 @@ class _Hooked:
                     job_id=JOB, version=self._version, allow_non_restored_state=allow_non_restored_state
                 )
             )
-        self._result = "error" if any(isinstance(effect, effects.RestoreFailed) for effect in made) else "ok"
+        self._result = "error" if any(isinstance(effect, RestoreStateFailed) for effect in made) else "ok"
 
     def _check(self, wanted: dict[str, Any]) -> None:
         for word, value in wanted.items():

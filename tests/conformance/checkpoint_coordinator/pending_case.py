@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.messages.control.checkpoint_coordination import (
@@ -14,7 +13,7 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointTimedOut,
     StopCheckpointRequest,
 )
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
@@ -76,7 +75,7 @@ class _Pending:
             case "discarded":
                 return world.disposed()
             case "accepted":
-                return (TimerKind.TIMEOUT, 1) in world.timers
+                return "timeout-1" in world.timers
             case "timeout_cancelled":
                 return not world.timers
             case "operator_states_empty":
@@ -116,6 +115,6 @@ class _Pending:
 
 
 def _future(world: Coordination) -> str:
-    if world.effects(effects.ReportCompleted):
+    if world.effects(CheckpointCompleted):
         return "done"
     return "failed" if world.effects(CheckpointAborted) else "open"

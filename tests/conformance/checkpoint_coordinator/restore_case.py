@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.errors import RestoreError
-from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
-from flykka.messages.control.checkpoint_coordination import MetadataRead, StopCheckpointing
+from flykka.messages.control.checkpoint_coordination import MetadataRead, RestoreState, StopCheckpointing
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
@@ -72,7 +71,7 @@ class _Restore:
     def recover(self) -> None:
         self._world = Coordination()
         made = self._world.handle(MetadataRead(version=1, checkpoint=self._checkpoint))
-        assert effects.Restore(version=1, checkpoint=self._checkpoint) in made
+        assert RestoreState(job_id=JOB, version=1, checkpoint=self._checkpoint) in made
 
     def restore(self, vertices: Vertices) -> None:
         try:

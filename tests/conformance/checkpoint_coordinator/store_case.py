@@ -18,7 +18,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
-from tests.actors.machines.checkpoint.coordinating import Coordination, completed, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.ha_store_case import HaStore
 from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
@@ -36,7 +36,7 @@ def run_store(case: Case) -> None:
     only_known_words("given", given, {"component", "retain", "discard_on_subsume_raises", "ha"})
     if expect.get("construction_error"):
         with pytest.raises(ValueError, match="at least one"):
-            CompletedCheckpointStore(given["retain"])
+            CompletedCheckpointStore(JOB, given["retain"])
         return
     store = HaStore(given["retain"]) if given.get("ha") else _Store(given["retain"])
     for step in case["steps"]:
@@ -46,7 +46,7 @@ def run_store(case: Case) -> None:
 
 class _Store:
     def __init__(self, retain: int) -> None:
-        self._store = CompletedCheckpointStore(retain, NEVER_RETAINED)
+        self._store = CompletedCheckpointStore(JOB, retain, NEVER_RETAINED)
         self._discarded: list[int] = []
 
     def do(self, step: list[Any]) -> None:
@@ -109,12 +109,12 @@ def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()
         case {"do": "subsume"}:
-            store = CompletedCheckpointStore(1, _properties(discard_on))
+            store = CompletedCheckpointStore(JOB, 1, _properties(discard_on))
             store.add(completed(1))
             [subsumed] = store.add(completed(2))
             return [] if not store.is_discarded_when_subsumed(subsumed) else ["chk-1", "state 1"]
         case {"do": "shutdown", "status": str(status), **others} if not others:
-            store = CompletedCheckpointStore(1, _properties(discard_on))
+            store = CompletedCheckpointStore(JOB, 1, _properties(discard_on))
             store.add(completed(1))
             return [] if store.shutdown(JobStatus(status)) else ["chk-1", "state 1"]
         case _:

@@ -15,7 +15,7 @@ from flykka.actors.machines.graph.effects import (
     Effect,
     FinalizeVertices,
     JobStatusMoved,
-    StartRestartTimer,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution import Execution
@@ -110,7 +110,7 @@ class JobFailover:
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
                 case FinalizeVertices(version=version):
                     self._tell(JobVerticesFinalized(job_id=JOB, version=version))
-                case StartRestartTimer(version=version, tasks=tasks):
+                case RestartScheduled(version=version, tasks=tasks):
                     self._awaited |= set(tasks)
                     self._timers.append(version)
                     # What is held back is the failover of a region, and not that of the job.

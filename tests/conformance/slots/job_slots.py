@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.effects import CancelTimer, StartTimer
+from flykka.actors.machines.effects import CancelTimer, StartTimer, Tell
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
@@ -17,7 +17,6 @@ from flykka.actors.machines.slots.slot_requests import (
     SlotAllocationFailed,
     SlotsLost,
 )
-from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
 from flykka.messages.control.slots import OfferSlots, SlotOffer
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id
@@ -83,5 +82,5 @@ class JobSlots:
 
     def told(self, kind: type[Any]) -> list[Any]:
         """The messages of one kind that others were told so far."""
-        told = [each.message for each in self.effects if isinstance(each, TellResourceManager | TellTaskManager)]
+        told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_manager import ALLOCATE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     GiveSlot,
@@ -14,9 +14,8 @@ from flykka.actors.machines.slots.slot_manager_events import (
     StartTaskManager,
     TaskManagerGone,
 )
-from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.slot_states import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (
     AskForRelease,
@@ -161,8 +160,8 @@ class ManagerCase:
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
-                told = [effect for effect in self._effects if isinstance(effect, TellTaskManager)]
-                released = {each.task_manager for each in told if isinstance(each.message, ReleaseTaskManager)}
+                told = [effect for effect in self._effects if isinstance(effect, Tell)]
+                released = {each.to for each in told if isinstance(each.message, ReleaseTaskManager)}
                 return released == set(wanted)
             case "task_managers_used":
                 return len({effect.task_manager for effect in sent}) == wanted
@@ -205,7 +204,7 @@ class ManagerCase:
                 self._tell(AllocateSlotConfirmed(slot_id=slot, job_id=job, allocation_id=allocation))
             case StartTaskManager(task_manager=task_manager) if self._workers_fail:
                 self._tell(TaskManagerGone(task_manager=task_manager, reason="it cannot start"))
-            case TellTaskManager(task_manager=task_manager, message=AskForRelease(idle_period=period)):
+            case Tell(to=str() as task_manager, message=AskForRelease(idle_period=period)):
                 if self._holds_back:
                     self._asked.append((task_manager, period))
                 else:
@@ -303,13 +302,17 @@ class ManagerCase:
 
 
 def _failures(effects: Sequence[SlotManagerEffect]) -> list[SlotRequestFailed]:
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    told = [effect.message for effect in effects if isinstance(effect, Tell)]
     return [message for message in told if isinstance(message, SlotRequestFailed)]
 
 
 def _failed_allocations(effects: Sequence[SlotManagerEffect]) -> set[tuple[JobId, AllocationId]]:
-    told = [effect for effect in effects if isinstance(effect, TellJobMaster)]
-    return {(each.job_id, each.message.allocation_id) for each in told if isinstance(each.message, SlotRequestFailed)}
+    told = [(effect.to, effect.message) for effect in effects if isinstance(effect, Tell)]
+    return {
+        (to.job_id, message.allocation_id)
+        for to, message in told
+        if isinstance(to, JobMasterOf) and isinstance(message, SlotRequestFailed)
+    }
 
 
 def _status(slot: SlotId, word: str | Sequence[str], size: ResourceSpec) -> SlotStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.slot_pool_events import (
     PoolClosed,
@@ -15,7 +16,6 @@ from flykka.actors.machines.slots.slot_requests import (
     RequestSlots,
     SlotRequest,
 )
-from flykka.actors.machines.slots.tell import TellTaskManager
 from flykka.messages.control.job_control import IdleSlotsDue
 from flykka.messages.control.slots import AcceptSlots, CancelSlotRequest, FreeSlot, RequestSlot
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
@@ -116,7 +116,7 @@ class PoolCase:
             case "same_slot":
                 return all(len({job.placed[each].allocation_id for each in one}) == 1 for one in wanted)
             case "accepted":
-                told = [effect.message for effect in job.step if isinstance(effect, TellTaskManager)]
+                told = [effect.message for effect in job.step if isinstance(effect, Tell)]
                 return any(answer.accepted for answer in told if isinstance(answer, AcceptSlots)) is wanted
             case "asked_resource_manager":
                 asked = {effect.allocation_id for effect in job.told(RequestSlot)}

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.effects import CancelTimer, StartTimer
-from flykka.actors.machines.slots.slot_table import SlotTable, TaskSlotState
+from flykka.actors.machines.effects import CancelTimer, StartTimer, Tell
+from flykka.actors.machines.slots.slot_states import TaskSlotState
+from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.slot_table_events import (
     RunTask,
     SlotTableEffect,
     SlotTableEvent,
     TaskEnded,
-    TellResourceManager,
-    TellTask,
 )
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AllocateSlot, AllocateSlotConfirmed, FreeSlot, SlotAvailable, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.tasks.task import FailTask
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from tests.actors.machines.slots.slot_table_events import requested, submitted
@@ -102,7 +102,8 @@ class TableCase:
                 mine = {job: sorted(_index(each.slot_id) for each in held if each.job_id == job) for job in wanted}
                 return mine == {job: sorted(indexes) for job, indexes in wanted.items()}
             case "failed_tasks":
-                stopped = [effect.message.attempt for effect in self._step if isinstance(effect, TellTask)]
+                told = [effect.message for effect in self._step if isinstance(effect, Tell)]
+                stopped = [message.attempt for message in told if isinstance(message, FailTask)]
                 return sorted(stopped) == sorted(wanted)
             case "free_slot_action":
                 freed = [said.allocation_id for said in self._said() if isinstance(said, SlotAvailable)]
@@ -139,7 +140,7 @@ class TableCase:
                     del self._timers[AllocationId(key.removeprefix("slot/"))]
 
     def _said(self) -> list[Message]:
-        return [effect.message for effect in self._step if isinstance(effect, TellResourceManager)]
+        return [effect.message for effect in self._step if isinstance(effect, Tell)]
 
     def _job_of(self, allocation: AllocationId) -> str:
         jobs = [each.job_id for each in self._table.report().slots if each.allocation_id == allocation]

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
+from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.graph.effects import ExecutionMoved
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.state.handles import TaskStateSnapshot
@@ -214,7 +215,7 @@ def _is_unreachable(words: str | None) -> bool:
 
 
 def _asks_to_cancel(effect: AttemptEffect) -> bool:
-    return isinstance(effect, TellTaskManager) and isinstance(effect.message, CancelTask)
+    return isinstance(effect, Tell) and isinstance(effect.message, CancelTask)
 
 
 def _announced(effect: AttemptEffect) -> str | None:

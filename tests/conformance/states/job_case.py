@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.graph.effects import (
     AskForRestoreState,
     Deploy,
     Effect,
     FinalizeVertices,
-    StartRestartTimer,
-    TellTaskManager,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution import Execution
@@ -166,9 +166,9 @@ class JobCase:
                 case FinalizeVertices(version=version, vertices=vertices):
                     self._finalized.update(vertex.name for vertex in vertices)
                     self._tell(JobVerticesFinalized(job_id=JOB, version=version))
-                case TellTaskManager(message=PartitionProducerState() as answer):
+                case Tell(message=PartitionProducerState() as answer):
                     self._error = answer.failure is not None
-                case StartRestartTimer(version=version):
+                case RestartScheduled(version=version):
                     self._restarts.append(version)
                     if self._at_once:
                         self._fire_restarts()
@@ -252,7 +252,7 @@ class JobCase:
         return self._cancelled() + sum(isinstance(effect, Deploy) for effect in self._effects)
 
     def _cancelled(self) -> int:
-        told = (effect.message for effect in self._effects if isinstance(effect, TellTaskManager))
+        told = (effect.message for effect in self._effects if isinstance(effect, Tell))
         return sum(isinstance(message, CancelTask) for message in told)
 
     def see(self, word: str) -> Any:

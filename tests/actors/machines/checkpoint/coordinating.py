@@ -9,11 +9,12 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, Maste
 from flykka.actors.errors import MasterHookError
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.effects import CancelTimer, StartTimer
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -28,16 +29,13 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointIdsNotDrawn,
     CheckpointsRecovered,
-    CheckpointTimedOut,
     CoordinatedTaskStateChanged,
     Disposed,
-    FinalCheckpointRetryDue,
     MasterHookRestoreFailed,
     MasterHooksRestored,
     MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
-    PeriodicTriggerDue,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.graph.job_graph import CheckpointingSettings
@@ -54,7 +52,6 @@ from flykka.runtime.errors import serialized
 
 JOB = JobId("job")
 E = TypeVar("E")
-Timer = tuple[TimerKind, int | None]
 HookEffect = effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
 
 
@@ -135,7 +132,8 @@ class Coordination:
         self.now = 0
         self.log: list[CoordinatorEffect] = []
         self.ids = Ids()
-        self.timers: dict[Timer, int] = {}
+        self.timers: dict[str, int] = {}
+        self.due: dict[str, Any] = {}
         self.storage_answers = storage_answers
         self.storage_fails = self.counter_fails = False
         self.while_an_id_is_drawn: Callable[[], None] = lambda: None
@@ -199,7 +197,7 @@ class Coordination:
         while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
             self.now, timer = due[0]
             del self.timers[timer]
-            self.handle(_goes_off(timer))
+            self.handle(self.due.pop(timer))
         self.now = end
 
     def effects(self, kind: type[E]) -> list[E]:
@@ -214,26 +212,20 @@ class Coordination:
             for path in (*effect.checkpoints, *(handle.path for handle in effect.state))
         ]
 
+    def written_checkpoints(self) -> list[CompletedCheckpoint]:
+        """The checkpoints that have completed, as they were written."""
+        ids = {each.checkpoint_id for each in self.effects(CheckpointCompleted)}
+        writes = self.effects(effects.WriteMetadata)
+        return [write.checkpoint for write in writes if write.checkpoint.checkpoint_id in ids]
+
     def completed(self) -> list[int]:
         return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
 
     def _report(self, effect: CoordinatorEffect) -> None:
         """Have the statistics hear of it, as the coordinator's actor does."""
         match effect:
-            case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted():
+            case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted() | CheckpointCompleted():
                 self.stats.on_message(effect)
-            case effects.ReportCompleted(checkpoint=checkpoint):
-                self.stats.on_message(
-                    CheckpointCompleted(
-                        job_id=JOB,
-                        checkpoint_id=checkpoint.checkpoint_id,
-                        duration_ms=effect.duration_ms,
-                        size_bytes=effect.size_bytes,
-                        incremental_bytes=effect.incremental_bytes,
-                        path=checkpoint.path,
-                        timestamp_ms=self.now,
-                    )
-                )
             case _:
                 pass
 
@@ -245,10 +237,10 @@ class Coordination:
             case effects.DrawCheckpointId():
                 self.while_an_id_is_drawn()
                 self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.draw()))
-            case effects.StartTimer(kind=kind, delay_ms=delay_ms, checkpoint_id=checkpoint_id):
-                self.timers[kind, checkpoint_id] = self.now + delay_ms
-            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
-                self.timers.pop((kind, checkpoint_id), None)
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self.timers[key], self.due[key] = self.now + delay_ms, message
+            case CancelTimer(key=key):
+                self.timers.pop(key, None)
             case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_fails:
                 cause = SerializedThrowable(type_name="OSError", message="disk full")
                 self.handle(MetadataWriteFailed(checkpoint_id=checkpoint.checkpoint_id, cause=cause))
@@ -279,17 +271,6 @@ class Coordination:
                     self.handle(MasterHooksRestored(version=version))
             case effects.CloseMasterHooks():
                 self.hooks.close()
-
-
-def _goes_off(timer: Timer) -> CoordinatorEvent:
-    match timer:
-        case (TimerKind.PERIODIC, _):
-            return PeriodicTriggerDue()
-        case (TimerKind.FINAL_RETRY, _):
-            return FinalCheckpointRetryDue()
-        case (_, checkpoint_id):
-            assert checkpoint_id is not None
-            return CheckpointTimedOut(checkpoint_id=checkpoint_id)
 
 
 SOURCE, SINK = task("source"), task("sink", is_source=False)

@@ -149,7 +149,7 @@ def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_th
     complete(world, 2, shared=["x", "y"])
 
     assert world.disposed() == []
-    assert list(world.effects(effects.ReportCompleted)[0].checkpoint.task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
+    assert list(world.written_checkpoints()[0].task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
         shared("x"),
         shared("y"),
     ]
@@ -176,7 +176,7 @@ def test_shared_state_that_is_there_already_is_kept_once() -> None:
     world.acknowledge("sink", 2, type(state)(operators=(_with_shared(operator, rewritten),)))
 
     assert world.disposed() == ["elsewhere"]
-    assert world.effects(effects.ReportCompleted)[1].checkpoint.task_states[1].state == state
+    assert world.written_checkpoints()[1].task_states[1].state == state
 
 
 def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:

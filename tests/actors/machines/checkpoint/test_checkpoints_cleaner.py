@@ -7,7 +7,7 @@ import pytest
 from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.checkpoints_cleaner import CheckpointsCleaner
 from flykka.actors.machines.checkpoint.effects import Dispose
-from flykka.messages.control.checkpoint_coordination import Disposed, StopCheckpointing
+from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, Disposed, StopCheckpointing
 from flykka.messages.control.job import JobStatus
 from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, shared, two_tasks
 
@@ -100,4 +100,4 @@ def test_a_job_that_ends_waits_for_every_deletion_before_its_folder_goes() -> No
 
     assert early == []
     assert last == effects.DeleteJob()
-    assert len(world.effects(effects.ReportStopped)) == 1
+    assert len(world.effects(CheckpointingStopped)) == 1

@@ -15,7 +15,7 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, CheckpointTimedOut
-from flykka.messages.control.job import CheckpointAborted
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from tests.actors.machines.checkpoint.coordinating import (
@@ -90,9 +90,9 @@ def test_what_is_reported_is_measured_up_to_the_durable_metadata() -> None:
     world.advance(40)
     world.written(1)
 
-    [report] = world.effects(effects.ReportCompleted)
+    [report] = world.effects(CheckpointCompleted)
     assert (report.duration_ms, report.size_bytes, report.incremental_bytes) == (40, 510, 30)
-    assert report.checkpoint.path == "chk-1"
+    assert report.path == "chk-1"
 
 
 def test_tasks_are_triggered_when_the_operator_coordinators_are_snapshotted() -> None:

@@ -11,14 +11,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.state.handles import shared_state_of
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointingStopped,
+    CheckpointTimedOut,
     Disposed,
     FinalCheckpointRequest,
     MetadataWriteFailed,
     RequestRestoreState,
+    RestoreState,
     SavepointCompleted,
     SavepointFailed,
     StartCheckpointScheduler,
@@ -27,7 +31,7 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
-from flykka.messages.control.job import CheckpointAborted, JobStatus
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
@@ -181,7 +185,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def whatever_ended_was_reported_once(self) -> None:
-        ended = [e.checkpoint.checkpoint_id for e in self.world.effects(effects.ReportCompleted)]
+        ended = [e.checkpoint_id for e in self.world.effects(CheckpointCompleted)]
         ended += [e.checkpoint_id for e in self.world.effects(CheckpointAborted)]
         assert len(ended) == len(set(ended))
         assert not set(ended) & set(self.world.machine.pending)
@@ -197,7 +201,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
-        timed = {checkpoint_id for kind, checkpoint_id in self.world.timers if kind is effects.TimerKind.TIMEOUT}
+        timed = {int(timer.removeprefix("timeout-")) for timer in self.world.timers if timer.startswith("timeout-")}
         # What is being added to the store can time out no more, whether its timer went off or not.
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
@@ -214,8 +218,8 @@ class Coordinating(RuleBasedStateMachine):
         while self.disposals < len(self._deletions()):
             self.disposals += 1
             self.world.handle(Disposed())
-        [stopped] = self.world.effects(effects.ReportStopped)
-        paths = {e.checkpoint.checkpoint_id: e.checkpoint.path for e in self.world.effects(effects.ReportCompleted)}
+        [stopped] = self.world.effects(CheckpointingStopped)
+        paths = {e.checkpoint_id: e.path for e in self.world.effects(CheckpointCompleted)}
         kept = [paths[max(retained)]] if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
@@ -223,7 +227,7 @@ class Coordinating(RuleBasedStateMachine):
         assert not set(kept) & set(self.world.disposed())
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
-        assert len(self.world.effects(effects.Restore)) == self.life - 1
+        assert len(self.world.effects(RestoreState)) == self.life - 1
         assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
@@ -271,7 +275,8 @@ class Coordinating(RuleBasedStateMachine):
         return [checkpoint_id for checkpoint_id in self._begun() if checkpoint_id > self.last_of_former_life]
 
     def _begun(self) -> list[int]:
-        return [timer.checkpoint_id for timer in self.world.effects(effects.StartTimer) if timer.checkpoint_id]
+        started = [timer.message for timer in self.world.effects(StartTimer)]
+        return [message.checkpoint_id for message in started if isinstance(message, CheckpointTimedOut)]
 
 
 def _state_of(name: str, checkpoint_id: int) -> TaskStateSnapshot:

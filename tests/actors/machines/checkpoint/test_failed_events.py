@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
@@ -64,7 +64,7 @@ def test_an_invalid_acknowledgement_costs_its_checkpoint_only() -> None:
 
     assert failures(world) == ["EXCEPTION at sink: AttributeError: 'NoneType' object has no attribute 'state_id'"]
     assert (list(world.machine.pending), world.disposed()) == ([2], ["s"])
-    assert list(world.timers) == [(TimerKind.TIMEOUT, 2)]
+    assert list(world.timers) == ["timeout-2"]
 
 
 @pytest.mark.parametrize("fault", [acknowledge_wrongly, trigger_with_a_used_id])

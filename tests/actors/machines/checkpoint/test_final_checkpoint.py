@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
@@ -117,7 +116,7 @@ def test_new_attempts_have_not_asked_for_it() -> None:
     not_asked = list(world.machine.pending)
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
-    assert (TimerKind.FINAL_RETRY, None) not in world.timers
+    assert "final-retry" not in world.timers
     assert not_asked == []
     assert list(world.machine.pending) == [2]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
@@ -96,5 +95,5 @@ def test_the_final_checkpoint_of_an_input_that_has_ended_is_tried_again_after_a_
     world.counter_fails = False
     world.advance(1_000)
 
-    assert timers == [(TimerKind.FINAL_RETRY, None)]
+    assert timers == ["final-retry"]
     assert [pending.properties.is_final for pending in world.machine.pending.values()] == [True]

@@ -29,6 +29,8 @@ from flykka.messages.control.checkpoint_coordination import (
     MasterHooksTriggered,
     MetadataRead,
     RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
     StopCheckpointing,
 )
 from flykka.messages.control.job import CheckpointAborted, JobStatus
@@ -125,7 +127,7 @@ def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
     answered = job.handle(MasterHooksRestored(version=1))
 
     assert asked[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("a", b"state"), ("b", None)))
-    assert answered == [effects.Restore(version=1, checkpoint=checkpoint)]
+    assert answered == [RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)]
 
 
 def test_without_a_checkpoint_they_are_reset() -> None:
@@ -142,7 +144,7 @@ def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
 
     made = job.handle(MetadataRead(version=1, checkpoint=checkpoint))
 
-    assert made[-1] == effects.Restore(version=1, checkpoint=checkpoint)
+    assert made[-1] == RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)
 
 
 def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_be_let_go() -> None:
@@ -152,7 +154,7 @@ def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_
     refused = strict.handle(MetadataRead(version=1, checkpoint=checkpoint))
     allowed = lenient.handle(MetadataRead(version=1, checkpoint=checkpoint, allow_non_restored_state=True))
 
-    assert isinstance(refused[-1], effects.RestoreFailed)
+    assert isinstance(refused[-1], RestoreStateFailed)
     assert refused[-1].cause.message.startswith("checkpoint 13 holds state of the master hooks a, and the job has none")
     assert allowed[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("b", None),))
 
@@ -163,7 +165,7 @@ def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
 
     made = job.handle(MasterHookRestoreFailed(version=1, cause=BROKEN))
 
-    assert made == [effects.RestoreFailed(version=1, cause=BROKEN)]
+    assert made == [RestoreStateFailed(job_id=JOB, version=1, cause=BROKEN)]
 
 
 def test_they_are_closed_when_the_job_has_ended() -> None:

@@ -14,12 +14,15 @@ from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointingStopped,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
     Disposed,
     MetadataRead,
     MetadataWritten,
     RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
     StopCheckpointing,
 )
 from flykka.messages.control.job import JobStatus
@@ -60,7 +63,7 @@ def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
     answered = world.recover(*completed_by(before))
 
     assert asked == []
-    assert answered == [effects.Restore(version=0, checkpoint=completed_by(before)[0])]
+    assert answered == [RestoreState(job_id=JOB, version=0, checkpoint=completed_by(before)[0])]
 
 
 def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
@@ -122,7 +125,7 @@ def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_
     world = Coordination(recovers=False)
     world.handle(RequestRestoreState(job_id=JOB, version=0, path=adopted.path))
 
-    assert world.recover(adopted=adopted) == [effects.Restore(version=0, checkpoint=adopted)]
+    assert world.recover(adopted=adopted) == [RestoreState(job_id=JOB, version=0, checkpoint=adopted)]
 
 
 def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothing() -> None:
@@ -132,8 +135,8 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
     refused = world.handle(CheckpointsNotRecovered(cause=UNREADABLE))
     ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert refused == [effects.RestoreFailed(version=0, cause=UNREADABLE)]
-    assert of(effects.ReportStopped, ended) == [effects.ReportStopped(retained=())]
+    assert refused == [RestoreStateFailed(job_id=JOB, version=0, cause=UNREADABLE)]
+    assert of(CheckpointingStopped, ended) == [CheckpointingStopped(job_id=JOB, retained=())]
     assert of(effects.Dispose, ended) == of(effects.DeleteJob, ended) == []
 
 
@@ -169,6 +172,6 @@ def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> No
 
     made = [effect for event in happens for effect in world.handle(event)]
 
-    assert of(effects.ReportStopped, made) == [effects.ReportStopped(retained=("chk-1",))]
+    assert of(CheckpointingStopped, made) == [CheckpointingStopped(job_id=JOB, retained=("chk-1",))]
     assert world.disposed() == []
     assert of(effects.DeleteJob, made) == []

@@ -12,10 +12,12 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointingStopped,
     CoordinatedTaskStateChanged,
     Disposed,
     MetadataRead,
     RequestRestoreState,
+    RestoreState,
     StartCheckpointScheduler,
     StopCheckpointing,
 )
@@ -58,8 +60,8 @@ def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None
     asked = world.handle(RequestRestoreState(job_id=JOB, version=5))
     answered = world.written(2)
 
-    assert not [effect for effect in asked if isinstance(effect, effects.Restore)]
-    [restore] = [effect for effect in answered if isinstance(effect, effects.Restore)]
+    assert not [effect for effect in asked if isinstance(effect, RestoreState)]
+    [restore] = [effect for effect in answered if isinstance(effect, RestoreState)]
     assert (restore.version, restore.checkpoint.checkpoint_id if restore.checkpoint else None) == (5, 2)
     assert not [effect for effect in answered if isinstance(effect, NotifyCheckpointComplete)]
 
@@ -69,7 +71,7 @@ def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
 
     made = world.handle(RequestRestoreState(job_id=JOB, version=0))
 
-    assert made == [effects.Restore(version=0, checkpoint=None)]
+    assert made == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
 
 def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> None:
@@ -84,7 +86,7 @@ def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> N
     complete(world, 2, shared=["x", "y"])
     complete(world, 3, shared=["y"])
 
-    assert made == [effects.Restore(version=1, checkpoint=adopted)]
+    assert made == [RestoreState(job_id=JOB, version=1, checkpoint=adopted)]
     assert world.disposed() == ["chk-2"]
 
 
@@ -109,7 +111,7 @@ def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
 
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=status, delete_checkpoints=delete_checkpoints))
 
-    assert made[-2:] == [effects.DeleteJob(), effects.ReportStopped(retained=())]
+    assert made[-2:] == [effects.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
     assert list(world.machine.pending) == []
 
 
@@ -123,7 +125,7 @@ def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=status))
 
     assert world.disposed() == ["s", "y"]
-    assert made[-1] == effects.ReportStopped(retained=("chk-1",))
+    assert made[-1] == CheckpointingStopped(job_id=JOB, retained=("chk-1",))
 
 
 def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more() -> None:
@@ -136,7 +138,7 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
 
     assert effects.DeleteJob() not in stopped[0]
     assert stopped[1][-1] == effects.DeleteJob()
-    assert stopped[2] == [effects.ReportStopped(retained=())]
+    assert stopped[2] == [CheckpointingStopped(job_id=JOB, retained=())]
 
 
 @pytest.mark.parametrize("status", [JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.FINISHED])
@@ -174,7 +176,7 @@ def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None
     world.handle(MetadataRead(version=1, checkpoint=adopted))
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert made == [effects.DeleteJob(), effects.ReportStopped(retained=())]
+    assert made == [effects.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
 
 
 def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_which() -> None:
@@ -189,4 +191,4 @@ def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_whic
 
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert made[-2:] == [effects.DeleteJob(continued=adopted.path), effects.ReportStopped(retained=())]
+    assert made[-2:] == [effects.DeleteJob(continued=adopted.path), CheckpointingStopped(job_id=JOB, retained=())]

@@ -21,18 +21,23 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     SavepointRequests,
     SavepointWanted,
     StopWanted,
-    TakeCheckpoint,
-    TakeLastCheckpoint,
-    TakeSavepoint,
 )
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointRequest,
+    SavepointCompleted,
+    SavepointFailed,
+    SavepointRequest,
+    StopCheckpointFailed,
+    StopCheckpointRequest,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import SavepointLocationInitialized, SavepointLocationRefused
 from flykka.messages.graph.job_graph import JobType
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
 
 JOB = JobId("job")
 CAUSE = SerializedThrowable(type_name="TestError", message="disk full")
@@ -70,9 +75,13 @@ def stop_failed(request_id: str | None = None, checkpoint_id: int | None = 3) ->
     return StopCheckpointFailed(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, request_id=request_id)
 
 
+def ask(request: Message) -> Tell[Role]:
+    return Tell(to=Role.CHECKPOINT_COORDINATOR, message=request)
+
+
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
     """The machine, and what followed from the last event."""
-    requests = SavepointRequests()
+    requests = SavepointRequests(JOB)
     followed: list[SavepointEffect] = []
     for event in happened:
         followed = requests.handle(event)
@@ -85,7 +94,7 @@ def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_
     answered = requests.handle(completed())
 
     assert made == [InitializeLocation(request_id="s", directory="/savepoints")]
-    assert begun == [TakeSavepoint(request_id="s", location="/savepoints/s")]
+    assert begun == [ask(SavepointRequest(job_id=JOB, request_id="s", target_location="/savepoints/s"))]
     assert answered == [AnswerSnapshot(request_id="s", checkpoint_id=7, path="/savepoints/s")]
     assert requests.waiting == frozenset()
 
@@ -95,7 +104,7 @@ def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wan
     requests, begun = after(RUNNING, checkpoint_wanted(is_full=is_full))
     answered = requests.handle(completed("c"))
 
-    assert begun == [TakeCheckpoint(request_id="c", is_full=is_full)]
+    assert begun == [ask(CheckpointRequest(job_id=JOB, request_id="c", is_full=is_full))]
     assert answered == [AnswerSnapshot(request_id="c", checkpoint_id=7, path="/savepoints/c")]
     assert requests.waiting == frozenset()
 
@@ -120,13 +129,15 @@ def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
 def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
     _, followed = after(RUNNING, stop(directory=None))
 
-    assert followed == [TakeLastCheckpoint(request_id="stop", location=None, drain=False)]
+    assert followed == [ask(StopCheckpointRequest(job_id=JOB, request_id="stop"))]
 
 
 def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
     _, followed = after(RUNNING, stop(drain=True), location("stop"))
 
-    assert followed == [TakeLastCheckpoint(request_id="stop", location="/savepoints/stop", drain=True)]
+    assert followed == [
+        ask(StopCheckpointRequest(job_id=JOB, target_location="/savepoints/stop", drain=True, request_id="stop"))
+    ]
 
 
 def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
@@ -237,7 +248,7 @@ def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) ->
 
 
 def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
-    requests = SavepointRequests(JobType.BATCH)
+    requests = SavepointRequests(JOB, JobType.BATCH)
     requests.handle(RUNNING)
 
     (no_savepoint,) = requests.handle(wanted())

@@ -17,10 +17,12 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
+    CheckpointingStopped,
     CheckpointTimedOut,
     FinalCheckpointRequest,
     MetadataWriteFailed,
     RequestRestoreState,
+    RestoreState,
     SavepointCompleted,
     SavepointFailed,
     StartCheckpointScheduler,
@@ -207,7 +209,7 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
     assert (trigger.options.is_final, trigger.options.target_location) == (True, FOLDER)
     assert {told.attempt for told in world.effects(NotifyCheckpointComplete)} == {"source", "sink"}
     assert world.effects(SavepointCompleted)[0].request_id == "stop"
-    assert world.effects(effects.ReportStopped) == [effects.ReportStopped(retained=())]
+    assert world.effects(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB, retained=())]
     assert world.disposed() == []
 
 
@@ -222,7 +224,7 @@ def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> Non
     world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
     complete(world, 3)
 
-    [restore] = world.effects(effects.Restore)
+    [restore] = world.effects(RestoreState)
     assert restore.checkpoint is not None
     assert restore.checkpoint.checkpoint_id == 2
     assert world.disposed() == ["chk-1"]

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import ReportStopped
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.effects import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
+    CheckpointingStopped,
     FinalCheckpointRequest,
     RequestRestoreState,
     StartCheckpointScheduler,
@@ -42,7 +42,7 @@ def stop(world: Coordination) -> None:
 def ended(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
     """What is retained when the job has ended."""
     world.handle(StopCheckpointing(job_id=JOB, job_status=status))
-    [report] = world.effects(ReportStopped)
+    [report] = world.effects(CheckpointingStopped)
     return report.retained
 
 

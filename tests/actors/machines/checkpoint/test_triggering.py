@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue, StartCheckpointScheduler
 from flykka.messages.graph.job_graph import CheckpointingSettings
@@ -33,7 +32,7 @@ def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the
     world.advance(first - 1)
     early = list(world.machine.pending)
     world.advance(1)
-    due = world.timers[TimerKind.PERIODIC, None]
+    due = world.timers["periodic"]
 
     assert early == []
     assert [began.timestamp_ms for began in world.machine.pending.values()] == [first]
@@ -46,7 +45,7 @@ def test_the_first_checkpoint_waits_as_long_as_the_job_says(delay_ms: int) -> No
 
     world.handle(StartCheckpointScheduler(job_id=JOB))
 
-    assert world.timers == {(TimerKind.PERIODIC, None): delay_ms}
+    assert world.timers == {"periodic": delay_ms}
 
 
 def test_a_random_delay_is_drawn_for_each_job_between_the_pause_and_the_interval_and_always_alike() -> None:
@@ -71,7 +70,7 @@ def test_a_pause_above_the_interval_leaves_nothing_to_draw() -> None:
 
     world.handle(StartCheckpointScheduler(job_id=JOB))
 
-    assert world.timers == {(TimerKind.PERIODIC, None): 2_000}
+    assert world.timers == {"periodic": 2_000}
 
 
 def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
@@ -105,7 +104,7 @@ def test_a_late_tick_does_not_move_those_that_follow() -> None:
 
     world.now = 130
     world.handle(PeriodicTriggerDue())
-    rearmed = world.timers[TimerKind.PERIODIC, None]
+    rearmed = world.timers["periodic"]
 
     assert rearmed == 200
 

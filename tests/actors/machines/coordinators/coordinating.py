@@ -8,9 +8,9 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CoordinatorEffect,
     CoordinatorEvent,
     CoordinatorReset,
-    TellSubtask,
 )
 from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
+from flykka.actors.machines.effects import Tell
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
@@ -90,7 +90,7 @@ class World:
                     case CallCoordinator():
                         assert self.at_work is None, "two calls at a time"
                         self.at_work = effect
-                    case TellSubtask(message=OperatorEvents() as message):
+                    case Tell(message=OperatorEvents() as message):
                         self.told.append(message)
                     case _:
                         others.append(effect)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.coordinators.coordinator_events import TellSubtask, UpdateAggregates
+from flykka.actors.machines.coordinators.coordinator_events import UpdateAggregates
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.messages.tasks.operator_event import (
     AggregateResult,
     AggregateUpdate,
@@ -29,9 +29,9 @@ def updated(*results: tuple[str, bytes]) -> GlobalAggregatesUpdated:
     return GlobalAggregatesUpdated(results=tuple(AggregateResult(name=name, result=result) for name, result in results))
 
 
-def told(attempt: str, *results: tuple[str, bytes]) -> TellSubtask:
+def told(attempt: str, *results: tuple[str, bytes]) -> Tell[ExecutionAttemptId]:
     message = GlobalAggregateResults(attempt=ExecutionAttemptId(attempt), results=updated(*results).results)
-    return TellSubtask(message=message)
+    return Tell(to=message.attempt, message=message)
 
 
 def test_values_that_come_while_others_are_added_wait_for_the_next_batch() -> None:

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from flykka.actors.machines.coordinators.coordinator_events import (
     AttemptOver,
     AttemptReady,
-    CoordinatorMeasured,
     CoordinatorReset,
     CoordinatorSnapshotted,
     FailJob,
 )
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     OperatorCoordinatorState,
@@ -29,6 +28,7 @@ from flykka.messages.tasks.operator_event import (
     CoordinatorAnswer,
     HandleEventFromOperator,
     OperatorCoordinatorAnswered,
+    OperatorCoordinatorMetricsReported,
     OperatorCoordinatorWoken,
     ResetSubtask,
     ResetToCheckpoint,
@@ -39,6 +39,7 @@ from flykka.messages.tasks.operator_event import (
 )
 from tests.actors.machines.coordinators.coordinating import (
     CAUSE,
+    JOB,
     OPERATOR,
     VERTEX,
     World,
@@ -254,7 +255,8 @@ def test_it_may_want_the_job_to_fail_and_is_measured_when_something_has_changed(
 
     told = world.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=world.at_work.call, answer=answer))
 
-    assert told == [CoordinatorMeasured(operator_id=OPERATOR, metrics=metrics), FailJob(cause=CAUSE)]
+    report = OperatorCoordinatorMetricsReported(job_id=JOB, vertex_id=VERTEX, operator_id=OPERATOR, metrics=metrics)
+    assert told == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
 
 
 def test_it_runs_what_it_was_woken_for_once() -> None:

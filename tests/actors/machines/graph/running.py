@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from flykka.actors.machines.graph.effects import Effect, StartRestartTimer, TellCheckpointCoordinator, TellTaskManager
+from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.graph.effects import Effect, RestartScheduled
 from flykka.actors.machines.graph.events import RescalableEvent, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
@@ -43,7 +44,7 @@ class Running:
 
     def told(self, kind: type[E]) -> list[E]:
         """The messages of one kind that TaskManagers and the coordinator were told so far."""
-        told = [each.message for each in self.effects if isinstance(each, TellTaskManager | TellCheckpointCoordinator)]
+        told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
 
     def schedule(self) -> list[Effect]:
@@ -94,7 +95,7 @@ class Running:
     def pass_pauses(self) -> list[Effect]:
         """The pauses before all restarts so far are over."""
         return [
-            made for timer in self.made(StartRestartTimer) for made in self.tell(JobRestartDue(version=timer.version))
+            made for timer in self.made(RestartScheduled) for made in self.tell(JobRestartDue(version=timer.version))
         ]
 
     def report_all(self, state: ExecutionState) -> list[Effect]:

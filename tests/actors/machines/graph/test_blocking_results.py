@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, StartRestartTimer
+from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, RestartScheduled
 from flykka.actors.machines.slots.slot_requests import SlotsLost
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ResultPartitionType, ScheduleMode
@@ -130,7 +130,7 @@ def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_i
     running.give_slots()
 
     assert attempts(running) == {"maker0": 1, "reader0": 0, "reader1": 0}
-    assert [timer.tasks for timer in running.made(StartRestartTimer)] == [("maker (1/1)",)]
+    assert [timer.tasks for timer in running.made(RestartScheduled)] == [("maker (1/1)",)]
     moved = [effect for effect in running.effects[before:] if isinstance(effect, ExecutionMoved)]
     assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
-from flykka.actors.machines.graph.effects import JobStatusMoved, StartRestartTimer
+from flykka.actors.machines.graph.effects import JobStatusMoved, RestartScheduled
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import DeploymentTimedOut
 from flykka.messages.graph.job_graph import FailoverStrategyKind
@@ -118,7 +118,7 @@ def test_all_that_nobody_acknowledged_are_one_failure() -> None:
     running.look_after(TIMEOUT_MS)
 
     assert [running.state("source", number) for number in (0, 1)] == [ExecutionState.FAILED] * 2
-    assert len(running.made(StartRestartTimer)) == 1
+    assert len(running.made(RestartScheduled)) == 1
 
 
 def test_a_cancelled_attempt_of_which_nobody_knows_anything_has_ended_then() -> None:

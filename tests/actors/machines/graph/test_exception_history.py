@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, StartRestartTimer
+from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, RestartScheduled
 from flykka.actors.machines.graph.exception_history import MAX_CONCURRENT, MAX_ENTRIES, ExceptionHistory
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import FailureLabel, FailureOutcome, RootExceptionHistoryEntry
@@ -43,8 +43,8 @@ def ended(status: JobStatus, cause: SerializedThrowable | None = None) -> JobSta
     return JobStatusMoved(status=status, cause=cause)
 
 
-def restart(version: int = 2, delay_ms: int = 500, tasks: tuple[str, ...] = ()) -> StartRestartTimer:
-    return StartRestartTimer(delay_ms=delay_ms, version=version, tasks=tasks)
+def restart(version: int = 2, delay_ms: int = 500, tasks: tuple[str, ...] = ()) -> RestartScheduled:
+    return RestartScheduled(delay_ms=delay_ms, version=version, tasks=tasks)
 
 
 def deployed(checkpoint: int | None = None) -> Deploy:
@@ -111,7 +111,7 @@ def test_the_restart_of_a_region_waits_for_a_task_of_its_own() -> None:
 
 
 def test_a_restart_that_no_task_has_failed_for_tells_its_own_cause() -> None:
-    entry = only(told(StartRestartTimer(delay_ms=0, version=2, tasks=(SOURCE,), cause=LOST), deployed(3)))
+    entry = only(told(RestartScheduled(delay_ms=0, version=2, tasks=(SOURCE,), cause=LOST), deployed(3)))
 
     assert (entry.root.cause, entry.root.task_name, entry.outcome) == (LOST, None, FailureOutcome.RESTARTED)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.graph.effects import ExecutionMoved
 from flykka.actors.machines.graph.execution import Execution, LeaveSlot
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState
@@ -76,7 +76,7 @@ def test_cancelling_twice_tells_the_task_once() -> None:
 
     first, second = execution.cancel(now=3), execution.cancel(now=4)
 
-    assert first[-1] == TellTaskManager(task_manager=slot().task_manager, message=CancelTask(attempt=ATTEMPT))
+    assert first[-1] == Tell(to=slot().task_manager, message=CancelTask(attempt=ATTEMPT))
     assert second == []
 
 

@@ -12,7 +12,7 @@ from flykka.actors.machines.graph.effects import (
     ExecutionMoved,
     FinalizeVertices,
     JobStatusMoved,
-    StartRestartTimer,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.slots.slot_requests import (
@@ -271,4 +271,4 @@ def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
     running.report_all(ExecutionState.CANCELED)
 
     assert statuses(running)[-1] is JobStatus.CANCELED
-    assert running.made(StartRestartTimer) == []
+    assert running.made(RestartScheduled) == []

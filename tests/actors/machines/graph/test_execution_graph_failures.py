@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.graph.effects import AskForRestoreState, Deploy, JobStatusMoved, StartRestartTimer
+from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.graph.effects import AskForRestoreState, Deploy, JobStatusMoved, RestartScheduled
 from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.slots.slot_requests import ReturnSlot
 from flykka.messages.control.job import JobStatus
@@ -57,9 +57,10 @@ def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ende
     assert statuses(running)[-1] is JobStatus.FAILING
     effects = running.report("job_source_1_0", ExecutionState.CANCELED)
 
-    assert effects[-2:] == [
+    assert effects[-3:] == [
         JobStatusMoved(status=JobStatus.RESTARTING, cause=failure()),
-        StartRestartTimer(delay_ms=0, version=2, cause=failure()),
+        StartTimer(key="restart-2", delay_ms=0, message=JobRestartDue(version=2)),
+        RestartScheduled(delay_ms=0, version=2, cause=failure()),
     ]
 
 
@@ -144,7 +145,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     running.give_slots()
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2, cause=failure())]
+    assert running.made(RestartScheduled) == [RestartScheduled(delay_ms=100, version=2, cause=failure())]
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
         cause=failure(),
@@ -190,7 +191,7 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
     effects = running.tell(JobRestartDue(version=2))
 
     assert [type(effect) for effect in effects] == [Ignore]
-    assert [timer.version for timer in running.made(StartRestartTimer)] == [2, 3]
+    assert [timer.version for timer in running.made(RestartScheduled)] == [2, 3]
 
 
 def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:

@@ -10,7 +10,7 @@ from flykka.actors.machines.graph.effects import (
     Effect,
     FinalizeVertices,
     JobStatusMoved,
-    StartRestartTimer,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.events import SchedulingRequested
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
@@ -41,8 +41,8 @@ def deployed() -> Deploy:
     return Deploy(descriptor=descriptor("job_v_0_1"), task_manager=Ref("/user/task-manager-1", 1))
 
 
-def timer(tasks: tuple[str, ...] = ()) -> StartRestartTimer:
-    return StartRestartTimer(delay_ms=500, version=2, tasks=tasks, cause=BUG)
+def timer(tasks: tuple[str, ...] = ()) -> RestartScheduled:
+    return RestartScheduled(delay_ms=500, version=2, tasks=tasks, cause=BUG)
 
 
 def test_a_restart_is_waited_for_from_its_timer_on() -> None:

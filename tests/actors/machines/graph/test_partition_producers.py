@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.graph.effects import Effect, TellTaskManager
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.graph.effects import Effect
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
@@ -28,7 +28,7 @@ def test_a_consumer_is_told_the_state_of_the_producer_that_it_did_not_find() -> 
 
     (answered,) = asked(running, "job_sink_0_0", "job_source_1_0")
 
-    assert isinstance(answered, TellTaskManager)
+    assert isinstance(answered, Tell)
     answer = answered.message
     assert isinstance(answer, PartitionProducerState)
     assert answer == PartitionProducerState(
@@ -48,7 +48,7 @@ def test_a_producer_that_nobody_knows_is_an_error_for_who_asks_and_for_nobody_el
 
     (answered,) = asked(running, "job_sink_0_0", producer)
 
-    assert isinstance(answered, TellTaskManager)
+    assert isinstance(answered, Tell)
     answer = answered.message
     assert isinstance(answer, PartitionProducerState)
     assert answer.state is None
@@ -69,7 +69,7 @@ def test_a_producer_whose_place_was_taken_is_said_to_be_disposed() -> None:
 
     (answered,) = asked(running, "job_sink_0_1", "job_source_0_0")
 
-    assert isinstance(answered, TellTaskManager)
+    assert isinstance(answered, Tell)
     answer = answered.message
     assert isinstance(answer, PartitionProducerState)
     assert answer.failure is not None

@@ -14,7 +14,7 @@ from flykka.actors.machines.graph.effects import (
     DrawRestartDelay,
     Effect,
     JobStatusMoved,
-    StartRestartTimer,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.events import (
     Event,
@@ -108,7 +108,7 @@ class Job:
                     self.owed.append(SlotAllocated(attempts=(request.attempt,), slot=slot(request.attempt, at)))
             case AskForRestoreState(version=version):
                 self.owed.append(RestoreStateReady(version=version, checkpoint_id=None, states={}))
-            case StartRestartTimer(version=version):
+            case RestartScheduled(version=version):
                 self.owed.append(JobRestartDue(version=version))
             case DrawRestartDelay(version=version):
                 self.owed.append(RestartDelayDrawn(version=version, chance=0.5))

@@ -12,7 +12,7 @@ from flykka.actors.machines.graph.effects import (
     GraphRescaled,
     JobStatusMoved,
     RescaleNotBegun,
-    StartRestartTimer,
+    RestartScheduled,
 )
 from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, StoppingChanged
 from flykka.actors.machines.slots.slot_requests import ForgetPriorSlots, RequestSlots, ReturnSlot
@@ -114,7 +114,7 @@ def test_what_fails_or_finishes_while_it_is_cancelled_was_cancelled() -> None:
     ):
         running.report(attempt, state)
 
-    assert running.made(StartRestartTimer) == []
+    assert running.made(RestartScheduled) == []
     assert running.statuses()[-1] is JobStatus.RUNNING
     assert len(running.asked()) == 2
 

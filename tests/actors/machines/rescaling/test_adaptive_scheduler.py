@@ -8,10 +8,11 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
+from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import (
@@ -19,6 +20,7 @@ from flykka.messages.control.rescaling import (
     JobResourceRequirements,
     JobVertexResourceRequirements,
     Rescale,
+    RescaleChanged,
     RescaleTerminatedReason,
     RescaleTrigger,
     ResourceWaitTimedOut,
@@ -70,16 +72,20 @@ class Scheduling:
     def made(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
+    def sent(self, kind: type[E]) -> list[E]:
+        messages = [effect.message for effect in self.made(Tell)]
+        return [message for message in messages if isinstance(message, kind)]
+
     def targets(self) -> list[int]:
         return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
         """The rescales as they were told last, in their order."""
-        last = {each.rescale.rescale_id: each.rescale for each in self.made(events.ReportRescale)}
+        last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
         return list(last.values())
 
     def answer(self, *, is_complete: bool) -> list[RescalingEffect]:
-        asked = self.made(events.TakeCheckpoint)[-1]
+        asked = self.sent(CheckpointRequest)[-1]
         return self.tell(events.CheckpointAnswered(request_id=asked.request_id, is_complete=is_complete))
 
 
@@ -122,7 +128,7 @@ def test_a_checkpoint_of_a_request_that_is_over_counts_for_nothing() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
-    outdated = scheduling.made(events.TakeCheckpoint)[-1]
+    outdated = scheduling.sent(CheckpointRequest)[-1]
 
     scheduling.tell(events.RequirementsChanged(requirements=require(4)), events.SlotsCounted(slots=9))
     scheduling.tell(events.CheckpointAnswered(request_id=outdated.request_id, is_complete=True))
@@ -241,6 +247,6 @@ def test_whatever_happens_each_rescale_ends_once_and_the_bounds_hold(
         scheduling.now += 1_000
         scheduling.tell(event)
 
-    ended = [each.rescale.rescale_id for each in scheduling.made(events.ReportRescale) if each.rescale.reason]
+    ended = [each.rescale.rescale_id for each in scheduling.sent(RescaleChanged) if each.rescale.reason]
     assert len(ended) == len(set(ended))
     assert all(1 <= target <= 6 for target in scheduling.targets())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.sources.source_events import AttemptEnded, SubtaskReset, TellReader
+from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.sources.source_events import AttemptEnded, SubtaskReset
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
@@ -37,20 +38,22 @@ def asks(subtask: int, count: int = 1, attempt: int = 0) -> RequestSplits:
     return RequestSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE, count=count)
 
 
-def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> TellReader:
+def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> Tell[ExecutionAttemptId]:
     """Without numbers: the splits are named in the order in which all went out, `a` first."""
-    return TellReader(
+    return Tell(
+        to=attempt_of(subtask, attempt),
         message=AddSplits(
             attempt=attempt_of(subtask, attempt),
             operator_id=SOURCE,
             splits=tuple(split(name) for name in names),
             numbers=numbers or tuple(ord(name) - ord("a") for name in names),
-        )
+        ),
     )
 
 
-def no_more(subtask: int, attempt: int = 0) -> TellReader:
-    return TellReader(message=NoMoreSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE))
+def no_more(subtask: int, attempt: int = 0) -> Tell[ExecutionAttemptId]:
+    message = NoMoreSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE)
+    return Tell(to=message.attempt, message=message)
 
 
 def ended(subtask: int, attempt: int = 0) -> AttemptEnded:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.effects import JobMasterOf, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import GiveSlot, ResourceManagerStarted, TaskManagerGone
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster
 from flykka.messages.control.heartbeat import Heartbeat
 from flykka.messages.control.registration import RegisterTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (
@@ -67,9 +67,9 @@ def requested(allocation: str, job: str = "job-1", resources: ResourceSpec = UNS
     )
 
 
-def fails(allocation: str, reason: str, job: str = "job-1") -> TellJobMaster:
+def fails(allocation: str, reason: str, job: str = "job-1") -> Tell[JobMasterOf]:
     failed = SlotRequestFailed(allocation_id=AllocationId(allocation), reason=reason)
-    return TellJobMaster(job_id=JobId(job), message=failed)
+    return Tell(to=JobMasterOf(JobId(job)), message=failed)
 
 
 def gives(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import CancelTimer, StartTimer
+from typing import Literal
+
+from flykka.actors.machines.effects import CancelTimer, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
@@ -13,7 +15,6 @@ from flykka.actors.machines.slots.slot_pool_events import (
     SlotWanted,
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
-from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
 from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import SlotRequestTimedOut
 from flykka.messages.control.registration import RegisterTaskManager
@@ -101,24 +102,24 @@ def assigned(
     return SlotAssigned(request_id=SlotRequestId(request), slot=slot)
 
 
-def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> TellTaskManager:
+def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> Tell[TaskManagerId]:
     accepted = AcceptSlots(job_id=JOB, accepted=tuple(AllocationId(each) for each in allocations))
-    return TellTaskManager(task_manager=task_manager, message=accepted)
+    return Tell(to=task_manager, message=accepted)
 
 
-def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> TellResourceManager:
+def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
     request = RequestSlot(
         job_id=JOB, allocation_id=AllocationId(allocation), job_master=JOB_MASTER, resources=resources
     )
-    return TellResourceManager(message=request)
+    return Tell(to=Role.RESOURCE_MANAGER, message=request)
 
 
-def withdraws(allocation: str) -> TellResourceManager:
-    return TellResourceManager(message=CancelSlotRequest(allocation_id=AllocationId(allocation)))
+def withdraws(allocation: str) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
+    return Tell(to=Role.RESOURCE_MANAGER, message=CancelSlotRequest(allocation_id=AllocationId(allocation)))
 
 
-def frees(allocation: str, task_manager: TaskManagerId = FIRST) -> TellTaskManager:
-    return TellTaskManager(task_manager=task_manager, message=FreeSlot(allocation_id=AllocationId(allocation)))
+def frees(allocation: str, task_manager: TaskManagerId = FIRST) -> Tell[TaskManagerId]:
+    return Tell(to=task_manager, message=FreeSlot(allocation_id=AllocationId(allocation)))
 
 
 def starts_timer(request: str) -> StartTimer:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import CancelTimer, StartTimer
+from typing import Literal
+
+from flykka.actors.machines.effects import CancelTimer, JobMasterOf, Role, StartTimer, Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, share_of
 from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, SLOT_TIMEOUT_MS, SlotTable
 from flykka.actors.machines.slots.slot_table_events import JobConnected, SlotTableEffect, SlotTableEvent, TaskEnded
-from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,
@@ -62,23 +63,24 @@ def requested(allocation: str, index: int = 0, job: JobId = JOB, cut: ResourceSp
     )
 
 
-def confirms(allocation: str, index: int = 0, job: JobId = JOB) -> TellResourceManager:
+def confirms(allocation: str, index: int = 0, job: JobId = JOB) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
     confirmed = AllocateSlotConfirmed(slot_id=slot(index), job_id=job, allocation_id=AllocationId(allocation))
-    return TellResourceManager(message=confirmed)
+    return Tell(to=Role.RESOURCE_MANAGER, message=confirmed)
 
 
-def refuses(allocation: str, index: int = 0, by: str | None = None) -> TellResourceManager:
+def refuses(allocation: str, index: int = 0, by: str | None = None) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
     occupied_by = None if by is None else AllocationId(by)
-    return TellResourceManager(
+    return Tell(
+        to=Role.RESOURCE_MANAGER,
         message=AllocateSlotRefused(
             slot_id=slot(index), allocation_id=AllocationId(allocation), occupied_by=occupied_by
-        )
+        ),
     )
 
 
-def offers(*allocations: tuple[str, int], job: JobId = JOB, number: int = 1) -> TellJobMaster:
+def offers(*allocations: tuple[str, int], job: JobId = JOB, number: int = 1) -> Tell[JobMasterOf]:
     offered = tuple(SlotOffer(allocation_id=AllocationId(name), slot_id=slot(index)) for name, index in allocations)
-    return TellJobMaster(job_id=job, message=OfferSlots(task_manager_id=HERE, offer=number, offers=offered))
+    return Tell(to=JobMasterOf(job), message=OfferSlots(task_manager_id=HERE, offer=number, offers=offered))
 
 
 def starts_offer_timer(job: JobId = JOB, number: int = 1) -> StartTimer:
@@ -99,22 +101,22 @@ def cancels_slot_timer(allocation: str) -> CancelTimer:
     return CancelTimer(key=f"slot/{allocation}")
 
 
-def fails_slot(allocation: str, job: JobId = JOB) -> TellJobMaster:
+def fails_slot(allocation: str, job: JobId = JOB) -> Tell[JobMasterOf]:
     reason = f"{HERE} knows nothing of it"
     failed = FailSlot(task_manager_id=HERE, allocation_id=AllocationId(allocation), reason=reason)
-    return TellJobMaster(job_id=job, message=failed)
+    return Tell(to=JobMasterOf(job), message=failed)
 
 
-def rejects(attempt: str, reason: str, job: JobId = JOB) -> TellJobMaster:
+def rejects(attempt: str, reason: str, job: JobId = JOB) -> Tell[JobMasterOf]:
     failure = SerializedThrowable(type_name="TaskSubmissionError", message=reason)
     reached = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=ExecutionState.FAILED, failure=failure)
-    return TellJobMaster(job_id=job, message=UpdateTaskExecutionState(state=reached))
+    return Tell(to=JobMasterOf(job), message=UpdateTaskExecutionState(state=reached))
 
 
-def fails_task(attempt: str) -> TellTask:
+def fails_task(attempt: str) -> Tell[ExecutionAttemptId]:
     text = f"{HERE} has given up the slot of {attempt}"
     cause = SerializedThrowable(type_name="SlotGivenUpError", message=text)
-    return TellTask(message=FailTask(attempt=ExecutionAttemptId(attempt), cause=cause))
+    return Tell(to=ExecutionAttemptId(attempt), message=FailTask(attempt=ExecutionAttemptId(attempt), cause=cause))
 
 
 def answered(*accepted: str, job: JobId = JOB, number: int = 1) -> AcceptSlots:
@@ -136,9 +138,9 @@ def free(allocation: str) -> FreeSlot:
     return FreeSlot(allocation_id=AllocationId(allocation))
 
 
-def announces(allocation: str, index: int = 0) -> TellResourceManager:
+def announces(allocation: str, index: int = 0) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
     available = SlotAvailable(slot_id=slot(index), allocation_id=AllocationId(allocation))
-    return TellResourceManager(message=available)
+    return Tell(to=Role.RESOURCE_MANAGER, message=available)
 
 
 def table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.machines.effects import JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import AcceptTaskManager, ResourceManagerStarted, StartTaskManager
 from flykka.actors.machines.slots.slot_table_events import JobConnected
 from flykka.actors.machines.slots.task_manager_slots import Usage
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster
 from flykka.messages.control.heartbeat import Heartbeat
 from flykka.messages.control.registration import SlotReport, SlotStatus, StartUpPeriodElapsed
 from flykka.messages.control.slots import SlotOffer, SlotRequestFailed
@@ -155,7 +155,7 @@ def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> Non
 
     reason = "no slot is large enough: 2.5 cores is needed, and the largest that there can be has 2 cores, 1000 MiB of"
     failed = SlotRequestFailed(allocation_id=AllocationId("a"), reason=f"{reason} memory", is_unfulfillable=True)
-    assert effects == [TellJobMaster(job_id=JobId("job-1"), message=failed)]
+    assert effects == [Tell(to=JobMasterOf(JobId("job-1")), message=failed)]
 
 
 @pytest.mark.parametrize(("sizes", "started"), [([QUARTER] * 4, 1), ([HALF] * 3, 2), ([TOTAL] * 3, 3)])

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.slots.resource_profile import share_of
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import GiveSlot
 from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.machines.slots.tell import TellResourceManager
 from flykka.messages.control.heartbeat import Heartbeat
 from flykka.messages.control.slots import AllocateSlot, CancelSlotRequest, FreeSlot
 from flykka.messages.graph.job_graph import ResourceSpec
@@ -50,7 +50,7 @@ class SlotsAreCut(RuleBasedStateMachine):
 
     def at_table(self, task_manager: TaskManagerId, event: AllocateSlot | FreeSlot) -> None:
         for effect in self.tables[task_manager].handle(event, 0):
-            if isinstance(effect, TellResourceManager):
+            if isinstance(effect, Tell) and effect.to is Role.RESOURCE_MANAGER:
                 self.to_manager[task_manager].append(effect.message)
 
     @rule(allocation=allocations, size=st.sampled_from(SIZES))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
 from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotAllocated, SlotRequest, SlotsLost
-from flykka.actors.machines.slots.tell import TellResourceManager
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.scheduling.feeding import feed
@@ -120,4 +120,8 @@ def test_one_slot_is_asked_for_by_all_that_will_share_it() -> None:
     feed(slots, wished(wish("a", 0), wish("b", 0), wish("b", 1)))
 
     assert slots.pool.pending_requests == ("default/1", "default/2")
-    assert not [each for each in feed(slots, wished(wish("c", 0))) if isinstance(each, TellResourceManager)]
+    assert not [
+        each
+        for each in feed(slots, wished(wish("c", 0)))
+        if isinstance(each, Tell) and each.to is Role.RESOURCE_MANAGER
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
@@ -10,10 +10,9 @@ from flykka.actors.machines.slots.slot_manager_events import (
     ResourceManagerStarted,
     StartTaskManager,
 )
+from flykka.actors.machines.slots.slot_states import SlotState
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
-from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.messages.control.registration import AskForRelease, RefuseRegistration, ReleaseAnswer, ReleaseTaskManager
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
@@ -77,7 +76,7 @@ def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
     effects = feed(slots, registered(FIRST, None))
 
     refusal = RefuseRegistration(reason="task-manager-1 was given up and replaced")
-    assert effects == [TellTaskManager(task_manager=FIRST, message=refusal), ForgetTaskManager(task_manager=FIRST)]
+    assert effects == [Tell(to=FIRST, message=refusal), ForgetTaskManager(task_manager=FIRST)]
 
 
 def test_one_that_somebody_else_started_is_welcome() -> None:
@@ -339,9 +338,9 @@ def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_l
     no_more = feed(slots, HeartbeatDue(), now=100)
 
     assert early == no_more == []
-    assert asked == TellTaskManager(task_manager=FIRST, message=AskForRelease(idle_period=1))
+    assert asked == Tell(to=FIRST, message=AskForRelease(idle_period=1))
     assert released == [
-        TellTaskManager(task_manager=FIRST, message=ReleaseTaskManager()),
+        Tell(to=FIRST, message=ReleaseTaskManager()),
         ForgetTaskManager(task_manager=FIRST),
     ]
 
@@ -352,7 +351,7 @@ def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> Non
 
     effects = feed(slots, gone(THIRD))
 
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    told = [effect.message for effect in effects if isinstance(effect, Tell)]
     failures = [message.allocation_id for message in told if isinstance(message, SlotRequestFailed)]
     pauses = [effect.delay_ms for effect in effects if isinstance(effect, StartTaskManager)]
     assert failures == ["a"]

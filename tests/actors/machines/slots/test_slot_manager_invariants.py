@@ -6,11 +6,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from flykka.actors.machines.effects import JobMasterOf, Tell
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import GiveSlot, SlotManagerEffect
-from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.slot_states import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.machines.slots.tell import TellJobMaster
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId, slot_id
 from tests.actors.machines.slots.slot_manager_events import (
@@ -47,7 +47,7 @@ class SlotManagerLives(RuleBasedStateMachine):
             case GiveSlot():
                 assert effect.allocation_id in self.wanted, "a slot for nobody"
                 self.inbox.append(effect)
-            case TellJobMaster(message=SlotRequestFailed(allocation_id=allocation_id)):
+            case Tell(to=JobMasterOf(), message=SlotRequestFailed(allocation_id=allocation_id)):
                 self.wanted.discard(allocation_id)
 
     @rule(task_manager=task_managers)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
@@ -18,7 +19,6 @@ from flykka.actors.machines.slots.slot_pool_events import (
     SlotUnkept,
 )
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
-from flykka.actors.machines.slots.tell import TellResourceManager
 from flykka.messages.control.slots import CancelSlotRequest, RequestSlot
 from flykka.messages.wire.ids import AllocationId, TaskManagerId
 from tests.actors.machines.slots.slot_pool_events import (
@@ -55,10 +55,10 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     def perform(self, effect: SlotPoolEffect) -> None:
         match effect:
-            case TellResourceManager(message=RequestSlot(allocation_id=allocation_id)):
+            case Tell(message=RequestSlot(allocation_id=allocation_id)):
                 self.asked.add(allocation_id)
                 self.made += 1
-            case TellResourceManager(message=CancelSlotRequest(allocation_id=allocation_id)):
+            case Tell(message=CancelSlotRequest(allocation_id=allocation_id)):
                 self.asked.remove(allocation_id)
             case SlotAssigned(request_id=request_id, slot=AssignedSlot(allocation_id=allocation_id)):
                 assert allocation_id not in self.served.values(), "one slot for two requests"

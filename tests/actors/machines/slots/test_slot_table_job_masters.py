@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.slots.slot_table import TaskSlotState
+from flykka.actors.machines.slots.slot_states import TaskSlotState
 from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, End, JobConnected, JobDisconnected, JobLost
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import OfferTimedOut, SlotTimedOut

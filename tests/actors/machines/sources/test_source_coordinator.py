@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
 from flykka.actors.machines.sources.source_events import (
     DiscoverSplits,
     SourceEffect,
     SourceEvent,
     SourcesReset,
-    TellCheckpointCoordinator,
-    TellReader,
-    WarnOfMissingPath,
+    SourcesSnapshotted,
 )
 from flykka.actors.machines.sources.split_enumerator import FEW_SPLITS
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState, SnapshotOperatorCoordinators
@@ -115,7 +113,7 @@ def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -
     (handed_out, next_look) = coordinated.tell(asks(0))
 
     assert enough == []
-    assert isinstance(handed_out, TellReader)
+    assert isinstance(handed_out, Tell)
     assert next_look == discover(names.encode())
     assert coordinated.tell(asks(1)) == [assigns(1, names[1], 1)]
 
@@ -137,7 +135,7 @@ def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() 
         effects.append(coordinated.tell(seen))
         coordinated.tell(due())
 
-    warned = WarnOfMissingPath(operator_id=LEFT, path="logs", interval_ms=INTERVAL_MS)
+    warned = LogWarning(text="source 'left' waits: there is no folder or file logs yet; looking again every 1 s")
     assert effects == [[warned, later()], [later()], [later()], [warned, later()]]
 
 
@@ -253,7 +251,7 @@ def test_a_task_that_is_no_source_settles_nothing() -> None:
 
     effects = coordinated.tell(settled(0, 1, JobVertexId("sink")))
 
-    assert not any(isinstance(effect, TellReader) for effect in effects)
+    assert not any(isinstance(effect, Tell) for effect in effects)
 
 
 def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None:
@@ -266,9 +264,9 @@ def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None
     coordinated.tell(asks(0))
     coordinated.tell(due())
     coordinated.tell(found("b", begun_at="a"))
-    assert isinstance(snapshotted, TellCheckpointCoordinator)
+    assert isinstance(snapshotted, SourcesSnapshotted)
 
-    assert coordinated.tell(SourcesReset(states=snapshotted.message.states)) == [discover(b"a")]
+    assert coordinated.tell(SourcesReset(states=snapshotted.states)) == [discover(b"a")]
     coordinated.tell(found("b", begun_at="a"))
 
     assert coordinated.tell(asks(1)) == [assigns(1, "b", 1)]
@@ -325,5 +323,5 @@ def test_every_source_has_its_own_part_of_a_snapshot() -> None:
 
     (snapshotted,) = coordinated.tell(snapshot(3))
 
-    assert isinstance(snapshotted, TellCheckpointCoordinator)
-    assert [state.operator_id for state in snapshotted.message.states] == [LEFT, RIGHT]
+    assert isinstance(snapshotted, SourcesSnapshotted)
+    assert [state.operator_id for state in snapshotted.states] == [LEFT, RIGHT]

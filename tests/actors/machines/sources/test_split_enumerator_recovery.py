@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.sources.source_events import SplitEnumeratorEffect, SplitEnumeratorEvent, TellReader
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.sources.source_events import SplitEnumeratorEffect, SplitEnumeratorEvent
 from flykka.messages.tasks.source import AddSplits, SplitEnumeratorState, UnreadSplit
 from flykka.messages.wire import codec
 from flykka.messages.wire.errors import DecodeError
@@ -244,7 +244,7 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
             self.perform(effect)
 
     def perform(self, effect: SplitEnumeratorEffect) -> None:
-        if isinstance(effect, TellReader) and isinstance(effect.message, AddSplits):
+        if isinstance(effect, Tell) and isinstance(effect.message, AddSplits):
             _, subtask, _ = vertex_subtask_and_number(effect.message.attempt, JOB)
             self.held[subtask] += [each.split_id for each in effect.message.splits]
 

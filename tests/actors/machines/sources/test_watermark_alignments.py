@@ -7,13 +7,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.effects import Ignore, StartTimer
-from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset, TellReader
+from flykka.actors.machines.effects import Ignore, StartTimer, Tell
+from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset
 from flykka.actors.machines.sources.watermark_alignments import AlignmentEffect, AlignmentEvent, WatermarkAlignments
 from flykka.messages.control.job_control import WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import JobVertex, WatermarkAlignment
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
-from flykka.messages.tasks.source import ReportedWatermark
+from flykka.messages.tasks.source import AlignWatermark, ReportedWatermark
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.actors.machines.scheduling.splits import attempt_of
@@ -51,8 +51,9 @@ def told(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int
     """What readers are told when it is time, by the first letter of their source."""
     handled(machine, *events)
     effects = handled(machine, DUE)
-    messages = [effect.message for effect in effects if isinstance(effect, TellReader)]
-    return {message.attempt.split("_")[1]: message.max_watermark_ms for message in messages}  # type: ignore[union-attr]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+    aligned = [message for message in messages if isinstance(message, AlignWatermark)]
+    return {message.attempt.split("_")[1]: message.max_watermark_ms for message in aligned}
 
 
 def test_readers_are_told_at_intervals_and_only_what_has_changed() -> None:

@@ -1,0 +1,63 @@
+"""The tables of moves of machines: each has every phase, and a move that is not in its table raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from itertools import product
+
+import pytest
+
+from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.job_manager.job_phases import JOB_PHASE_MOVES, JobPhase
+from flykka.actors.machines.checkpoint.completed_store import CLOSING_MOVES, ClosingPhase
+from flykka.actors.machines.checkpoint.final_checkpoint import FINAL_MOVES, FinalPhase
+from flykka.actors.machines.checkpoint.pending import PENDING_MOVES, PendingPhase
+from flykka.actors.machines.exchange.input_channel import CHANNEL_MOVES, ChannelState
+from flykka.actors.machines.phases import next_phase
+from flykka.actors.machines.rescaling.rescale_phases import RESCALE_MOVES, RescalePhase
+from flykka.actors.machines.slots.slot_states import SLOT_MOVES, TASK_SLOT_MOVES, SlotState, TaskSlotState
+from flykka.actors.machines.sources.source_coordinator import DISCOVERY_MOVES, DiscoveryPhase
+
+Moves = Mapping[Enum, tuple[Enum, ...]]
+
+TABLES = pytest.mark.parametrize(
+    ("moves", "phases"),
+    [
+        pytest.param(moves, phases, id=phases.__name__)
+        for moves, phases in (
+            (JOB_PHASE_MOVES, JobPhase),
+            (CLOSING_MOVES, ClosingPhase),
+            (FINAL_MOVES, FinalPhase),
+            (PENDING_MOVES, PendingPhase),
+            (CHANNEL_MOVES, ChannelState),
+            (RESCALE_MOVES, RescalePhase),
+            (SLOT_MOVES, SlotState),
+            (TASK_SLOT_MOVES, TaskSlotState),
+            (DISCOVERY_MOVES, DiscoveryPhase),
+        )
+    ],
+)
+
+
+@TABLES
+def test_every_phase_has_its_row_and_stays_out_of_it(moves: Moves, phases: type[Enum]) -> None:
+    assert list(moves) == list(phases)
+    assert all(phase not in targets for phase, targets in moves.items())
+
+
+@TABLES
+def test_every_phase_but_the_first_can_be_reached(moves: Moves, phases: type[Enum]) -> None:
+    reached = {target for targets in moves.values() for target in targets}
+
+    assert set(phases) - reached <= {next(iter(phases))}
+
+
+@TABLES
+def test_a_move_that_is_not_in_the_table_raises(moves: Moves, phases: type[Enum]) -> None:
+    for phase, target in product(phases, phases):
+        if target is phase or target in moves[phase]:
+            assert next_phase(moves, phase, target) is target
+        else:
+            with pytest.raises(IllegalTransitionError, match=f"{phase.name} and cannot become {target.name}"):
+                next_phase(moves, phase, target)
