@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from flykka.messages.wire.message import Message
 
-To = TypeVar("To")
+To = TypeVar("To", covariant=True)
 
 
 class Role(StrEnum):

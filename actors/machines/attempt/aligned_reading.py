@@ -7,13 +7,14 @@ checkpoints as ever, and is not idle while there is something that it could read
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import StartWatermarkReportTimer, TaskEffect, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
+from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.graph.job_graph import JobType, WatermarkAlignment
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import AlignWatermark, ReportedWatermark
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import TaskDeploymentDescriptor, WatermarkReportDue
 
 
 class AlignedReading:
@@ -52,7 +53,12 @@ class AlignedReading:
         assert self._alignment is not None, "a timer is started for an alignment alone"
         if self._has_ended:
             return []
-        return [*self._report(), StartWatermarkReportTimer(delay_ms=self._alignment.update_interval_ms)]
+        return [
+            *self._report(),
+            StartTimer(
+                key="watermark-report", delay_ms=self._alignment.update_interval_ms, message=WatermarkReportDue()
+            ),
+        ]
 
     def align(self, told: AlignWatermark) -> None:
         """The group has come on, or has fallen back."""
@@ -72,4 +78,4 @@ class AlignedReading:
         if report == self._reported:
             return []
         self._reported = report
-        return [TellJobMaster(message=report)]
+        return [Tell(to=Role.JOB_MASTER, message=report)]

@@ -19,7 +19,7 @@ from flykka.actors.machines.attempt.channel_state import (
     to_recover,
     without_channel_state,
 )
-from flykka.actors.machines.attempt.effects import KeepResults, TaskEffect, TellBridge
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.attempt.explanation import explain_source, explain_task
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
@@ -35,7 +35,7 @@ from flykka.actors.machines.attempt.source import SourceReadingEvent, source_rea
 from flykka.actors.machines.attempt.stages import Stage
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.attempt.task_checkpoints import TaskCheckpoints
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.messages.attempt import answers
 from flykka.messages.attempt.commands import (
@@ -172,8 +172,10 @@ class StreamTask:
                 self._life.deploy(self._descriptor.task_cancellation)
                 return self._open()
             case answers.ChainClosed():
+                # After the end of the chain nothing is added, and others can read before the JobMaster hears of it.
+                kept = self._stages.outputs.keep(self._life.attempt) if self._life.is_finishing else []
                 ended = self._life.chain_closed(event)
-                return [self._stages.report(), *self._keep_results(), *ended, *self._let_go_of_snapshots()]
+                return [self._stages.report(), *kept, *ended, *self._let_go_of_snapshots()]
             case BridgeLost(cause=cause):
                 ended = self._life.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
                 return [*ended, *self._let_go_of_snapshots()]
@@ -273,7 +275,9 @@ class StreamTask:
                 return self._life.fail(described(misfit))
         restore = without_channel_state(self._descriptor.restore)
         restored, recover = self._descriptor.restored_checkpoint_id, to_recover(self._descriptor)
-        return [TellBridge(message=OpenChain(restore=restore, recover=recover, restored_checkpoint_id=restored))]
+        return [
+            Tell(to=Role.BRIDGE, message=OpenChain(restore=restore, recover=recover, restored_checkpoint_id=restored))
+        ]
 
     def _on_chain_opened(self, opened: answers.ChainOpened, now: int) -> list[TaskEffect]:
         running = self._life.run()
@@ -393,8 +397,3 @@ class StreamTask:
     def _let_go_of_snapshots(self) -> list[TaskEffect]:
         # Who has finished has acknowledged whatever it was asked for.
         return [] if self._life.is_finishing else self._checkpoints.on_ended()
-
-    def _keep_results(self) -> list[TaskEffect]:
-        """After the end of the chain nothing is added, and others can read before the JobMaster hears of it."""
-        keeps = self._stages.outputs.keeps_results and self._life.is_finishing
-        return [KeepResults(partitions=self._stages.outputs.kept())] if keeps else []

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.partition_producer import CancelSelf, Consequence, Wait
 from flykka.actors.machines.attempt.task_cancellation import TaskCancellation
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.states import task_may_move
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.attempt.commands import CancelWork, CloseChain
@@ -164,17 +164,17 @@ class AttemptLife:
         if end.state is ExecutionState.FINISHED:
             return []
         closing = [] if self._is_closing else self._close(cancel=True)
-        return [TellBridge(message=CancelWork()), *closing, *self.cancellation.start_watchdog(self._now)]
+        return [Tell(to=Role.BRIDGE, message=CancelWork()), *closing, *self.cancellation.start_watchdog(self._now)]
 
     def _close(self, *, cancel: bool) -> list[TaskEffect]:
         self._is_closing = True
-        return [TellBridge(message=CloseChain(cancel=cancel))]
+        return [Tell(to=Role.BRIDGE, message=CloseChain(cancel=cancel))]
 
-    def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> TellJobMaster:
+    def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> Tell[Role]:
         reached = TaskExecutionState(
             attempt=self._attempt, state=end.state, failure=end.failure, accumulators=accumulators
         )
-        return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
+        return Tell(to=Role.JOB_MASTER, message=UpdateTaskExecutionState(state=reached))
 
     def _move(self, target: ExecutionState) -> None:
         assert task_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"

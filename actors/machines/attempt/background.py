@@ -9,7 +9,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from flykka.actors.machines.attempt.checkpoints import Checkpoint
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.commands import CheckpointCommand
 
 
@@ -59,7 +60,7 @@ class BackgroundWork:
     def continue_with(self, command: CheckpointCommand) -> list[TaskEffect]:
         """The piece at work is continued with another command."""
         self._jobs[0].command = command
-        return [TellBridge(message=command)]
+        return [Tell(to=Role.BRIDGE, message=command)]
 
     def end_job(self) -> list[TaskEffect]:
         """The piece at work has ended: begin the next."""
@@ -77,4 +78,4 @@ class BackgroundWork:
             return []
         job = self._jobs[0]
         job.begun_ms = self.now
-        return [TellBridge(message=job.command)]
+        return [Tell(to=Role.BRIDGE, message=job.command)]

@@ -16,7 +16,8 @@ from dataclasses import replace
 from flykka.actors.machines.attempt.background import BackgroundWork
 from flykka.actors.machines.attempt.batches import checkpoint_holder
 from flykka.actors.machines.attempt.checkpoints import ChannelState, Checkpoint, CheckpointBook
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.state.in_flight import is_in_flight
 from flykka.messages.attempt.commands import HoldBatches, ReleaseBatches, WriteChannelState
 from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead, InputInFlight, StageOutput
@@ -91,7 +92,7 @@ class ChannelStateWriter:
             return []
         checkpoint.channels.is_held = False
         holder = checkpoint_holder(self._descriptor.attempt, checkpoint.checkpoint_id)
-        return [TellBridge(message=ReleaseBatches(holder=holder))]
+        return [Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=holder))]
 
     def _collecting(self, checkpoint_id: int) -> ChannelState | None:
         checkpoint = self._book.get(checkpoint_id)
@@ -109,7 +110,7 @@ class ChannelStateWriter:
             batch_ids=tuple(batch.batch_id for batch in batches),
             holder=checkpoint_holder(self._descriptor.attempt, checkpoint_id),
         )
-        return [TellBridge(message=hold)]
+        return [Tell(to=Role.BRIDGE, message=hold)]
 
     def _write(self, checkpoint_id: int, channels: ChannelState) -> list[TaskEffect]:
         if not (channels.inputs_complete and channels.outputs_complete):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import TellJobMaster
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, TriggerCheckpoint
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
@@ -13,16 +13,17 @@ def decline(
     checkpoint_id: int,
     reason: CheckpointDeclineReason,
     cause: SerializedThrowable | None = None,
-) -> TellJobMaster:
+) -> Tell[Role]:
     """Tell the coordinator, through the JobMaster, why this attempt gives the checkpoint up."""
-    return TellJobMaster(
+    return Tell(
+        to=Role.JOB_MASTER,
         message=DeclineCheckpoint(
             job_id=descriptor.job_id,
             attempt=descriptor.attempt,
             checkpoint_id=checkpoint_id,
             reason=reason,
             cause=cause,
-        )
+        ),
     )
 
 

@@ -8,11 +8,12 @@ read meanwhile it is set again for what is left. What is idle has no timer; the 
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import StartIdleTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.graph.job_graph import JobType
 from flykka.messages.tasks.exchange import WatermarkStatus
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import IdleDue, TaskDeploymentDescriptor
 
 
 class WatermarksWithIdleness:
@@ -68,7 +69,11 @@ class WatermarksWithIdleness:
             return [*checked, *self._stages.emit_after(WatermarkStatus(idle=True))]
         next_ms = self._stages.watermarks.next_change_ms(now_ms)
         assert next_ms is not None, "what is active becomes idle, or goes on by the clock"
-        return [StartIdleTimer(delay_ms=next_ms), *checked]
+        return [StartTimer(key="idle", delay_ms=next_ms, message=IdleDue()), *checked]
 
     def _start_timer(self) -> list[TaskEffect]:
-        return [] if self._first_check_ms is None else [StartIdleTimer(delay_ms=self._first_check_ms)]
+        return (
+            []
+            if self._first_check_ms is None
+            else [StartTimer(key="idle", delay_ms=self._first_check_ms, message=IdleDue())]
+        )

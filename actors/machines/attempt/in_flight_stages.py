@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.attempt.stages import Stage, StageLine
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.barrier_alignment import to_send_on
 from flykka.actors.machines.exchange.watermark_generators import (
     MonotonyViolated,
@@ -24,13 +25,7 @@ from flykka.actors.machines.exchange.watermark_generators import (
 )
 from flykka.actors.machines.state.watermarks import restored_watermark
 from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import (
-    AdvanceWatermark,
-    ProcessBatch,
-    ReadSplits,
-    SnapshotState,
-    StageCommand,
-)
+from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState, StageCommand
 from flykka.messages.attempt.values import StageOutput
 from flykka.messages.graph.job_graph import JobType
 from flykka.messages.state.handles import WatermarkState
@@ -208,7 +203,7 @@ class InFlightStages:
 
     def begin_work(self) -> list[TaskEffect]:
         """Begin what no stage before it keeps waiting."""
-        return [TellBridge(message=command) for command in self._line.begin_work(self._meter.now_ms)]
+        return [Tell(to=Role.BRIDGE, message=command) for command in self._line.begin_work(self._meter.now_ms)]
 
     def on_answer(self, answer: StageResult | StageCommand) -> bool:
         """The result of a stage is here, or what has none is done; False if no stage waits for it."""
@@ -291,7 +286,7 @@ class InFlightStages:
         is_long = held is not None and self._meter.now_ms - held.since_ms >= HELD_BACK_AFTER_MS
         self._meter.held_back_by = held if is_long else None
         report = self._meter.report(self._attempt)
-        return TellJobMaster(message=replace(report, accumulators=self._accumulators))
+        return Tell(to=Role.JOB_MASTER, message=replace(report, accumulators=self._accumulators))
 
     @property
     def activity(self) -> tuple[Activity, int]:
@@ -353,7 +348,7 @@ class InFlightStages:
             self._meter.watermark(event.timestamp_ms)
         if isinstance(event, EndOfData):
             self.has_reached_end_of_data = True
-            effects += [self.report(), TellJobMaster(message=NotifyEndOfData(attempt=self._attempt))]
+            effects += [self.report(), Tell(to=Role.JOB_MASTER, message=NotifyEndOfData(attempt=self._attempt))]
         return effects
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.machines.attempt.checkpoints import Alignment
-from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.values import InputInFlight
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.tasks.batch import BatchRef
@@ -83,5 +83,5 @@ class EndOfDataReached:
     drain: bool
 
 
-CheckpointElement = SnapshotDue | SnapshotGivenUp | InFlightComplete | InFlightGivenUp | StartAlignmentTimer
+CheckpointElement = SnapshotDue | SnapshotGivenUp | InFlightComplete | InFlightGivenUp | StartTimer
 InputElement = BatchArrived | WatermarkAdvanced | CheckpointElement | PassedOn | EndOfDataReached

@@ -17,13 +17,7 @@ from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.checkpoints import Alignment
 from flykka.actors.machines.attempt.coalescing import COALESCED_BYTES, batches_behind
-from flykka.actors.machines.attempt.effects import (
-    RetryPartitionRequest,
-    TaskEffect,
-    TellBridge,
-    TellProducer,
-    TellSender,
-)
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.input_elements import (
     BatchArrived,
     CheckpointElement,
@@ -36,7 +30,7 @@ from flykka.actors.machines.attempt.input_elements import (
     SnapshotGivenUp,
     WatermarkAdvanced,
 )
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
@@ -46,7 +40,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     BlockChannel,
     CheckpointBarrierHandler,
     PrioritizeBarrier,
-    StartAlignmentTimer,
     StartPersisting,
     StopPersisting,
     TriggerCheckpointOnBarrier,
@@ -55,13 +48,9 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 from flykka.actors.machines.exchange.effects import (
     ChannelFailed,
     GateEffect,
-    GiveCredit,
     PersistInFlight,
     ReleaseBatch,
     RequestPartition,
-    RetryRequest,
-    TellPeer,
-    TurnAway,
 )
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
@@ -223,7 +212,7 @@ class TaskInputs:
         return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int, now: int) -> None:
-        """The delay of a `StartAlignmentTimer` is over."""
+        """The alignment of the checkpoint has timed out."""
         self._perform(self._barriers.time_out(checkpoint_id), now)
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
@@ -320,7 +309,7 @@ class TaskInputs:
                 self._for_checkpoints.append(InFlightGivenUp(checkpoint_id=checkpoint_id))
             case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
                 self._gate.prioritize(channel, checkpoint_id)
-            case StartAlignmentTimer():
+            case StartTimer():
                 self._for_checkpoints.append(action)
             case _:
                 assert_never(action)
@@ -371,18 +360,12 @@ class TaskInputs:
                     consumer=self._consumer,
                     reconnects=effect.reconnects,
                 )
-                return [TellPeer(receiver=effect.task_manager, message=request)]
-            case RetryRequest(channel=channel, delay_ms=delay_ms):
-                return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
-            case TurnAway(message=message):
-                return [TellSender(message=message)]
-            case GiveCredit(message=message):
-                return [TellProducer(message=message)]
+                return [Tell(to=effect.task_manager, message=request)]
             case ReleaseBatch(batch=batch):
-                return [TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,)))]
+                return [Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,)))]
             case PersistInFlight(checkpoint_id=checkpoint_id) as persisted:
                 return self._channel_state.add_inputs(checkpoint_id, [_in_flight(persisted)])
-            case Ignore():
+            case Tell() | StartTimer() | Ignore():
                 return [effect]
             case ChannelFailed():
                 return []  # kept by the gate: see `failure`

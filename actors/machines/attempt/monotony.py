@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flykka.actors.machines.attempt.attempt_life import AttemptLife
-from flykka.actors.machines.attempt.effects import LogWarning, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import LogWarning
 from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable

@@ -7,11 +7,12 @@ it is behind. Results of global aggregates go to the function with its next stag
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.processing_timers import ProcessingTimers
 from flykka.actors.machines.attempt.stages import Stage
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.commands import HandleOperatorEvents
 from flykka.messages.tasks.operator_event import (
     AggregateResult,
@@ -90,8 +91,9 @@ class OperatorEventDispatcher:
     def on_stage_over(self, stage: Stage) -> list[TaskEffect]:
         """A stage has ended: forward what its functions have sent."""
         sends: list[TaskEffect] = [
-            TellJobMaster(
-                message=SendOperatorEvents(attempt=self._attempt, checkpoint_id=self._checkpoint_id, sent=sent)
+            Tell(
+                to=Role.JOB_MASTER,
+                message=SendOperatorEvents(attempt=self._attempt, checkpoint_id=self._checkpoint_id, sent=sent),
             )
             for sent in stage.result.sent
         ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, may_time_out, unaligned_unsupported
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.partition_errors import partition_not_found
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.attempt.commands import ReleaseBatches
@@ -23,8 +23,9 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     TaskBuffers,
 )
-from flykka.messages.tasks.task import FinishedPartition, ResultPartitionDescriptor
+from flykka.messages.tasks.task import KeepPartitions, ResultPartitionDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
 """As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
@@ -62,9 +63,12 @@ class TaskOutputs:
         """Something outlives the task."""
         return any(partition.is_blocking for partition in self._by_output.values())
 
-    def kept(self) -> tuple[FinishedPartition, ...]:
-        """The outputs that outlive the task, which has finished."""
-        return tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
+    def keep(self, attempt: ExecutionAttemptId) -> list[TaskEffect]:
+        """Hand the outputs that outlive the attempt, which has finished, over to the TaskManager."""
+        if not self.keeps_results:
+            return []
+        finished = tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
+        return [Tell(to=Role.TASK_MANAGER, message=KeepPartitions(attempt=attempt, partitions=finished))]
 
     @property
     def holds_barrier(self) -> bool:
@@ -194,7 +198,7 @@ def _not_here(event: PartitionRequest | AddCredit | CancelPartitionRequest) -> T
     if not isinstance(event, PartitionRequest):
         return Ignore(reason=f"{event.partition_id} is not produced here")
     refusal = partition_not_found(event.partition_id, event.subpartition, "the partition is not here")
-    return TellPeer(receiver=event.consumer, message=refusal)
+    return Tell(to=event.consumer, message=refusal)
 
 
 def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
@@ -203,5 +207,5 @@ def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
 
 def _effect(effect: PartitionEffect) -> TaskEffect:
     if isinstance(effect, ReleaseBatch):
-        return TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(effect.batch.batch_id,)))
+        return Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(effect.batch.batch_id,)))
     return effect

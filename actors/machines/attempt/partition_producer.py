@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId
@@ -32,7 +33,7 @@ Consequence = Wait | CancelSelf | SerializedThrowable
 
 def ask(attempt: ExecutionAttemptId, partition_id: ResultPartitionId) -> list[TaskEffect]:
     """Ask for the state of the producer of a partition that is not there."""
-    return [TellJobMaster(message=RequestPartitionProducerState(attempt=attempt, partition_id=partition_id))]
+    return [Tell(to=Role.JOB_MASTER, message=RequestPartitionProducerState(attempt=attempt, partition_id=partition_id))]
 
 
 def consequence(answer: PartitionProducerState) -> Consequence:

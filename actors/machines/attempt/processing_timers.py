@@ -5,7 +5,8 @@ The bridge knows the timers, and tells the first of them with every stage. One t
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import StartProcessingTimer
+from flykka.actors.machines.effects import StartTimer
+from flykka.messages.tasks.task import ProcessingTimeDue
 
 
 class ProcessingTimers:
@@ -27,13 +28,13 @@ class ProcessingTimers:
         """State is restored, and with it maybe timers, of which the bridge tells when it has read them."""
         self.is_due = self._uses_processing_time
 
-    def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartProcessingTimer]:
+    def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
         """The bridge has told its first timer."""
         before, self._next_ms = self._next_ms, None if self._is_ended else next_timer_ms
         self.on_due(now)
         if self._next_ms is None or self._next_ms == before or self.is_due:
             return []
-        return [StartProcessingTimer(delay_ms=self._next_ms - now)]
+        return [StartTimer(key="processing-time", delay_ms=self._next_ms - now, message=ProcessingTimeDue())]
 
     def on_due(self, now: int) -> None:
         """The timer of the actor went off, which may be that of a timer which is no longer the first."""

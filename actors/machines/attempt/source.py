@@ -14,11 +14,12 @@ batches comes late.
 from __future__ import annotations
 
 from flykka.actors.machines.attempt.aligned_reading import AlignedReading
-from flykka.actors.machines.attempt.effects import StartLatencyTimer, StartReadTimer, TaskEffect, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
 from flykka.actors.machines.attempt.split_reader import SplitReader
 from flykka.actors.machines.attempt.stages import STAGES_IN_FLIGHT, Stage
+from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.attempt.commands import ReadSplits
 from flykka.messages.graph.job_graph import OperatorKind, ResultPartitionType
 from flykka.messages.state.handles import OperatorSubtaskState
@@ -122,7 +123,9 @@ class SourceReading:
         if count == 0 or self.end_of_data:
             return []
         operator_id = self._reader.operator_id
-        return [TellJobMaster(message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))]
+        return [
+            Tell(to=Role.JOB_MASTER, message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))
+        ]
 
     def read(self) -> list[TaskEffect] | None:
         """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
@@ -143,7 +146,7 @@ class SourceReading:
         if not self._paces or not duration_ms:
             return awake
         self._rests = True
-        return [*awake, StartReadTimer(delay_ms=min(duration_ms, REST_AT_MOST_MS))]
+        return [*awake, StartTimer(key="read", delay_ms=min(duration_ms, REST_AT_MOST_MS), message=ReadDue())]
 
     @property
     def held_back_by(self) -> str | None:
@@ -179,7 +182,11 @@ class SourceReading:
 
     def _start_latency_timer(self) -> list[TaskEffect]:
         interval_ms = self._latency_tracking_interval_ms
-        return [] if interval_ms is None else [StartLatencyTimer(delay_ms=interval_ms)]
+        return (
+            []
+            if interval_ms is None
+            else [StartTimer(key="latency-marker", delay_ms=interval_ms, message=LatencyMarkerDue())]
+        )
 
 
 def source_reading(

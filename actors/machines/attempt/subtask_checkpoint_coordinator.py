@@ -16,9 +16,9 @@ from flykka.actors.machines.attempt.background import BackgroundWork
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.checkpoints import Alignment, Begin, Checkpoint, CheckpointBook, CheckpointPhase
 from flykka.actors.machines.attempt.declines import decline
-from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.metrics import TaskMeter
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned
 from flykka.actors.machines.state.watermarks import watermark_states
 from flykka.messages.attempt.answers import (
@@ -270,7 +270,7 @@ class SubtaskCheckpointCoordinator:
 
     def decline(
         self, checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None = None
-    ) -> TellJobMaster:
+    ) -> Tell[Role]:
         """Tell the coordinator that it cannot count on this subtask."""
         return decline(self._descriptor, checkpoint_id, reason, cause)
 
@@ -295,7 +295,7 @@ class SubtaskCheckpointCoordinator:
 
 
 def _acknowledged(snapshots: Iterable[AcknowledgeCheckpoint]) -> list[TaskEffect]:
-    return [TellJobMaster(message=snapshot) for snapshot in snapshots]
+    return [Tell(to=Role.JOB_MASTER, message=snapshot) for snapshot in snapshots]
 
 
 def _not_awaited(message: object) -> Ignore:

@@ -7,9 +7,11 @@ TaskManager is told to give up: it is lost, and with it every claim on its slots
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import ReportFatalError, StartCancellationTimer, TaskEffect, TellBridge
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.attempt.commands import CancelWork, InterruptWork
 from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.tasks.task import CancellationDue, FatalErrorOccurred
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 
@@ -47,13 +49,18 @@ class TaskCancellation:
         """The attempt has not ended by now."""
         assert self._began_ms is not None, "a cancellation is due that has not begun"
         if self.timeout_ms and now - self._began_ms >= self.timeout_ms:
-            return [ReportFatalError(cause=self._cause())]
-        return [TellBridge(message=CancelWork()), TellBridge(message=InterruptWork()), self._timer(now)]
+            fatal = FatalErrorOccurred(attempt=self._attempt, cause=self._cause())
+            return [Tell(to=Role.TASK_MANAGER, message=fatal)]
+        return [
+            Tell(to=Role.BRIDGE, message=CancelWork()),
+            Tell(to=Role.BRIDGE, message=InterruptWork()),
+            self._timer(now),
+        ]
 
-    def _timer(self, now: int) -> StartCancellationTimer:
+    def _timer(self, now: int) -> StartTimer:
         assert self._began_ms is not None
         left_ms = self._began_ms + self.timeout_ms - now if self.timeout_ms else self.interval_ms
-        return StartCancellationTimer(delay_ms=min(self.interval_ms, left_ms))
+        return StartTimer(key="cancellation", delay_ms=min(self.interval_ms, left_ms), message=CancellationDue())
 
     def _cause(self) -> SerializedThrowable:
         return SerializedThrowable(

@@ -23,9 +23,8 @@ from flykka.actors.machines.attempt.operator_events import OperatorEventDispatch
 from flykka.actors.machines.attempt.source import SourceReading
 from flykka.actors.machines.attempt.stages import Stage
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, remaining_ms, to_send_on
-from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.exchange.barrier_alignment import alignment_timer, is_unaligned, to_send_on
 from flykka.messages.attempt.commands import SnapshotState
 from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
 from flykka.messages.tasks.exchange import WATERMARK_MIN, CancelCheckpointMarker, CheckpointBarrier
@@ -77,7 +76,7 @@ class TaskCheckpoints:
                 return self._coordinator.all_barriers_received(checkpoint_id, alignment)
             case InFlightGivenUp(checkpoint_id=checkpoint_id):
                 return self._coordinator.on_in_flight_given_up(checkpoint_id)
-            case StartAlignmentTimer() as timer:
+            case StartTimer() as timer:
                 return [timer]
             case _:
                 assert_never(element)
@@ -93,7 +92,7 @@ class TaskCheckpoints:
             sent = self._coordinator.barrier_sent(barrier, ended.overtaken)
         else:
             self._coordinator.barrier_waits(barrier.checkpoint_id)
-            sent = [StartAlignmentTimer(checkpoint_id=barrier.checkpoint_id, delay_ms=remaining_ms(barrier, now))]
+            sent = [alignment_timer(barrier, now)]
         return [*sent, *noted, *self._coordinator.acknowledge_written(checkpoint)]
 
     def on_served(self) -> list[TaskEffect]:

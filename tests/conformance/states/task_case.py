@@ -15,15 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import (
-    EndAttempt,
-    ReportFatalError,
-    StartCancellationTimer,
-    TaskEffect,
-    TellBridge,
-    TellJobMaster,
-)
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -55,6 +49,7 @@ from flykka.messages.tasks.task import (
     CancellationDue,
     CancelTask,
     ExecutionState,
+    FatalErrorOccurred,
     NotifyEndOfData,
     TaskDeploymentDescriptor,
     TaskExecutionState,
@@ -217,13 +212,13 @@ class TaskCase:
 
     def _perform(self, effect: TaskEffect) -> None:
         match effect:
-            case TellBridge(message=message):
+            case Tell(to=Role.BRIDGE, message=message):
                 self._answers += self._bridge(message)
-            case TellJobMaster(message=message):
+            case Tell(to=Role.JOB_MASTER, message=message):
                 self._answers += self._job_master(message)
-            case StartCancellationTimer(delay_ms=delay_ms):
+            case StartTimer(delay_ms=delay_ms, message=CancellationDue()):
                 self._due_ms = self._now + delay_ms
-            case ReportFatalError():
+            case Tell(message=FatalErrorOccurred()):
                 self._fatal_error = True
             case EndAttempt():
                 self._terminated = True

@@ -3,19 +3,13 @@
 import pytest
 
 from flykka.actors.machines.attempt.attempt_life import AttemptLife
-from flykka.actors.machines.attempt.effects import (
-    EndAttempt,
-    StartCancellationTimer,
-    TaskEffect,
-    TellBridge,
-    TellJobMaster,
-)
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.task_cancellation import INTERVAL_MS
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.attempt.commands import CancelWork, CloseChain
 from flykka.messages.graph.job_graph import TaskCancellationSettings
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.tasks.task import CancellationDue, ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 
@@ -30,9 +24,9 @@ def running() -> AttemptLife:
     return life
 
 
-def report(state: ExecutionState, failure: SerializedThrowable | None = None) -> TellJobMaster:
+def report(state: ExecutionState, failure: SerializedThrowable | None = None) -> Tell[Role]:
     reached = TaskExecutionState(attempt=ATTEMPT, state=state, failure=failure)
-    return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
+    return Tell(to=Role.JOB_MASTER, message=UpdateTaskExecutionState(state=reached))
 
 
 def test_running_is_reported_when_the_bridge_is_ready() -> None:
@@ -60,9 +54,9 @@ def test_an_end_closes_the_bridge_first_and_is_reported_when_it_is_closed(end, c
     closing += life.close()
     closed = life.chain_closed(ChainClosed())
 
-    cancelled = [TellBridge(message=CancelWork())] if cancel else []
-    watched = [StartCancellationTimer(delay_ms=INTERVAL_MS)] if cancel else []
-    assert closing == [*cancelled, TellBridge(message=CloseChain(cancel=cancel)), *watched]
+    cancelled = [Tell(to=Role.BRIDGE, message=CancelWork())] if cancel else []
+    watched = [StartTimer(key="cancellation", delay_ms=INTERVAL_MS, message=CancellationDue())] if cancel else []
+    assert closing == [*cancelled, Tell(to=Role.BRIDGE, message=CloseChain(cancel=cancel)), *watched]
     assert closed == [reported, EndAttempt()]
     assert not life.is_running
 
@@ -119,8 +113,8 @@ def test_an_attempt_has_not_finished_before_its_bridge_has_closed(end, reported)
     closing: list[TaskEffect] = end(life)
     closed = life.chain_closed(ChainClosed())
 
-    cancelled = [TellBridge(message=CancelWork()), TellBridge(message=CloseChain(cancel=True))]
-    assert closing == [*cancelled, StartCancellationTimer(delay_ms=INTERVAL_MS)]
+    cancelled = [Tell(to=Role.BRIDGE, message=CancelWork()), Tell(to=Role.BRIDGE, message=CloseChain(cancel=True))]
+    assert closing == [*cancelled, StartTimer(key="cancellation", delay_ms=INTERVAL_MS, message=CancellationDue())]
     assert closed == [reported, EndAttempt()]
 
 
@@ -131,7 +125,10 @@ def test_a_chain_that_closes_already_is_cancelled_and_not_closed_again() -> None
 
     cancelled = life.cancel()
 
-    assert cancelled == [TellBridge(message=CancelWork()), StartCancellationTimer(delay_ms=INTERVAL_MS)]
+    assert cancelled == [
+        Tell(to=Role.BRIDGE, message=CancelWork()),
+        StartTimer(key="cancellation", delay_ms=INTERVAL_MS, message=CancellationDue()),
+    ]
     assert life.chain_closed(ChainClosed()) == [report(ExecutionState.CANCELED), EndAttempt()]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.attempt.effects import TellBridge
 from flykka.actors.machines.attempt.events import StartTask
 from flykka.actors.machines.attempt.stages import STAGES_IN_FLIGHT, Stage, StageLine
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -335,7 +335,7 @@ def test_nothing_is_answered_twice() -> None:
 
     again = task.feed(finished(0), finished(1), durable(1), ChannelStateWritten(checkpoint_id=1, folders=()))
 
-    assert [effect for effect in again if isinstance(effect, TellBridge)] == []
+    assert [effect for effect in again if isinstance(effect, Tell) and effect.to is Role.BRIDGE] == []
     assert to_job_master(again) == []
 
 

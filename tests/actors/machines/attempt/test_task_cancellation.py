@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import ReportFatalError, StartCancellationTimer, TellBridge
 from flykka.actors.machines.attempt.task_cancellation import INTERVAL_MS, TIMEOUT_MS, TaskCancellation
+from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.attempt.commands import CancelWork, InterruptWork
 from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.tasks.task import CancellationDue, FatalErrorOccurred
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 ATTEMPT = ExecutionAttemptId("job_v_0_0")
-AGAIN = (TellBridge(message=CancelWork()), TellBridge(message=InterruptWork()))
+AGAIN = (Tell(to=Role.BRIDGE, message=CancelWork()), Tell(to=Role.BRIDGE, message=InterruptWork()))
 
 
 def cancellation(interval_ms: int | None = None, timeout_ms: int | None = None) -> TaskCancellation:
@@ -25,17 +26,21 @@ def test_the_bridge_is_told_again_at_every_interval_until_the_timeout() -> None:
     told = [watched.on_due(1_020), watched.on_due(1_040)]
     (fatal,) = watched.on_due(1_050)
 
-    assert began == [StartCancellationTimer(delay_ms=20)]
-    assert told == [[*AGAIN, StartCancellationTimer(delay_ms=20)], [*AGAIN, StartCancellationTimer(delay_ms=10)]]
-    assert isinstance(fatal, ReportFatalError)
-    assert "job_v_0_0 did not end within 50 ms" in fatal.cause.message
+    assert began == [StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())]
+    assert told == [
+        [*AGAIN, StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())],
+        [*AGAIN, StartTimer(key="cancellation", delay_ms=10, message=CancellationDue())],
+    ]
+    assert isinstance(fatal, Tell)
+    assert isinstance(fatal.message, FatalErrorOccurred)
+    assert "job_v_0_0 did not end within 50 ms" in fatal.message.cause.message
 
 
 def test_a_timeout_of_nothing_waits_for_ever() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=0)
     watched.start_watchdog(0)
 
-    assert watched.on_due(1_000_000) == [*AGAIN, StartCancellationTimer(delay_ms=20)]
+    assert watched.on_due(1_000_000) == [*AGAIN, StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())]
 
 
 def test_the_first_reason_to_end_starts_the_clock() -> None:
@@ -43,7 +48,9 @@ def test_the_first_reason_to_end_starts_the_clock() -> None:
     watched.start_watchdog(0)
 
     assert watched.start_watchdog(40) == []
-    assert isinstance(watched.on_due(50)[0], ReportFatalError)
+    (fatal,) = watched.on_due(50)
+    assert isinstance(fatal, Tell)
+    assert isinstance(fatal.message, FatalErrorOccurred)
 
 
 @pytest.mark.parametrize(
