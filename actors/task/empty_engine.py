@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from flykka.actors.machines.attempt.output_routes import OutputRoutes, is_split
+from flykka.actors.machines.attempt.batches import OutputRoutes, is_split
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,

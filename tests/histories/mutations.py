@@ -244,7 +244,7 @@ MUTATIONS = (
         history="declined-and-failed",
     ),
     Mutation(
-        where="machines.attempt.latency_stats:LatencyStats.report_latency",
+        where="machines.attempt.metrics:LatencyStats.report_latency",
         line="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(max(0, now - marker.marked_ms))",
         instead="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(now - marker.marked_ms + 1)",
         history="at-least-once",

@@ -237,7 +237,9 @@ class StreamTask:
                 return self._source.handle(event, now)
             case MetricsDue():
                 files_unread = 0 if self._source is None else self._source.files_unread
-                return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
+                return [
+                    self._stages.report(input_queue_length=self._inputs.gate.buffers_in_use, files_unread=files_unread)
+                ]
             case IdleDue() if self._stages.makes_watermarks:
                 return self._idleness.on_due(has_unread=self._has_input())
             case ProcessingTimeDue():

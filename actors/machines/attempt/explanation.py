@@ -46,7 +46,7 @@ def explain_task(
         channels=tuple(channels[:SHOWN]),
         channels_open=len(channels),
         outputs=tuple(outputs[:SHOWN]),
-        aligning=inputs.aligning,
+        aligning=next(reversed(inputs.barriers.pending_checkpoints), None),
         snapshotting=checkpoints.snapshotting,
         waits_for_final_checkpoint=stages.has_reached_end_of_data,
         ending=life.ending,
@@ -68,8 +68,8 @@ def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExpla
 
 
 def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:
-    missing, blocked = inputs.missing_channels, inputs.blocked_channels
-    for channel in inputs.channels:
+    missing, blocked = inputs.barriers.missing_channels, inputs.barriers.blocked_channels
+    for channel in inputs.gate.channels:
         if channel.is_open:
             number = channel.channel
             yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)

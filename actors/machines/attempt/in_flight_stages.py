@@ -159,7 +159,7 @@ class InFlightStages:
 
     def pass_time(self, now: int) -> None:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
-        self._meter.pass_time(now)
+        self._meter.on_tick(now)
         if self._paused_since_ms is not None:
             self._paused_ms += now - self._paused_since_ms
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
-from flykka.actors.machines.attempt.input_elements import BatchArrived, EndOfDataReached, PassedOn, WatermarkAdvanced
+from flykka.actors.machines.attempt.input_elements import (
+    BatchArrived,
+    EndOfDataReached,
+    ForwardedEvent,
+    WatermarkAdvanced,
+)
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
 from flykka.actors.machines.attempt.processing_timers import ProcessingTimers
@@ -67,7 +72,7 @@ class InputReading:
                     batch=arrived.batch,
                     watermark_ms=self._inputs.watermark_ms,
                     processing_time_ms=self._timers.time_of_stage(now),
-                    coalesced=tuple(each.batch for each in arrived.behind),
+                    coalesced=tuple(each.batch for each in arrived.coalesced),
                     aggregates=self._events.take_results(),
                 )
                 return [*awake, *self._stages.begin(Stage(command=command, channels=arrived.channels))]
@@ -78,9 +83,9 @@ class InputReading:
                 self._timers.end()
                 self._events.end()
                 return self._stages.emit_after(EndOfData(drain=drain))
-            case PassedOn(event=WatermarkStatus()) if self._stages.makes_watermarks:
+            case ForwardedEvent(event=WatermarkStatus()) if self._stages.makes_watermarks:
                 return []
-            case PassedOn(event=event):
+            case ForwardedEvent(event=event):
                 return self._stages.emit_after(event)
             case element:
                 return self._barriers.on_element(element, now)

@@ -13,10 +13,10 @@ from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.in_flight_stages import Finished, InFlightStages
 from flykka.actors.machines.attempt.input_elements import (
     CheckpointElement,
+    InFlightAborted,
     InFlightComplete,
-    InFlightGivenUp,
+    SnapshotAborted,
     SnapshotDue,
-    SnapshotGivenUp,
 )
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
@@ -69,12 +69,12 @@ class TaskCheckpoints:
         match element:
             case SnapshotDue() as due:
                 return self._begin(due, now)
-            case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
+            case SnapshotAborted(checkpoint_id=checkpoint_id, reason=reason):
                 given_up = self._coordinator.on_given_up(checkpoint_id, reason)
                 return [*given_up, *self._stages.emit_after(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
             case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
                 return self._coordinator.all_barriers_received(checkpoint_id, alignment)
-            case InFlightGivenUp(checkpoint_id=checkpoint_id):
+            case InFlightAborted(checkpoint_id=checkpoint_id):
                 return self._coordinator.on_in_flight_given_up(checkpoint_id)
             case StartTimer() as timer:
                 return [timer]

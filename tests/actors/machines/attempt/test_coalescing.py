@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.coalescing import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.input_elements import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.actors.machines.attempt.read_limit import LIMIT_START, OPEN_BYTES
 from flykka.actors.machines.attempt.source import REST_AT_MOST_MS
 from flykka.actors.machines.effects import StartTimer

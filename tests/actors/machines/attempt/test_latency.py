@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.attempt.latency_stats import HISTORY_SIZE, LatencyStats
+from flykka.actors.machines.attempt.metrics import HISTORY_SIZE, LatencyStats
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind

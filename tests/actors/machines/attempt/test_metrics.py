@@ -229,7 +229,7 @@ def test_the_times_add_up_to_the_time_the_attempt_runs(spent: list[tuple[Activit
     for activity, for_ms in spent:
         meter.activity = activity
         now += for_ms
-        meter.pass_time(now)
+        meter.on_tick(now)
 
     running = sum(for_ms for activity, for_ms in spent if activity is not Activity.NOT_RUNNING)
     assert sum(times(meter.report(ATTEMPT).metrics)) == running
