@@ -172,7 +172,7 @@ MUTATIONS = (
         history="simulated",
     ),
     Mutation(
-        where="machines.attempt.attempt_life:AttemptLife.chain_closed",
+        where="machines.attempt.ending:AttemptState.chain_closed",
         line="return [self._report(self._end, closed.accumulators), EndAttempt()]",
         instead="return [EndAttempt()]",
         history="killed-task-manager",

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.errors import UnreadableStateError, described
-from flykka.actors.machines.attempt.attempt_life import AttemptLife
 from flykka.actors.machines.attempt.channel_state import (
     recovered_inputs,
     recovered_outputs,
@@ -20,15 +19,14 @@ from flykka.actors.machines.attempt.channel_state import (
     without_channel_state,
 )
 from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.ending import AttemptState
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.attempt.explanation import explain_source, explain_task
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.metrics import TaskMeter
-from flykka.actors.machines.attempt.monotony import violation_effects
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
-from flykka.actors.machines.attempt.partition_producer import ask, consequence
 from flykka.actors.machines.attempt.processing_timers import ProcessingTimers
 from flykka.actors.machines.attempt.reading import InputReading
 from flykka.actors.machines.attempt.source import SourceReadingEvent, source_reading
@@ -66,6 +64,7 @@ from flykka.messages.tasks.task import (
     MetricsDue,
     PartitionProducerState,
     ProcessingTimeDue,
+    RequestPartitionProducerState,
     TaskDeploymentDescriptor,
 )
 from flykka.messages.wire.ref import Ref
@@ -82,11 +81,11 @@ class StreamTask:
         "_finishes_at_end_of_data",
         "_idleness",
         "_inputs",
-        "_life",
         "_reading",
         "_source",
         "_stages",
         "_timers",
+        "state",
     )
 
     def __init__(
@@ -94,7 +93,7 @@ class StreamTask:
     ) -> None:
         vertex = descriptor.vertex
         self._descriptor = descriptor
-        self._life = AttemptLife(descriptor.attempt, cluster)
+        self.state = AttemptState(descriptor.attempt, cluster)
         meter = TaskMeter()
         self._checkpoints = SubtaskCheckpointCoordinator(descriptor, meter)
         self._inputs = TaskInputs(descriptor, task, self._checkpoints.channel_state)
@@ -129,35 +128,30 @@ class StreamTask:
             defers_firing=defers_firing,
         )
 
-    @property
-    def life(self) -> AttemptLife:
-        """State of the attempt."""
-        return self._life
-
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
         self._stages.pass_time(now)
-        self._life.pass_time(now)
+        self.state.on_tick(now)
         self._checkpoints.background.now = now
         effects = self._on_event(event, now)
-        if self._finishes_at_end_of_data and self._stages.has_reached_end_of_data and self._life.is_running:
+        if self._finishes_at_end_of_data and self._stages.has_reached_end_of_data and self.state.is_running:
             effects = [*effects, *self._finish()]
-        if self._life.ending is not None:
+        if self.state.ending is not None:
             effects = [*effects, *self._end_work()]
-        self._stages.spend_time(is_running=self._life.is_running, has_input=self._has_input)
+        self._stages.spend_time(is_running=self.state.is_running, has_input=self._has_input)
         return effects
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
             # What comes with every batch and every checkpoint first: a match asks class by class.
-            case exchange.BufferResponse() if self._life.is_running:
+            case exchange.BufferResponse() if self.state.is_running:
                 return self._inputs.on_buffer(event) + self._input_failure() + self._read_on(now)
             case (answers.StageResult() as answer) | answers.WorkDone(command=StageCommand() as answer):
                 return self._on_stage_answer(answer, now)
             case answers.CheckpointCommitted(checkpoint_id=checkpoint_id):
                 # Counted in every state: it has been published.
                 return [*self._checkpoints.on_committed(event), *self._on_committed(checkpoint_id)]
-            case NotifyCheckpointComplete() | MetricsDue() if self._life.is_running:
+            case NotifyCheckpointComplete() | MetricsDue() if self.state.is_running:
                 # Nothing comes of these that could be read, nor room for it.
                 return self._on_running(event, now)
             case (
@@ -169,31 +163,31 @@ class StreamTask:
                 # In every state: what comes too late is the coordinator's to delete, and only it knows that.
                 return self._on_checkpoint_answer(event)
             case StartTask():
-                self._life.deploy(self._descriptor.task_cancellation)
+                self.state.deploy(self._descriptor.task_cancellation)
                 return self._open()
             case answers.ChainClosed():
                 # After the end of the chain nothing is added, and others can read before the JobMaster hears of it.
-                kept = self._stages.outputs.keep(self._life.attempt) if self._life.is_finishing else []
-                ended = self._life.chain_closed(event)
+                kept = self._stages.outputs.keep(self._descriptor.attempt) if self.state.is_finishing else []
+                ended = self.state.chain_closed(event)
                 return [self._stages.report(), *kept, *ended, *self._let_go_of_snapshots()]
             case BridgeLost(cause=cause):
-                ended = self._life.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
+                ended = self.state.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
                 return [*ended, *self._let_go_of_snapshots()]
             case answers.WorkFailed():
                 return self._on_work_failed(event)
-            case EngineFailed() if self._life.is_closing:
+            case EngineFailed() if self.state.is_closing:
                 return [Ignore(reason="the chain is closing")]
             case EngineFailed(cause=cause) | FailTask(cause=cause):
-                return self._life.fail(cause)
+                return self.state.fail(cause)
             case CancelTask():
-                return self._life.cancel()
+                return self.state.cancel()
             case CancellationDue():
-                return self._life.cancellation_due()
+                return self.state.on_cancellation_due()
             case answers.ChainOpened():
                 return self._on_chain_opened(event, now)
-            case PartitionProducerState() if self._life.may_consume:
-                return self._life.on_producer_state(consequence(event))
-            case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
+            case PartitionProducerState() if self.state.may_consume:
+                return self.state.on_producer_state(event)
+            case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self.state.is_running:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]
             case exchange.PartitionRequest() | exchange.AddCredit() | exchange.CancelPartitionRequest():
@@ -202,15 +196,15 @@ class StreamTask:
             case exchange.BuffersResized(buffers=buffers):
                 self._stages.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
-            case _ if not self._life.is_running:
-                return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
+            case _ if not self.state.is_running:
+                return [Ignore(reason=f"{type(event).__name__} in state {self.state.current}")]
             case _:
                 return self._on_running(event, now) + self._read_on(now)
 
     def explain(self, now: int) -> TaskExplained:
         """Explain what the attempt does, and what it waits for."""
         source = self._source
-        explained = explain_task(self._life, self._stages, self._inputs, self._checkpoints, now)
+        explained = explain_task(self.state, self._stages, self._inputs, self._checkpoints, now)
         return explained if source is None else explain_source(explained, source)
 
     def check(self) -> None:
@@ -225,8 +219,9 @@ class StreamTask:
                 commit = self._checkpoints.on_complete(checkpoint_id)
                 return self._on_committed(checkpoint_id) if commit is None else commit
             case exchange.ErrorResponse(partition_not_found=True, partition_id=partition_id):
-                asked = ask(self._descriptor.attempt, partition_id)
-                return [*self._inputs.handle(event), *self._input_failure(), *asked]
+                asked = RequestPartitionProducerState(attempt=self._descriptor.attempt, partition_id=partition_id)
+                failed = [*self._inputs.handle(event), *self._input_failure()]
+                return [*failed, Tell(to=Role.JOB_MASTER, message=asked)]
             case ConnectionLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case exchange.BacklogAnnouncement() | exchange.ErrorResponse() | exchange.PartitionRequestDue():
@@ -253,7 +248,7 @@ class StreamTask:
             case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
                 return self._checkpoints.on_aborted(checkpoint_id)
             case _:
-                return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self._life.state}")]
+                return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self.state.current}")]
 
     def _input_failure(self) -> list[TaskEffect]:
         match self._inputs.failure:
@@ -261,9 +256,9 @@ class StreamTask:
                 return []
             case ChannelFailed(kind=ChannelFailureKind.PRODUCER_FAILED):
                 # Not this task's fault: the producer's own failure decides what follows (Flink's CancelTaskException).
-                return self._life.cancel()
+                return self.state.cancel()
             case ChannelFailed(cause=cause):
-                return self._life.fail(cause)
+                return self.state.fail(cause)
             case unreachable:
                 assert_never(unreachable)
 
@@ -274,7 +269,7 @@ class StreamTask:
             try:
                 self._source.open()
             except UnreadableStateError as misfit:
-                return self._life.fail(described(misfit))
+                return self.state.fail(described(misfit))
         restore = without_channel_state(self._descriptor.restore)
         restored, recover = self._descriptor.restored_checkpoint_id, to_recover(self._descriptor)
         return [
@@ -282,8 +277,8 @@ class StreamTask:
         ]
 
     def _on_chain_opened(self, opened: answers.ChainOpened, now: int) -> list[TaskEffect]:
-        running = self._life.run()
-        if not self._life.is_running:
+        running = self.state.run()
+        if not self.state.is_running:
             return running
         self._stages.open(is_ordered=opened.is_ordered)
         self._checkpoints.open(opened)
@@ -296,7 +291,7 @@ class StreamTask:
         reads = to_recover(self._descriptor)
         outputs = recovered_outputs(reads, opened.recovered)
         if (misplaced := self._stages.outputs.misplaced(outputs)) is not None:
-            return [*running, *self._life.fail(misplaced)]
+            return [*running, *self.state.fail(misplaced)]
         down = self._stages.recover(outputs, self._inputs.watermark_ms)
         requests = self._inputs.request_partitions(recovered_inputs(reads, opened.recovered))
         started = self._idleness.start() if self._source is None else self._source.start()
@@ -309,7 +304,7 @@ class StreamTask:
         """Start what can be started: as many stages as there is room, input and demand for."""
         effects: list[TaskEffect] = []
         # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
-        while self._life.is_running and self._checkpoints.final_checkpoint is None:
+        while self.state.is_running and self._checkpoints.final_checkpoint is None:
             waits = self._inputs.waits_for_more and self._stages.is_reading
             has_room = self._stages.has_room and not waits
             if not has_room and not self._inputs.has_priority:
@@ -318,7 +313,7 @@ class StreamTask:
             if step is None:
                 break
             effects += step
-        if self._source is not None and self._life.is_running:
+        if self._source is not None and self.state.is_running:
             effects += self._source.request_splits()
         return effects
 
@@ -328,19 +323,20 @@ class StreamTask:
         if not self._stages.on_answer(answer):
             return [Ignore(reason=f"nothing waits for stage {answer.stage}")]
         effects: list[TaskEffect] = []
-        while self._life.may_process and (stage := self._stages.pop_over()) is not None:
+        while self.state.may_process and (stage := self._stages.pop_over()) is not None:
             effects += self._on_stage_over(stage, now)
         return effects + self._stages.begin_work() + self._read_on(now)
 
     def _on_stage_over(self, stage: Stage, now: int) -> list[TaskEffect]:
         result, took_ms = stage.result, now - (now if stage.begun_ms is None else stage.begun_ms)
         if (misplaced := self._stages.outputs.misplaced(result.outputs)) is not None:
-            return self._life.fail(misplaced)
+            return self.state.fail(misplaced)
         self._checkpoints.on_stage_over(result)
         ended = self._stages.finish(stage, now)
         timers = self._timers.on_stage_finished(result.next_timer_ms, now)
         sent = self._events.on_stage_over(stage)
-        effects = [*ended.effects, *timers, *sent, *violation_effects(ended.violated, self._life, self._descriptor)]
+        violated = self.state.on_monotony_violated(self._descriptor.vertex.name, ended.violated)
+        effects = [*ended.effects, *timers, *sent, *violated]
         match stage.command:
             case ReadSplits():
                 assert self._source is not None, "only a source reads splits"
@@ -374,28 +370,28 @@ class StreamTask:
             return self._on_event(answers.ChainClosed(failure=failed.cause), self._checkpoints.background.now)
         if not failed.ends_attempt:
             return self._checkpoints.on_failed(failed)
-        if self._life.is_closing:
+        if self.state.is_closing:
             return [Ignore(reason="the chain is closing")]
-        return self._life.fail(failed.cause)
+        return self.state.fail(failed.cause)
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
-        if not self._life.is_running:
-            return [Ignore(reason=f"answers.CheckpointCommitted in state {self._life.state}")]
+        if not self.state.is_running:
+            return [Ignore(reason=f"answers.CheckpointCommitted in state {self.state.current}")]
         return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
 
     # The end
 
     def _finish(self) -> list[TaskEffect]:
-        return self._stages.emit_after(exchange.EndOfPartition()) + self._life.finish()
+        return self._stages.emit_after(exchange.EndOfPartition()) + self.state.finish()
 
     def _end_work(self) -> list[TaskEffect]:
         """Close the chain of an attempt that finishes when its work has ended; begin nothing more of any other."""
-        if not self._life.is_finishing:
+        if not self.state.is_finishing:
             self._stages.drop()
             self._checkpoints.background.stop()
             return []
-        return self._life.close() if self._stages.is_idle and self._checkpoints.background.is_idle else []
+        return self.state.close() if self._stages.is_idle and self._checkpoints.background.is_idle else []
 
     def _let_go_of_snapshots(self) -> list[TaskEffect]:
         # Who has finished has acknowledged whatever it was asked for.
-        return [] if self._life.is_finishing else self._checkpoints.on_ended()
+        return [] if self.state.is_finishing else self._checkpoints.on_ended()

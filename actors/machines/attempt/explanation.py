@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.attempt_life import AttemptLife
+from flykka.actors.machines.attempt.ending import AttemptState
 from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.source import SourceReading
@@ -28,7 +28,7 @@ SHOWN = 16
 
 
 def explain_task(
-    life: AttemptLife, stages: InFlightStages, inputs: TaskInputs, checkpoints: SubtaskCheckpointCoordinator, now: int
+    state: AttemptState, stages: InFlightStages, inputs: TaskInputs, checkpoints: SubtaskCheckpointCoordinator, now: int
 ) -> TaskExplained:
     """The attempt at `now`."""
     activity, since_ms = stages.activity
@@ -37,9 +37,9 @@ def explain_task(
     channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))
     outputs = sorted(_outputs(stages), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
     return TaskExplained(
-        attempt=life.attempt,
+        attempt=state.attempt,
         now_ms=now,
-        state=life.state,
+        state=state.current,
         activity=activity.value,
         activity_since_ms=since_ms,
         stages=tuple(StageExplained(purpose=_words(each.command), since_ms=each.since_ms) for each in stages.in_flight),
@@ -49,7 +49,7 @@ def explain_task(
         aligning=next(reversed(inputs.barriers.pending_checkpoints), None),
         snapshotting=checkpoints.snapshotting,
         waits_for_final_checkpoint=stages.has_reached_end_of_data,
-        ending=life.ending,
+        ending=state.ending,
         held_back_by=stages.held_back_by,
     )
 

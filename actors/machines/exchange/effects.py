@@ -13,6 +13,8 @@ from flykka.messages.wire.ref import Ref
 
 PRODUCER_FAILED_ERROR = "ProducerFailedError"
 """The type of the cause in an `ErrorResponse` that blames the producer (Flink's ProducerFailedException)."""
+PRODUCER_DISPOSED_ERROR = "PartitionProducerDisposedError"
+"""The type of the failure in a `PartitionProducerState` if another attempt has replaced the producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from flykka.actors.machines.attempt.attempt import StreamTask
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask, TaskEvent
-from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.effects import Role, StartTimer, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened
 from flykka.messages.attempt.commands import CloseChain
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
@@ -77,7 +77,7 @@ class ConsumerCase:
         (retry,) = [effect for effect in missed if isinstance(effect, StartTimer)]
         assert any(_asks_for_producer(effect) for effect in missed)
         told = [] if answer is None else self._told(task, answer)
-        self.state = task.life.state
+        self.state = task.state.current
         again = task.handle(PartitionRequestDue(channel=0), now=retry.delay_ms)
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
 
@@ -86,7 +86,7 @@ class ConsumerCase:
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
         task.handle(StartTask(), now=0)
         told = self._told(task, answer)
-        self.state = task.life.state
+        self.state = task.state.current
         opened = task.handle(ChainOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
 
@@ -96,7 +96,7 @@ class ConsumerCase:
             isinstance(effect, Tell) and effect.to is Role.BRIDGE and isinstance(effect.message, CloseChain)
             for effect in effects
         )
-        if closes and task.life.state is not ExecutionState.CANCELING:
+        if closes and task.state.current is not ExecutionState.CANCELING:
             effects += task.handle(ChainClosed(), now=0)
         return effects
 

@@ -139,7 +139,7 @@ class TaskCase:
 
     def holds(self, word: str, wanted: Any) -> bool:
         """True if what the case wants is so."""
-        state = self._task.life.state
+        state = self._task.state.current
         match word:
             case "state":
                 return bool((self._consumers.state or state) == wanted)
@@ -157,9 +157,9 @@ class TaskCase:
                 self._join()
                 return self._fatal_error is wanted
             case "cancel_interval_ms":
-                return bool(self._task.life.cancellation.interval_ms == wanted)
+                return bool(self._task.state.cancellation.interval_ms == wanted)
             case "cancel_timeout_ms":
-                return bool(self._task.life.cancellation.timeout_ms == wanted)
+                return bool(self._task.state.cancellation.timeout_ms == wanted)
             case "task_after":
                 return {was: str(self._consumers.after[was]) for was in wanted} == wanted
             case "retries_consumption":
@@ -188,7 +188,7 @@ class TaskCase:
 
     def _start(self) -> None:
         # The shell starts its machine before it takes any message.
-        if self._task.life.state is ExecutionState.CREATED:
+        if self._task.state.current is ExecutionState.CREATED:
             self._feed(StartTask())
 
     def _settle(self) -> None:

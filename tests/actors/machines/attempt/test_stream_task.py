@@ -221,7 +221,7 @@ def test_an_ordinary_checkpoint_ends_nothing() -> None:
     committed = task.feed(CheckpointCommitted(checkpoint_id=1))
 
     assert to_bridge(committed) == []
-    assert task.machine.life.is_running
+    assert task.machine.state.is_running
 
 
 def test_a_batch_is_processed_with_the_event_time_of_its_arrival() -> None:

@@ -295,7 +295,7 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
     # The decline comes first: the half that is durable must not be taken for all of it.
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
-    assert task.machine.life.is_running
+    assert task.machine.state.is_running
 
 
 def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
