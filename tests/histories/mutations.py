@@ -167,8 +167,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="machines.attempt.reading:InputReading._advance_watermark",
-        line="if self._defers_firing:",
-        instead="if not self._defers_firing:",
+        line="if self._checkpoints.defers_firing:",
+        instead="if not self._checkpoints.defers_firing:",
         history="simulated",
     ),
     Mutation(
@@ -184,8 +184,8 @@ MUTATIONS = (
         history="unaligned",
     ),
     Mutation(
-        where="machines.attempt.split_reader:SplitReader.splits_to_request",
-        line="count = max(0, ahead - len(self._unread) - self._asked)",
+        where="machines.attempt.source:SplitReader.splits_to_request",
+        line="count = max(0, ahead - len(self._unread) - self._requested)",
         instead="count = max(0, ahead - len(self._unread))",
         history="unaligned",
     ),
@@ -250,13 +250,13 @@ MUTATIONS = (
         history="at-least-once",
     ),
     Mutation(
-        where="machines.attempt.processing_timers:ProcessingTimers.on_stage_finished",
+        where="machines.attempt.time:ProcessingTimers.on_stage_finished",
         line="self.on_due(now)",
         instead="self.on_due(now - 1_000)",
         history="timers",
     ),
     Mutation(
-        where="machines.attempt.processing_timers:ProcessingTimers.on_restored",
+        where="machines.attempt.time:ProcessingTimers.on_restored",
         line="self.is_due = self._uses_processing_time",
         instead="self.is_due = False",
         history="timers",

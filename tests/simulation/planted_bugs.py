@@ -15,7 +15,7 @@ from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.metrics import TaskMeter
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.attempt.reading import InputReading
-from flykka.actors.machines.attempt.split_reader import SplitReader
+from flykka.actors.machines.attempt.source import SplitReader
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect

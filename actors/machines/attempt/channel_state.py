@@ -1,7 +1,7 @@
 """The batches in flight of unaligned checkpoints as state (Flink's ChannelStateWriter).
 
-Inputs are complete when the barriers of all channels are here, outputs when the own barrier is sent. Until then, and
-until it is written, the engine holds each batch.
+The inputs are complete when the barriers of all channels have arrived, the outputs when the own barrier is sent. The
+engine holds each batch until it is written.
 
 `<checkpoint directory>/<job>/in-flight/<attempt>-<checkpoint>-<part>/`: a folder for each input gate and for each
 subpartition of an output, with the rows of all batches that an unaligned barrier has overtaken there. It belongs to one
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.background import BackgroundWork
 from flykka.actors.machines.attempt.batches import checkpoint_holder
 from flykka.actors.machines.attempt.checkpoints import ChannelState, Checkpoint, CheckpointBook
 from flykka.actors.machines.attempt.effects import TaskEffect
@@ -35,23 +34,22 @@ from flykka.messages.wire.ids import BatchId
 
 
 class ChannelStateWriter:
-    """Collects batches in flight by checkpoint. Those of a checkpoint that is not under way are no state."""
+    """Collects the batches in flight of the checkpoints that are under way."""
 
-    __slots__ = ("_background", "_book", "_descriptor")
+    __slots__ = ("_book", "_descriptor")
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook, background: BackgroundWork) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook) -> None:
         self._descriptor = descriptor
         self._book = book
-        self._background = background
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """The checkpoint is acknowledged with the batches in flight."""
+        """Collect the batches in flight of a checkpoint, which is acknowledged with them."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
             checkpoint.channels = ChannelState(inputs_complete=inputs_complete)
 
     def add_inputs(self, checkpoint_id: int, inputs: Iterable[InputInFlight]) -> list[TaskEffect]:
-        """Batches on their way into the task are part of the checkpoint."""
+        """Add batches in flight at the inputs."""
         channels, added = self._collecting(checkpoint_id), tuple(inputs)
         if channels is None:
             return []
@@ -59,7 +57,7 @@ class ChannelStateWriter:
         return self._hold(checkpoint_id, channels, [entry.batch for entry in added])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
-        """The barriers of all channels are here."""
+        """Add no more inputs: the barriers of all channels have arrived."""
         channels = self._collecting(checkpoint_id)
         if channels is None:
             return []
@@ -67,7 +65,7 @@ class ChannelStateWriter:
         return self._write(checkpoint_id, channels)
 
     def finish_outputs(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
-        """The barrier is sent, and has overtaken these."""
+        """Add the batches that the barrier has overtaken in the outputs; there are no more."""
         channels = self._collecting(checkpoint_id)
         if channels is None:
             return []
@@ -79,7 +77,7 @@ class ChannelStateWriter:
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
     ) -> list[TaskEffect]:
-        """The batches are durable: they are released, and state of the checkpoint."""
+        """Add the written batches to the state of the checkpoint, and release them."""
         channels = checkpoint.channels
         assert channels is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
         channels.written = channel_state(self._descriptor, parts, folders)
@@ -117,7 +115,7 @@ class ChannelStateWriter:
             return []
         parts = channel_state_parts(self._descriptor, checkpoint_id, channels)
         write = WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
-        return self._background.add(write, self._book.get(checkpoint_id))
+        return self._book.background.add(write, self._book.get(checkpoint_id))
 
 
 def channel_state_parts(
@@ -174,7 +172,7 @@ def channel_state(
 
 
 def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
-    """The batches that are in flight again, first those of the gates."""
+    """The channel state to read back, first that of the gates."""
     states = () if descriptor.restore is None else descriptor.restore.operators
     inputs = [part for state in states for part in state.input_channels]
     outputs = [left for state in states for left in state.result_subpartitions]
@@ -202,7 +200,7 @@ def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, 
 
 
 def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> BatchRef:
-    """The batch that rows in flight have become again."""
+    """The batch of channel state that was read back."""
     return BatchRef(
         batch_id=read.batch_id,
         rows=rows,
@@ -216,7 +214,7 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """The batches that are on their way into the task again; of a part for several subtasks there may be none."""
+    """The recovered batches of the inputs; a part for several subtasks may have none for this one."""
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)
@@ -227,7 +225,7 @@ def recovered_inputs(
 def recovered_outputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[StageOutput, ...]:
-    """The batches that are on their way out of the task again."""
+    """The recovered batches of the outputs."""
     return tuple(
         StageOutput(output=read.output, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

@@ -30,6 +30,7 @@ from flykka.actors.machines.attempt.input_elements import (
     WatermarkAdvanced,
     coalesce,
 )
+from flykka.actors.machines.attempt.time import uses_event_time
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
@@ -111,8 +112,7 @@ class TaskInputs:
                 self._valve.on_status(channel, WatermarkStatus(idle=True))
         operators = descriptor.vertex.operators
         self._coalesces = descriptor.coalesces_batches and operators[0].kind.coalesces
-        uses_event_time = any(operator.kind.uses_event_time for operator in operators)
-        self._ignores_watermarks = not uses_event_time and not descriptor.outputs
+        self._ignores_watermarks = not uses_event_time(descriptor.vertex) and not descriptor.outputs
         self._consumer = consumer
         self._channel_state = channel_state
         self._elements: deque[InputElement] = deque()

@@ -10,7 +10,7 @@ from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
 from flykka.actors.machines.attempt.input_elements import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.actors.machines.attempt.read_limit import LIMIT_START, OPEN_BYTES
-from flykka.actors.machines.attempt.source import REST_AT_MOST_MS
+from flykka.actors.machines.attempt.source import MAX_PAUSE_MS
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState
@@ -256,7 +256,7 @@ def test_a_source_rests_half_a_second_at_the_most() -> None:
 
     task.feed(files("a"))
 
-    assert rests(took(task, 0, 9_000)) == [REST_AT_MOST_MS]
+    assert rests(took(task, 0, 9_000)) == [MAX_PAUSE_MS]
 
 
 def test_a_file_that_comes_behind_the_rest_is_read_at_once() -> None:
