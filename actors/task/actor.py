@@ -1,7 +1,7 @@
 """The Task: the actor of one execution attempt.
 
-It hands every message to its machine, `StreamTask`, and does what the machine decides. Beside it runs the bridge of
-the attempt, its only child, which moves the rows.
+It gives every message to its machine, `StreamTask`, and performs the effects. Its only child is the bridge of the
+attempt, which moves the rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _EVENTS = frozenset(get_args(TaskEvent))
-"""Looked up for every message: of a union of so many classes `isinstance` asks one after the other."""
+"""A set, because `isinstance` tests the many classes of a union one by one."""
 
 
 class Task(Actor):
@@ -52,7 +52,7 @@ class Task(Actor):
         self._producers: dict[ResultPartitionId, Ref] = {}
 
     def pre_start(self) -> None:
-        """Start the bridge and let it restore."""
+        """Start the bridge, and let it restore the state."""
         self._machine = StreamTask(self._descriptor, self.context.ref, self._cancellation)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
@@ -60,11 +60,11 @@ class Task(Actor):
         self._decide(StartTask())
 
     def handle_message(self, message: Message) -> None:
-        """Everything but the bridge's death is the machine's to decide."""
+        """Give the message to the machine, or explain the attempt."""
         match message:
-            # What comes most often first: a match asks class by class.
+            # The most frequent messages first: a match tests class by class.
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
-                # Credit goes straight to the sender, not by way of its TaskManager.
+                # Credit goes to the sender directly, not by way of its TaskManager.
                 sender = self.context.sender
                 if sender is not None:
                     self._producers[partition_id] = sender
