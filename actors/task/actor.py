@@ -106,6 +106,18 @@ class Task(Actor):
 
     def _tell(self, to: Role | Ref | ResultPartitionId, message: Message) -> None:
         match to:
+            case Ref():
+                if isinstance(message, PartitionRequest) and to != self.context.parent:
+                    # A TaskManager that has ended answers no request. (With the parent this actor ends too.)
+                    self.context.watch(to)
+                to.tell(message)
+            case Role():
+                self._tell_role(to, message)
+            case partition_id:
+                self._producers[partition_id].tell(message)
+
+    def _tell_role(self, role: Role, message: Message) -> None:
+        match role:
             case Role.BRIDGE:
                 self._bridge.tell(message)
             case Role.JOB_MASTER:
@@ -118,15 +130,8 @@ class Task(Actor):
             case Role.SENDER:
                 if self.context.sender is not None:
                     self.context.sender.tell(message)
-            case Role():
-                raise AssertionError(f"a Task has no {to}")
-            case Ref():
-                if isinstance(message, PartitionRequest) and to != self.context.parent:
-                    # A TaskManager that has ended answers no request. (With the parent this actor ends too.)
-                    self.context.watch(to)
-                to.tell(message)
-            case partition_id:
-                self._producers[partition_id].tell(message)
+            case _:
+                raise AssertionError(f"a Task has no {role}")
 
 
 def _bridge_died(path: str) -> SerializedThrowable:
