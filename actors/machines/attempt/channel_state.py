@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flykka.actors.machines.attempt.batches import checkpoint_holder
-from flykka.actors.machines.attempt.checkpoints import ChannelState, Checkpoint, CheckpointBook
+from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, OvertakenBatches
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.state.in_flight import is_in_flight
@@ -46,63 +46,63 @@ class ChannelStateWriter:
         """Collect the batches in flight of a checkpoint, which is acknowledged with them."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
-            checkpoint.channels = ChannelState(inputs_complete=inputs_complete)
+            checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
 
     def add_inputs(self, checkpoint_id: int, inputs: Iterable[InputInFlight]) -> list[TaskEffect]:
         """Add batches in flight at the inputs."""
-        channels, added = self._collecting(checkpoint_id), tuple(inputs)
-        if channels is None:
+        overtaken, added = self._collecting(checkpoint_id), tuple(inputs)
+        if overtaken is None:
             return []
-        channels.inputs += added
-        return self._hold(checkpoint_id, channels, [entry.batch for entry in added])
+        overtaken.inputs += added
+        return self._hold(checkpoint_id, overtaken, [entry.batch for entry in added])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
         """Add no more inputs: the barriers of all channels have arrived."""
-        channels = self._collecting(checkpoint_id)
-        if channels is None:
+        overtaken = self._collecting(checkpoint_id)
+        if overtaken is None:
             return []
-        channels.inputs_complete = True
-        return self._write(checkpoint_id, channels)
+        overtaken.inputs_complete = True
+        return self._write(checkpoint_id, overtaken)
 
-    def finish_outputs(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
+    def finish_outputs(self, checkpoint_id: int, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
         """Add the batches that the barrier has overtaken in the outputs; there are no more."""
-        channels = self._collecting(checkpoint_id)
-        if channels is None:
+        overtaken = self._collecting(checkpoint_id)
+        if overtaken is None:
             return []
-        channels.outputs += overtaken
-        channels.outputs_complete = True
-        held = self._hold(checkpoint_id, channels, [entry.batch for entry in channels.outputs])
-        return held + self._write(checkpoint_id, channels)
+        overtaken.outputs += outputs
+        overtaken.outputs_complete = True
+        held = self._hold(checkpoint_id, overtaken, [entry.batch for entry in overtaken.outputs])
+        return held + self._write(checkpoint_id, overtaken)
 
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
     ) -> list[TaskEffect]:
         """Add the written batches to the state of the checkpoint, and release them."""
-        channels = checkpoint.channels
-        assert channels is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
-        channels.written = channel_state(self._descriptor, parts, folders)
-        channels.size_bytes = sum(folder.size_bytes for folder in folders)
+        overtaken = checkpoint.overtaken
+        assert overtaken is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
+        overtaken.written = channel_state(self._descriptor, parts, folders)
+        overtaken.size_bytes = sum(folder.size_bytes for folder in folders)
         return self.release(checkpoint)
 
     def release(self, checkpoint: Checkpoint | None) -> list[TaskEffect]:
         """Release the batches that are held for a checkpoint."""
-        if checkpoint is None or checkpoint.channels is None or not checkpoint.channels.is_held:
+        if checkpoint is None or checkpoint.overtaken is None or not checkpoint.overtaken.is_held:
             return []
-        checkpoint.channels.is_held = False
+        checkpoint.overtaken.is_held = False
         holder = checkpoint_holder(self._descriptor.attempt, checkpoint.checkpoint_id)
         return [Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=holder))]
 
-    def _collecting(self, checkpoint_id: int) -> ChannelState | None:
+    def _collecting(self, checkpoint_id: int) -> OvertakenBatches | None:
         checkpoint = self._book.get(checkpoint_id)
-        channels = None if checkpoint is None else checkpoint.channels
-        if channels is None or (channels.inputs_complete and channels.outputs_complete):
+        overtaken = None if checkpoint is None else checkpoint.overtaken
+        if overtaken is None or (overtaken.inputs_complete and overtaken.outputs_complete):
             return None
-        return channels
+        return overtaken
 
-    def _hold(self, checkpoint_id: int, channels: ChannelState, batches: list[BatchRef]) -> list[TaskEffect]:
+    def _hold(self, checkpoint_id: int, overtaken: OvertakenBatches, batches: list[BatchRef]) -> list[TaskEffect]:
         if not batches:
             return []
-        channels.is_held = True
+        overtaken.is_held = True
         hold = HoldBatches(
             checkpoint_id=checkpoint_id,
             batch_ids=tuple(batch.batch_id for batch in batches),
@@ -110,25 +110,25 @@ class ChannelStateWriter:
         )
         return [Tell(to=Role.BRIDGE, message=hold)]
 
-    def _write(self, checkpoint_id: int, channels: ChannelState) -> list[TaskEffect]:
-        if not (channels.inputs_complete and channels.outputs_complete):
+    def _write(self, checkpoint_id: int, overtaken: OvertakenBatches) -> list[TaskEffect]:
+        if not (overtaken.inputs_complete and overtaken.outputs_complete):
             return []
-        parts = channel_state_parts(self._descriptor, checkpoint_id, channels)
+        parts = channel_state_parts(self._descriptor, checkpoint_id, overtaken)
         write = WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
         return self._book.background.add(write, self._book.get(checkpoint_id))
 
 
 def channel_state_parts(
-    descriptor: TaskDeploymentDescriptor, checkpoint_id: int, channels: ChannelState
+    descriptor: TaskDeploymentDescriptor, checkpoint_id: int, overtaken: OvertakenBatches
 ) -> tuple[ChannelStatePart, ...]:
     """The parts to write: a folder for each gate, then for each subpartition."""
     below = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/in-flight"
     folder = f"{below}/{descriptor.attempt}-{checkpoint_id}"
     gates: dict[int, tuple[BatchRef, ...]] = {}
-    for entry in channels.inputs:
+    for entry in overtaken.inputs:
         gates[entry.gate] = (*gates.get(entry.gate, ()), entry.batch)
     places: dict[tuple[int, int], tuple[BatchRef, ...]] = {}
-    for left in channels.outputs:
+    for left in overtaken.outputs:
         place = (left.output, left.batch.subpartition)
         places[place] = (*places.get(place, ()), left.batch)
     inputs = (

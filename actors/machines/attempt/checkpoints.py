@@ -73,7 +73,7 @@ class Alignment:
 
 
 @dataclass(slots=True, kw_only=True)
-class ChannelState:
+class OvertakenBatches:
     """The batches that the barriers of a checkpoint have overtaken, until all of them are known, and then as state.
 
     The engine holds each until they are written or the checkpoint is aborted: `is_held`.
@@ -104,7 +104,7 @@ class Checkpoint:
     start_delay_ms: int = 0
     savepoint: str | None = None
     is_unaligned: bool = False
-    channels: ChannelState | None = None
+    overtaken: OvertakenBatches | None = None
     staged: tuple[StagedOutput, ...] = ()
     rows_staged: int = 0
     has_output: bool = False
@@ -128,12 +128,12 @@ class Checkpoint:
     @property
     def is_durable(self) -> bool:
         """Every part of its state is durable."""
-        return self.written is not None and (self.channels is None or self.channels.written is not None)
+        return self.written is not None and (self.overtaken is None or self.overtaken.written is not None)
 
     @property
     def has_durable_part(self) -> bool:
         """A part of its state is durable."""
-        return self.written is not None or (self.channels is not None and self.channels.written is not None)
+        return self.written is not None or (self.overtaken is not None and self.overtaken.written is not None)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -269,8 +269,8 @@ class CheckpointBook:
         late = [self.acknowledgement(record)] if record.is_under_way and record.has_durable_part else []
         record.move(P.ABORTED)
         record.states, record.written = (), None
-        if record.channels is not None:
-            record.channels.written = None
+        if record.overtaken is not None:
+            record.overtaken.written = None
         return late
 
     def acknowledge(self, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
@@ -281,8 +281,8 @@ class CheckpointBook:
         if checkpoint.phase is P.ABORTED:
             late = self.acknowledgement(checkpoint)
             checkpoint.written = None
-            if checkpoint.channels is not None:
-                checkpoint.channels.written = None
+            if checkpoint.overtaken is not None:
+                checkpoint.overtaken.written = None
             return [late]
         if not checkpoint.is_durable:
             return []
@@ -330,10 +330,10 @@ class CheckpointBook:
         if (chain := checkpoint.written) is not None:
             operators += chain.operators
             size_bytes, incremental_bytes = sum(map(_size_bytes, chain.operators)), chain.incremental_bytes
-        channels = checkpoint.channels
-        if channels is not None and channels.written is not None and channels.size_bytes:
-            operators += (channels.written,)
-            persisted_bytes = channels.size_bytes
+        overtaken = checkpoint.overtaken
+        if overtaken is not None and overtaken.written is not None and overtaken.size_bytes:
+            operators += (overtaken.written,)
+            persisted_bytes = overtaken.size_bytes
         metrics = CheckpointMetrics(
             alignment_ms=checkpoint.alignment.duration_ms,
             sync_ms=checkpoint.sync_ms,

@@ -17,7 +17,7 @@ from flykka.actors.machines.attempt.checkpoints import Checkpoint
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
 from flykka.actors.machines.attempt.outputs import TaskOutputs
-from flykka.actors.machines.attempt.time import EventTime, SilenceChecked
+from flykka.actors.machines.attempt.time import SilenceChecked, TaskEventTime
 from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.barrier_alignment import to_send_on
 from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
@@ -198,7 +198,7 @@ class Stages:
         name = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
         self.outputs = TaskOutputs(name, descriptor.outputs, descriptor.buffers)
         self.meter = TaskMeter()
-        self.event_time = EventTime(descriptor)
+        self.event_time = TaskEventTime(descriptor)
         self.has_reached_end_of_data = False
         self._attempt = descriptor.attempt
         self._accumulators: tuple[AccumulatorSnapshot, ...] = ()

@@ -35,7 +35,7 @@ class SilenceChecked:
     now_ms: int
 
 
-class EventTime:
+class TaskEventTime:
     """The watermarks that a task makes of the rows that it reads. If it makes none, it has those of its inputs.
 
     The clock of silence stands still while the task has something to read that it cannot read yet, as Flink's clock of
