@@ -1,7 +1,7 @@
 """The Task: the actor of one execution attempt.
 
-It hands every message to its machine, `StreamTask`, and does what the machine decides. Beside it runs the bridge of
-the attempt, its only child, which moves the rows.
+It gives every message to its machine, `StreamTask`, and performs the effects. Its only child is the bridge of the
+attempt, which moves the rows.
 """
 
 from __future__ import annotations
@@ -11,50 +11,13 @@ from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import (
-    EndAttempt,
-    KeepResults,
-    LogWarning,
-    ReportFatalError,
-    RetryPartitionRequest,
-    StartCancellationTimer,
-    StartIdleTimer,
-    StartLatencyTimer,
-    StartProcessingTimer,
-    StartReadTimer,
-    StartWatermarkReportTimer,
-    TaskEffect,
-    TellBridge,
-    TellJobMaster,
-    TellProducer,
-    TellSender,
-)
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
-from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
 from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.monitoring.explanation import ExplainTask, TaskExplained
-from flykka.messages.tasks.exchange import (
-    AlignmentTimeoutDue,
-    BacklogAnnouncement,
-    BufferResponse,
-    PartitionRequest,
-    PartitionRequestDue,
-)
-from flykka.messages.tasks.task import (
-    CancellationDue,
-    FatalErrorOccurred,
-    IdleDue,
-    KeepPartitions,
-    LatencyMarkerDue,
-    MetricsDue,
-    ProcessingTimeDue,
-    ReadDue,
-    TaskDeploymentDescriptor,
-    UpdateTaskExecutionState,
-    WatermarkReportDue,
-)
+from flykka.messages.tasks.exchange import BacklogAnnouncement, BufferResponse, PartitionRequest
+from flykka.messages.tasks.task import MetricsDue, TaskDeploymentDescriptor, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.message import Message
@@ -67,7 +30,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _EVENTS = frozenset(get_args(TaskEvent))
-"""Looked up for every message: of a union of so many classes `isinstance` asks one after the other."""
+"""A set, because `isinstance` tests the many classes of a union one by one."""
 
 
 class Task(Actor):
@@ -89,7 +52,7 @@ class Task(Actor):
         self._producers: dict[ResultPartitionId, Ref] = {}
 
     def pre_start(self) -> None:
-        """Start the bridge and let it restore."""
+        """Start the bridge, and let it restore the state."""
         self._machine = StreamTask(self._descriptor, self.context.ref, self._cancellation)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
@@ -97,11 +60,11 @@ class Task(Actor):
         self._decide(StartTask())
 
     def handle_message(self, message: Message) -> None:
-        """Everything but the bridge's death is the machine's to decide."""
+        """Give the message to the machine, or explain the attempt."""
         match message:
-            # What comes most often first: a match asks class by class.
+            # The most frequent messages first: a match tests class by class.
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
-                # Credit goes straight to the sender, not by way of its TaskManager.
+                # Credit goes to the sender directly, not by way of its TaskManager.
                 sender = self.context.sender
                 if sender is not None:
                     self._producers[partition_id] = sender
@@ -127,48 +90,12 @@ class Task(Actor):
 
     def _perform(self, effect: TaskEffect) -> None:
         match effect:
-            case TellBridge(message=message):
-                self._bridge.tell(message)
-            case TellJobMaster(message=message):
-                self._job_master.tell(message)
-                if isinstance(message, UpdateTaskExecutionState):
-                    # The TaskManager speaks for a Task that dies without having told how its attempt ended.
-                    self.context.parent.tell(message)
-            case TellPeer(receiver=receiver, message=message):
-                if isinstance(message, PartitionRequest) and receiver != self.context.parent:
-                    # What is asked of somebody who has ended is never answered. (With the parent this actor ends too.)
-                    self.context.watch(receiver)
-                receiver.tell(message)
-            case TellProducer(message=message):
-                self._producers[message.partition_id].tell(message)
-            case TellSender(message=message):
-                if self.context.sender is not None:
-                    self.context.sender.tell(message)
-            case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):
-                due = PartitionRequestDue(channel=channel)
-                self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)
-            case StartAlignmentTimer(checkpoint_id=checkpoint_id, delay_ms=delay_ms):
-                # One is enough: barriers of a newer checkpoint mean that this one is over.
-                timeout = AlignmentTimeoutDue(checkpoint_id=checkpoint_id)
-                self.context.timers.start_once("alignment", delay_ms, timeout)
-            case StartReadTimer(delay_ms=delay_ms):
-                self.context.timers.start_once("read", delay_ms, ReadDue())
-            case StartWatermarkReportTimer(delay_ms=delay_ms):
-                self.context.timers.start_once("watermark-report", delay_ms, WatermarkReportDue())
-            case StartIdleTimer(delay_ms=delay_ms):
-                self.context.timers.start_once("idle", delay_ms, IdleDue())
-            case StartLatencyTimer(delay_ms=delay_ms):
-                self.context.timers.start_once("latency-marker", delay_ms, LatencyMarkerDue())
-            case StartProcessingTimer(delay_ms=delay_ms):
-                self.context.timers.start_once("processing-time", delay_ms, ProcessingTimeDue())
+            case Tell(to=to, message=message):
+                self._tell(to, message)
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self.context.timers.start_once(key, delay_ms, message)
             case LogWarning(text=text):
                 _log.warning("%s: %s", self._descriptor.attempt, text)
-            case StartCancellationTimer(delay_ms=delay_ms):
-                self.context.timers.start_once("cancellation", delay_ms, CancellationDue())
-            case ReportFatalError(cause=cause):
-                self.context.parent.tell(FatalErrorOccurred(attempt=self._descriptor.attempt, cause=cause))
-            case KeepResults(partitions=partitions):
-                self.context.parent.tell(KeepPartitions(attempt=self._descriptor.attempt, partitions=partitions))
             case EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()
@@ -176,6 +103,35 @@ class Task(Actor):
                 pass
             case _:
                 assert_never(effect)
+
+    def _tell(self, to: Role | Ref | ResultPartitionId, message: Message) -> None:
+        match to:
+            case Ref():
+                if isinstance(message, PartitionRequest) and to != self.context.parent:
+                    # A TaskManager that has ended answers no request. (With the parent this actor ends too.)
+                    self.context.watch(to)
+                to.tell(message)
+            case Role():
+                self._tell_role(to, message)
+            case partition_id:
+                self._producers[partition_id].tell(message)
+
+    def _tell_role(self, role: Role, message: Message) -> None:
+        match role:
+            case Role.BRIDGE:
+                self._bridge.tell(message)
+            case Role.JOB_MASTER:
+                self._job_master.tell(message)
+                if isinstance(message, UpdateTaskExecutionState):
+                    # The TaskManager reports for a Task that dies before it has reported its end.
+                    self.context.parent.tell(message)
+            case Role.TASK_MANAGER:
+                self.context.parent.tell(message)
+            case Role.SENDER:
+                if self.context.sender is not None:
+                    self.context.sender.tell(message)
+            case _:
+                raise AssertionError(f"a Task has no {role}")
 
 
 def _bridge_died(path: str) -> SerializedThrowable:

@@ -1,8 +1,8 @@
 """The bridge: the actor between a Task and the engine that moves the rows of its execution attempt.
 
 It decides nothing: for a command of the Task it runs the engine's method of the same name, on the command's lane, and
-reports the answer to the Task. It blocks in no turn: answers come back as messages. So the trace of a bridge holds all
-that its engine has answered. It is the unit of kills, and the boundary of a replay.
+reports the answer to the Task. It blocks in no turn: answers come back as messages, so that its trace has all answers
+of its engine. It is the unit of kills, and the boundary of a replay.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from flykka.runtime.actor import Actor
 
 
 class Engines(Protocol):
-    """As much of a data plane as a bridge needs."""
+    """The part of a data plane that a bridge needs."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
-        """The engine of an attempt. `report` may be called on any thread, with a failure that is no answer."""
+        """The engine of an attempt. `report` may be called on any thread, with a failure that answers no command."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedEngine:
-    """The engine of a bridge, under one name in every trace, whatever its class."""
+    """The engine of a bridge; traces show this class, whatever the engine's is."""
 
     engine: Engine
 
     def close(self) -> None:
-        """The bridge has ended."""
+        """Close the engine, after the end of the bridge."""
         self.engine.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """A command that the engine has not answered, in words, and its start."""
+    """A command that the engine has not answered, its description, and its start."""
 
     command: Command
     what: str
@@ -59,20 +59,20 @@ class Bridge(Actor):
         self._engines = engines
 
     def pre_start(self) -> None:
-        """Make the engine. Whatever becomes of this actor, the kernel closes it."""
+        """Make the engine. The kernel closes it however this actor ends."""
         self._engine = self._engines.engine(self._descriptor, self.context.ref.tell)
         self.context.own(OwnedEngine(self._engine))
         self._running: dict[int, RunningWork] = {}
         self._begun = 0
         self._chain_name = self._descriptor.vertex.name
-        self._is_looking = False
+        self._is_observing = False
         self._watchdog = StageWatchdog(self._descriptor.stage_timeout_ms)
-        interval_ms = self._watchdog.look_interval_ms
+        interval_ms = self._watchdog.interval_ms
         if interval_ms is not None:
             self.context.timers.start_fixed_delay("progress", interval_ms, ProgressDue())
 
     def handle_message(self, message: Message) -> None:
-        """Commands of the Task, answers of the engine, and requests for its progress."""
+        """Handle commands of the Task, answers of the engine, and requests for its progress."""
         match message:
             case Command():
                 self._begin(message)
@@ -91,19 +91,19 @@ class Bridge(Actor):
             case InterruptWork():
                 self._engine.interrupt_work()
             case ProgressDue():
-                # If Spark is slow to answer, requests must not queue up for it.
-                if not self._is_looking:
-                    self._is_looking = True
-                    self._look(None)
+                # While Spark has not answered, it is not asked again.
+                if not self._is_observing:
+                    self._is_observing = True
+                    self._observe(None)
             case ExplainStages(reply_to=reply_to):
-                self._look(reply_to)
+                self._observe(reply_to)
             case ProgressSeen():
                 self._on_progress(message)
             case _:
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[int, Callable[[], WorkAnswered]]:
-        """Calls of the engine that are not answered, by piece of work: in a fork its threads do not exist."""
+        """The calls of the engine that are not answered, by piece of work: a fork, which has no threads, makes them."""
         return {piece: partial(self._answer, piece, work.command) for piece, work in self._running.items()}
 
     def _begin(self, command: Command) -> None:
@@ -120,7 +120,7 @@ class Bridge(Actor):
     def _answer(self, piece: int, command: Command) -> WorkAnswered:
         return _answered(piece, command, getattr(self._engine, command.method)(command))
 
-    def _look(self, reply_to: Ref | None) -> None:
+    def _observe(self, reply_to: Ref | None) -> None:
         self.context.pipe_to_self(
             self._engine.progress,
             on_success=lambda works: ProgressSeen(works=works, reply_to=reply_to),
@@ -135,9 +135,9 @@ class Bridge(Actor):
             for piece, work in self._running.items()
         }
         works |= {work.piece: work for work in seen.works}
-        stages = self._watchdog.see(tuple(works.values()), now)
+        stages = self._watchdog.observe(tuple(works.values()), now)
         if seen.reply_to is None:
-            self._is_looking = False
+            self._is_observing = False
         else:
             seen.reply_to.tell(StagesExplained(attempt=self._descriptor.attempt, stages=stages))
         stalled = self._watchdog.stalled(stages, now)

@@ -1,8 +1,7 @@
-"""An engine without rows: it answers by the protocol alone, as soon as it is asked.
+"""An engine without rows: it answers every command at once, with what the protocol asks for.
 
-It stands behind the bridges of recorded jobs, of forks of these, and of benchmarks of the control plane. What a stage
-makes is a batch for each reader it has to have one for, with the number of rows that went in. State is empty, and
-durable at once.
+Recorded jobs, their forks, and benchmarks of the control plane use it. The result of a stage is a batch for each reader
+that must have one, with the number of rows read. State is empty, and durable at once.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from flykka.actors.machines.attempt.output_routes import OutputRoutes, is_split
+from flykka.actors.machines.attempt.batches import OutputRoutes, is_split
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -51,10 +50,10 @@ from flykka.runtime.dispatch.pipe import Executor, Pipe
 
 
 class AtOnce:
-    """Does work where it is begun: it does not block."""
+    """Runs work in the caller: it does not block."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Do it."""
+        """Run the work."""
         work.run()
 
 
@@ -73,19 +72,19 @@ class EmptyEngine:
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def lane(self, command: Command, piece: int, what: str) -> Executor:
-        """There is nothing to wait for."""
+        """Every lane runs its work at once."""
         return _AT_ONCE
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """As with rows, only a sink has something to commit."""
+        """Open; as with rows, only a sink has something to commit."""
         return ChainOpened(has_sinks=bool(self._sinks), recovered=(None,) * len(command.recover))
 
     def read_splits(self, command: ReadSplits) -> StageResult:
-        """As many rows as the splits specify."""
+        """Read as many rows as the splits specify."""
         return self._result(command.stage, sum(split.rows for split in command.splits))
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
-        """As many rows as the batch has."""
+        """Process as many rows as the batch has."""
         return self._result(command.stage, command.batch.rows)
 
     def update_state(self, command: UpdateState) -> None:
@@ -112,7 +111,7 @@ class EmptyEngine:
         return CommitPrepared(checkpoint_id=command.checkpoint_id)
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
-        """Nothing, which is durable."""
+        """Nothing is written."""
         return SnapshotWritten(checkpoint_id=command.checkpoint_id)
 
     def discard_snapshot(self, command: DiscardSnapshot) -> None:
@@ -122,7 +121,7 @@ class EmptyEngine:
         """There are no batches."""
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
-        """Folders without a byte."""
+        """Name folders without content."""
         folders = tuple(ExclusiveStateHandle(path=part.path, size_bytes=0) for part in command.parts)
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
@@ -135,11 +134,11 @@ class EmptyEngine:
         return ChainClosed()
 
     def progress(self) -> tuple[WorkProgress, ...]:
-        """Nothing is known of any work."""
+        """No work has progress."""
         return ()
 
     def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
-        """Nothing in here can fail: raise what has."""
+        """Raise the error: nothing in here should fail."""
         raise raised
 
     def release_batches(self, command: ReleaseBatches) -> None:
@@ -152,7 +151,7 @@ class EmptyEngine:
         """Nothing runs."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
     def _result(self, stage: int, rows: int) -> StageResult:
         outputs = tuple(self._outputs(stage, rows)) if rows else ()

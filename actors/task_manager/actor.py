@@ -10,7 +10,6 @@ import logging
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.heartbeat_manager import HeartbeatManager
-from flykka.actors.machines.attempt.declines import unknown_attempt
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_table import SlotTable
@@ -19,6 +18,8 @@ from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
 from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TaskCheckpointMessages,
@@ -40,12 +41,7 @@ from flykka.messages.control.registration import (
 )
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    CancelPartitionRequest,
-    PartitionRequest,
-    RedistributionDue,
-)
+from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, RedistributionDue
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
 from flykka.messages.tasks.task import (
@@ -192,7 +188,7 @@ class TaskManager(Actor):
     def _on_trigger_checkpoint(self, message: TriggerCheckpoint) -> None:
         job_master = self._job_masters.get(message.job_id)
         if message.attempt not in self._tasks and job_master is not None:
-            job_master.tell(unknown_attempt(message))
+            job_master.tell(_unknown_attempt(message))
         else:
             self._tasks.forward(message.attempt, message)
 
@@ -343,3 +339,12 @@ class TaskManager(Actor):
         text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
         cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
         return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
+
+
+def _unknown_attempt(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
+    return DeclineCheckpoint(
+        job_id=trigger.job_id,
+        attempt=trigger.attempt,
+        checkpoint_id=trigger.checkpoint_id,
+        reason=CheckpointDeclineReason.TASK_CHECKPOINT_FAILURE,
+    )

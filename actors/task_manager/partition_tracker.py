@@ -11,12 +11,8 @@ from functools import partial
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import (
-    PartitionEffect,
-    ReleaseBatch,
-    TellPeer,
-)
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
 from flykka.messages.tasks.task import FinishedPartition, PartitionsReleased
@@ -91,7 +87,7 @@ class PartitionTracker:
     def _perform(self, effects: Iterable[PartitionEffect]) -> None:
         for effect in effects:
             match effect:
-                case TellPeer(receiver=consumer, message=response):
+                case Tell(to=consumer, message=response):
                     consumer.tell(response)
                 case ReleaseBatch():
                     raise AssertionError("a kept partition is written, and stays as it is until it is released")

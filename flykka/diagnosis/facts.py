@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flykka.actors.machines.attempt.in_flight_stages import HELD_BACK_AFTER_MS
+from flykka.actors.machines.attempt.time import HELD_BACK_AFTER_MS
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits

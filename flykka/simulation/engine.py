@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flykka.actors.errors import UnknownBatchError
+from flykka.actors.machines.attempt.batches import address, input_addresses
 from flykka.actors.machines.attempt.channel_state import recovered_batch
-from flykka.actors.machines.attempt.output_routes import address, input_addresses
-from flykka.messages.attempt.answers import (
-    ChainClosed,
-    ChainOpened,
-    ChannelStateWritten,
-    StageResult,
-    WorkFailed,
-)
+from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, StageResult, WorkFailed
 from flykka.messages.attempt.commands import (
     CloseChain,
     Command,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, is_split
 from flykka.messages.attempt.values import StagedOutput, StageOutput
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor

@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.attempt.output_routes import input_addresses
+from flykka.actors.machines.attempt.batches import input_addresses
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.attempt.work import EngineFailed
 from flykka.spark_bridge.diagnosis.failures import serialized

@@ -11,7 +11,7 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, is_split
 from flykka.messages.attempt.values import StagedOutput, StageOutput
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId, OperatorId
@@ -20,13 +20,7 @@ from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult
 from flykka.spark_bridge.rows.batches import Batch
-from flykka.spark_bridge.rows.materialise import (
-    Materialised,
-    Slices,
-    estimated_bytes,
-    materialise,
-    together,
-)
+from flykka.spark_bridge.rows.materialise import Materialised, Slices, estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.attempt.output_routes import is_read_once
+from flykka.actors.machines.attempt.batches import is_read_once
 from flykka.actors.machines.attempt.read_limit import cost_of
 from flykka.messages.attempt.values import StagedOutput
 from flykka.messages.tasks.source import PartitionTime

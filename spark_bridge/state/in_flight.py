@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flykka.actors.machines.attempt.batches import address
 from flykka.actors.machines.attempt.channel_state import recovered_batch
-from flykka.actors.machines.attempt.output_routes import address
 from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files

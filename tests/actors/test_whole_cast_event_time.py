@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.machines.attempt.latency_stats import HISTORY_SIZE
+from flykka.actors.machines.attempt.metrics import HISTORY_SIZE
 from flykka.messages.attempt.answers import ChainClosed, StageResult
 from flykka.messages.attempt.commands import CloseChain, ReadSplits
 from flykka.messages.attempt.work import EngineFailed

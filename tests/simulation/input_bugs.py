@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.attempt import inputs
-from flykka.actors.machines.attempt.aligned_reading import AlignedReading
+from flykka.actors.machines.attempt.source import AlignedReading
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAction
 from flykka.actors.machines.exchange.effects import PersistInFlight

@@ -11,17 +11,18 @@ import pytest
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, BatchHolders
 from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, CheckpointPhase
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.metrics import TaskMeter
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.attempt.reading import InputReading
-from flykka.actors.machines.attempt.split_reader import SplitReader
+from flykka.actors.machines.attempt.source import SplitReader
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.attempt.answers import CheckpointCommitted, CommitPrepared, SnapshotWritten, StageResult
@@ -98,7 +99,7 @@ def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
 
     def eager(self: SubtaskCheckpointCoordinator, written: SnapshotWritten) -> list[TaskEffect]:
         effects = on_written(self, written)
-        return [*effects, TellBridge(message=CommitCheckpoint(checkpoint_id=written.checkpoint_id))]
+        return [*effects, Tell(to=Role.BRIDGE, message=CommitCheckpoint(checkpoint_id=written.checkpoint_id))]
 
     patch.setattr(SubtaskCheckpointCoordinator, "on_written", eager)
 
@@ -110,8 +111,11 @@ def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
     def hasty(self: InputReading, now: int, *, has_room: bool) -> list[TaskEffect] | None:
         effects = read(self, now, has_room=has_room)
         match effects:
-            case [TellBridge(message=ProcessBatch(batch=batch)), *_]:
-                return [TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,))), *effects]
+            case [Tell(to=Role.BRIDGE, message=ProcessBatch(batch=batch)), *_]:
+                return [
+                    Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,))),
+                    *effects,
+                ]
         return effects
 
     patch.setattr(InputReading, "read", hasty)

@@ -1,7 +1,7 @@
 """The machine of an execution attempt: which stage is next, what its outputs emit, and when it has finished.
 
 Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of the inputs become stages, which the engine
-works on by way of the bridge, or followers of stages, in the order in which they were read; what a stage has emitted is
+works on by way of the bridge, or followers of stages, in the order in which they were read; the batches of a stage are
 sent when it has ended. The task reads on while there is room for stages, its outputs take more, and no end is near.
 
 Not here: how channels and credits work (`actors.exchange`), what a stage computes (the engine).
@@ -12,35 +12,31 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.errors import UnreadableStateError, described
-from flykka.actors.machines.attempt.attempt_life import AttemptLife
 from flykka.actors.machines.attempt.channel_state import (
+    ChannelStateWriter,
     recovered_inputs,
     recovered_outputs,
     to_recover,
     without_channel_state,
 )
-from flykka.actors.machines.attempt.effects import KeepResults, TaskEffect, TellBridge
+from flykka.actors.machines.attempt.checkpoints import CheckpointBook
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.ending import AttemptState
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
-from flykka.actors.machines.attempt.explanation import explain_source, explain_task
+from flykka.actors.machines.attempt.explanation import explain_task
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
-from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
 from flykka.actors.machines.attempt.inputs import TaskInputs
-from flykka.actors.machines.attempt.metrics import TaskMeter
-from flykka.actors.machines.attempt.monotony import violation_effects
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
-from flykka.actors.machines.attempt.partition_producer import ask, consequence
-from flykka.actors.machines.attempt.processing_timers import ProcessingTimers
 from flykka.actors.machines.attempt.reading import InputReading
-from flykka.actors.machines.attempt.source import SourceReadingEvent, source_reading
-from flykka.actors.machines.attempt.stages import Stage
+from flykka.actors.machines.attempt.source import SourceReading, SourceReadingEvent
+from flykka.actors.machines.attempt.stages import Stage, Stages
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from flykka.actors.machines.attempt.task_checkpoints import TaskCheckpoints
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.attempt.time import ProcessingTimers
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.messages.attempt import answers
 from flykka.messages.attempt.commands import (
     CloseChain,
-    DiscardSnapshot,
     OpenChain,
     ProcessBatch,
     ReadSplits,
@@ -54,168 +50,146 @@ from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.graph.job_graph import FiringMode, JobType, OperatorKind, TaskCancellationSettings
+from flykka.messages.graph.job_graph import JobType, OperatorKind, TaskCancellationSettings
 from flykka.messages.monitoring.explanation import TaskExplained
-from flykka.messages.tasks import exchange
+from flykka.messages.tasks import exchange, task
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
-from flykka.messages.tasks.task import (
-    CancellationDue,
-    CancelTask,
-    FailTask,
-    IdleDue,
-    MetricsDue,
-    PartitionProducerState,
-    ProcessingTimeDue,
-    TaskDeploymentDescriptor,
-)
 from flykka.messages.wire.ref import Ref
 
 
 class StreamTask:
-    """The machine of one execution attempt, whose actor is `task`."""
+    """The machine of one execution attempt, whose actor is `consumer` to its producers."""
 
     __slots__ = (
-        "_barriers",
+        "_book",
         "_checkpoints",
         "_descriptor",
         "_events",
         "_finishes_at_end_of_data",
         "_idleness",
         "_inputs",
-        "_life",
         "_reading",
         "_source",
         "_stages",
         "_timers",
+        "state",
     )
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, task: Ref, cluster: TaskCancellationSettings | None = None
+        self,
+        descriptor: task.TaskDeploymentDescriptor,
+        consumer: Ref,
+        cluster: TaskCancellationSettings | None = None,
     ) -> None:
         vertex = descriptor.vertex
-        self._descriptor = descriptor
-        self._life = AttemptLife(descriptor.attempt, cluster)
-        meter = TaskMeter()
-        self._checkpoints = SubtaskCheckpointCoordinator(descriptor, meter)
-        self._inputs = TaskInputs(descriptor, task, self._checkpoints.channel_state)
-        self._stages = InFlightStages(descriptor, meter)
-        self._idleness = WatermarksWithIdleness(descriptor, self._stages)
-        self._source = source_reading(descriptor, self._stages, self._idleness)
         kinds = {operator.kind for operator in vertex.operators}
-        uses_event_time = any(kind.uses_event_time for kind in kinds)
-        self._timers = ProcessingTimers(uses_processing_time=any(kind.uses_processing_time for kind in kinds))
-        defers_firing = uses_event_time and vertex.firing_mode is FiringMode.ON_CHECKPOINT
-        # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
+        # In a batch job only sinks have something to commit: the others wait for no checkpoint.
         is_batch = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
         self._finishes_at_end_of_data = is_batch or vertex.feeds_broadcast_variables
+        self._descriptor = descriptor
+        self.state = AttemptState(descriptor.attempt, cluster)
+        self._book = CheckpointBook(descriptor.job_id, descriptor.attempt)
+        channel_state = ChannelStateWriter(descriptor, self._book)
+        self._inputs = TaskInputs(descriptor, consumer, channel_state)
+        self._stages = Stages(descriptor)
+        self._idleness = WatermarksWithIdleness(descriptor, self._stages)
+        is_source = vertex.operators[0].kind is OperatorKind.SOURCE
+        self._source = SourceReading(descriptor, self._stages, self._idleness) if is_source else None
+        self._timers = ProcessingTimers(vertex)
         self._events = OperatorEventDispatcher(descriptor, self._stages, self._inputs, self._timers)
-        self._barriers = TaskCheckpoints(
-            self._checkpoints,
-            self._inputs,
-            self._stages,
-            self._source,
-            self._events,
-            fires_at_barriers=vertex.firing_mode is FiringMode.ON_CHECKPOINT,
-            defers_firing=defers_firing,
+        self._checkpoints = SubtaskCheckpointCoordinator(
+            descriptor, self._book, channel_state, self._inputs, self._stages, self._source, self._events
         )
         self._reading = InputReading(
-            self._inputs,
-            self._stages,
-            self._idleness,
-            self._timers,
-            self._events,
-            self._barriers,
-            uses_event_time=uses_event_time,
-            defers_firing=defers_firing,
+            vertex, self._inputs, self._stages, self._idleness, self._timers, self._events, self._checkpoints
         )
 
-    @property
-    def life(self) -> AttemptLife:
-        """State of the attempt."""
-        return self._life
-
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
-        """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
-        self._stages.pass_time(now)
-        self._life.pass_time(now)
-        self._checkpoints.background.now = now
+        """Handle one event at virtual time `now` (ms); the effects in order."""
+        self._stages.on_tick(now)
+        self.state.on_tick(now)
+        self._book.background.now = now
         effects = self._on_event(event, now)
-        if self._finishes_at_end_of_data and self._stages.has_reached_end_of_data and self._life.is_running:
+        if self._finishes_at_end_of_data and self._stages.has_reached_end_of_data and self.state.is_running:
             effects = [*effects, *self._finish()]
-        if self._life.ending is not None:
+        if self.state.ending is not None:
             effects = [*effects, *self._end_work()]
-        self._stages.spend_time(is_running=self._life.is_running, has_input=self._has_input)
+        self._stages.account_time(is_running=self.state.is_running, has_input=self._has_input)
         return effects
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
-            # What comes with every batch and every checkpoint first: a match asks class by class.
-            case exchange.BufferResponse() if self._life.is_running:
+            # The most frequent events first: a match tests class by class.
+            case exchange.BufferResponse() if self.state.is_running:
                 return self._inputs.on_buffer(event) + self._input_failure() + self._read_on(now)
             case (answers.StageResult() as answer) | answers.WorkDone(command=StageCommand() as answer):
                 return self._on_stage_answer(answer, now)
             case answers.CheckpointCommitted(checkpoint_id=checkpoint_id):
                 # Counted in every state: it has been published.
                 return [*self._checkpoints.on_committed(event), *self._on_committed(checkpoint_id)]
-            case NotifyCheckpointComplete() | MetricsDue() if self._life.is_running:
-                # Nothing comes of these that could be read, nor room for it.
+            case NotifyCheckpointComplete() | task.MetricsDue() if self.state.is_running:
+                # They bring neither input nor room for it.
                 return self._on_running(event, now)
+            case answers.CommitPrepared(rows_out=rows_out) if rows_out:
+                # Rows that leave the chain with a snapshot are reported: they may be the only ones that ever do.
+                return [*self._checkpoints.on_answer(event), self._stages.report()]
             case (
                 answers.CommitPrepared()
                 | answers.SnapshotWritten()
                 | answers.ChannelStateWritten()
                 | answers.WorkDone()
             ):
-                # In every state: what comes too late is the coordinator's to delete, and only it knows that.
-                return self._on_checkpoint_answer(event)
+                # In every state: the coordinator deletes state that comes too late, and only it knows that.
+                return self._checkpoints.on_answer(event)
             case StartTask():
-                self._life.deploy(self._descriptor.task_cancellation)
+                self.state.deploy(self._descriptor.task_cancellation)
                 return self._open()
             case answers.ChainClosed():
-                ended = self._life.chain_closed(event)
-                return [self._stages.report(), *self._keep_results(), *ended, *self._let_go_of_snapshots()]
+                # After the end of the chain nothing is added, and others can read before the JobMaster hears of it.
+                kept = self._stages.outputs.keep(self._descriptor.attempt) if self.state.is_finishing else []
+                ended = self.state.chain_closed(event)
+                return [self._stages.report(), *kept, *ended, *self._report_durable_parts()]
             case BridgeLost(cause=cause):
-                ended = self._life.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
-                return [*ended, *self._let_go_of_snapshots()]
+                ended = self.state.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
+                return [*ended, *self._report_durable_parts()]
             case answers.WorkFailed():
-                return self._on_work_failed(event)
-            case EngineFailed() if self._life.is_closing:
+                return self._on_work_failed(event, now)
+            case EngineFailed() if self.state.is_closing:
                 return [Ignore(reason="the chain is closing")]
-            case EngineFailed(cause=cause) | FailTask(cause=cause):
-                return self._life.fail(cause)
-            case CancelTask():
-                return self._life.cancel()
-            case CancellationDue():
-                return self._life.cancellation_due()
+            case EngineFailed(cause=cause) | task.FailTask(cause=cause):
+                return self.state.fail(cause)
+            case task.CancelTask():
+                return self.state.cancel()
+            case task.CancellationDue():
+                return self.state.on_cancellation_due()
             case answers.ChainOpened():
                 return self._on_chain_opened(event, now)
-            case PartitionProducerState() if self._life.may_consume:
-                return self._life.on_producer_state(consequence(event))
-            case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
+            case task.PartitionProducerState() if self.state.may_consume:
+                return self.state.on_producer_state(event)
+            case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self.state.is_running:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]
             case exchange.PartitionRequest() | exchange.AddCredit() | exchange.CancelPartitionRequest():
-                # Served in every state: what is queued here is somebody's input.
-                return self._stages.serve(event) + self._barriers.on_served() + self._read_on(now)
+                # Served in every state: the queued batches are another task's input.
+                served = self._stages.outputs.handle(event)
+                return served + self._checkpoints.on_served() + self._read_on(now)
             case exchange.BuffersResized(buffers=buffers):
-                self._stages.resize(buffers)
+                self._stages.outputs.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
-            case _ if not self._life.is_running:
-                return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
+            case _ if not self.state.is_running:
+                return [Ignore(reason=f"{type(event).__name__} in state {self.state.current}")]
             case _:
                 return self._on_running(event, now) + self._read_on(now)
 
     def explain(self, now: int) -> TaskExplained:
         """Explain what the attempt does, and what it waits for."""
-        source = self._source
-        explained = explain_task(self._life, self._stages, self._inputs, self._checkpoints, now)
-        return explained if source is None else explain_source(explained, source)
+        return explain_task(self.state, self._stages, self._inputs, self._source, self._book, now)
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
         self._stages.check()
         self._inputs.check()
-        self._checkpoints.check()
+        self._book.check()
 
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
@@ -223,33 +197,35 @@ class StreamTask:
                 commit = self._checkpoints.on_complete(checkpoint_id)
                 return self._on_committed(checkpoint_id) if commit is None else commit
             case exchange.ErrorResponse(partition_not_found=True, partition_id=partition_id):
-                asked = ask(self._descriptor.attempt, partition_id)
-                return [*self._inputs.handle(event), *self._input_failure(), *asked]
+                asked = task.RequestPartitionProducerState(attempt=self._descriptor.attempt, partition_id=partition_id)
+                failed = [*self._inputs.handle(event), *self._input_failure()]
+                return [*failed, Tell(to=Role.JOB_MASTER, message=asked)]
             case ConnectionLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case exchange.BacklogAnnouncement() | exchange.ErrorResponse() | exchange.PartitionRequestDue():
                 return self._inputs.handle(event) + self._input_failure()
             case exchange.AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
-                return self._barriers.on_timeout(checkpoint_id, now)
+                return self._checkpoints.on_timeout(checkpoint_id, now)
             case _ if self._source is not None and isinstance(event, SourceReadingEvent):
                 return self._source.handle(event, now)
-            case MetricsDue():
-                files_unread = 0 if self._source is None else self._source.files_unread
-                return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
-            case IdleDue() if self._stages.makes_watermarks:
+            case task.MetricsDue():
+                files_unread = 0 if self._source is None else self._source.reader.files_unread
+                in_use = self._inputs.gate.buffers_in_use
+                return [self._stages.report(input_queue_length=in_use, files_unread=files_unread)]
+            case task.IdleDue() if self._stages.event_time.makes_watermarks:
                 return self._idleness.on_due(has_unread=self._has_input())
-            case ProcessingTimeDue():
+            case task.ProcessingTimeDue():
                 self._timers.on_due(now)
                 return []
             case OperatorEvents() | GlobalAggregateResults():
                 self._events.on_message(event)
                 return []
             case TriggerCheckpoint():
-                return self._barriers.on_trigger(event, now)
+                return self._checkpoints.on_trigger(event, now)
             case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
                 return self._checkpoints.on_aborted(checkpoint_id)
             case _:
-                return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self._life.state}")]
+                return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self.state.current}")]
 
     def _input_failure(self) -> list[TaskEffect]:
         match self._inputs.failure:
@@ -257,9 +233,9 @@ class StreamTask:
                 return []
             case ChannelFailed(kind=ChannelFailureKind.PRODUCER_FAILED):
                 # Not this task's fault: the producer's own failure decides what follows (Flink's CancelTaskException).
-                return self._life.cancel()
+                return self.state.cancel()
             case ChannelFailed(cause=cause):
-                return self._life.fail(cause)
+                return self.state.fail(cause)
             case unreachable:
                 assert_never(unreachable)
 
@@ -269,20 +245,22 @@ class StreamTask:
         if self._source is not None:
             try:
                 self._source.open()
-            except UnreadableStateError as misfit:
-                return self._life.fail(described(misfit))
+            except UnreadableStateError as error:
+                return self.state.fail(described(error))
         restore = without_channel_state(self._descriptor.restore)
         restored, recover = self._descriptor.restored_checkpoint_id, to_recover(self._descriptor)
-        return [TellBridge(message=OpenChain(restore=restore, recover=recover, restored_checkpoint_id=restored))]
+        command = OpenChain(restore=restore, recover=recover, restored_checkpoint_id=restored)
+        return [Tell(to=Role.BRIDGE, message=command)]
 
     def _on_chain_opened(self, opened: answers.ChainOpened, now: int) -> list[TaskEffect]:
-        running = self._life.run()
-        if not self._life.is_running:
+        running = self.state.run()
+        if not self.state.is_running:
             return running
-        self._stages.open(is_ordered=opened.is_ordered)
+        if opened.is_ordered:
+            self._stages.line.limit = 1
         self._checkpoints.open(opened)
         if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
-            # The one checkpoint that a batch job takes is behind the end of all data.
+            # The one checkpoint that a batch job takes is after the end of all data.
             ended = self._stages.emit_after(exchange.EndOfData()) if self._source is None else self._source.end_data()
             return [*running, *ended]
         if self._descriptor.restore is not None:
@@ -290,20 +268,20 @@ class StreamTask:
         reads = to_recover(self._descriptor)
         outputs = recovered_outputs(reads, opened.recovered)
         if (misplaced := self._stages.outputs.misplaced(outputs)) is not None:
-            return [*running, *self._life.fail(misplaced)]
-        down = self._stages.recover(outputs, self._inputs.watermark_ms)
+            return [*running, *self.state.fail(misplaced)]
+        recovered = self._stages.recover(outputs, self._inputs.watermark_ms)
         requests = self._inputs.request_partitions(recovered_inputs(reads, opened.recovered))
         started = self._idleness.start() if self._source is None else self._source.start()
-        return [*running, *started, *down, *requests, *self._read_on(now)]
+        return [*running, *started, *recovered, *requests, *self._read_on(now)]
 
     def _has_input(self) -> bool:
-        return self._inputs.has_next if self._source is None else self._source.has_unread
+        return self._inputs.has_next if self._source is None else self._source.reader.has_unread
 
     def _read_on(self, now: int) -> list[TaskEffect]:
         """Start what can be started: as many stages as there is room, input and demand for."""
         effects: list[TaskEffect] = []
-        # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
-        while self._life.is_running and self._checkpoints.final_checkpoint is None:
+        # After the barrier of the final checkpoint nothing is read: it belongs to the job that continues from it.
+        while self.state.is_running and self._checkpoints.final_checkpoint is None:
             waits = self._inputs.waits_for_more and self._stages.is_reading
             has_room = self._stages.has_room and not waits
             if not has_room and not self._inputs.has_priority:
@@ -312,89 +290,69 @@ class StreamTask:
             if step is None:
                 break
             effects += step
-        if self._source is not None and self._life.is_running:
+        if self._source is not None and self.state.is_running:
             effects += self._source.request_splits()
         return effects
 
-    # Stages and what goes down behind them
+    # Stages
 
     def _on_stage_answer(self, answer: answers.StageResult | StageCommand, now: int) -> list[TaskEffect]:
-        if not self._stages.on_answer(answer):
+        if not self._stages.line.on_answer(answer):
             return [Ignore(reason=f"nothing waits for stage {answer.stage}")]
         effects: list[TaskEffect] = []
-        while self._life.may_process and (stage := self._stages.pop_over()) is not None:
+        while self.state.may_process and (stage := self._stages.line.pop_over()) is not None:
             effects += self._on_stage_over(stage, now)
         return effects + self._stages.begin_work() + self._read_on(now)
 
     def _on_stage_over(self, stage: Stage, now: int) -> list[TaskEffect]:
         result, took_ms = stage.result, now - (now if stage.begun_ms is None else stage.begun_ms)
         if (misplaced := self._stages.outputs.misplaced(result.outputs)) is not None:
-            return self._life.fail(misplaced)
-        self._checkpoints.on_stage_over(result)
+            return self.state.fail(misplaced)
+        self._book.stage(result.staged)
         ended = self._stages.finish(stage, now)
         timers = self._timers.on_stage_finished(result.next_timer_ms, now)
         sent = self._events.on_stage_over(stage)
-        effects = [*ended.effects, *timers, *sent, *violation_effects(ended.violated, self._life, self._descriptor)]
+        violated = self.state.on_monotony_violated(self._descriptor.vertex.name, ended.violated)
+        effects = [*ended.effects, *timers, *sent, *violated]
         match stage.command:
             case ReadSplits():
                 assert self._source is not None, "only a source reads splits"
-                effects += self._source.has_read(stage.cost, took_ms)
+                effects += self._source.on_read(stage.cost, took_ms)
             case ProcessBatch():
                 effects += self._inputs.processed(stage.channels) + self._idleness.read()
             case SnapshotState():
-                effects += self._barriers.on_barrier_sent(stage, ended, took_ms, now)
+                effects += self._checkpoints.on_barrier_sent(stage, ended, took_ms, now)
         return effects
 
-    def _on_checkpoint_answer(
-        self, answer: answers.CommitPrepared | answers.SnapshotWritten | answers.ChannelStateWritten | answers.WorkDone
-    ) -> list[TaskEffect]:
-        match answer:
-            case answers.CommitPrepared(rows_out=rows_out):
-                prepared = self._checkpoints.on_prepared(answer)
-                # What leaves the chain with a snapshot is reported: it may be all that ever does.
-                return [*prepared, self._stages.report()] if rows_out else prepared
-            case answers.SnapshotWritten():
-                return self._checkpoints.on_written(answer)
-            case answers.ChannelStateWritten():
-                return self._checkpoints.on_channel_state_written(answer)
-            case answers.WorkDone(command=DiscardSnapshot() as command):
-                return self._checkpoints.on_discarded(command)
-            case answers.WorkDone():
-                return []
-
-    def _on_work_failed(self, failed: answers.WorkFailed) -> list[TaskEffect]:
+    def _on_work_failed(self, failed: answers.WorkFailed, now: int) -> list[TaskEffect]:
         if isinstance(failed.command, CloseChain):
             # It is closed all the same: nothing more can be done.
-            return self._on_event(answers.ChainClosed(failure=failed.cause), self._checkpoints.background.now)
+            return self._on_event(answers.ChainClosed(failure=failed.cause), now)
         if not failed.ends_attempt:
             return self._checkpoints.on_failed(failed)
-        if self._life.is_closing:
+        if self.state.is_closing:
             return [Ignore(reason="the chain is closing")]
-        return self._life.fail(failed.cause)
+        return self.state.fail(failed.cause)
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
-        if not self._life.is_running:
-            return [Ignore(reason=f"answers.CheckpointCommitted in state {self._life.state}")]
+        if not self.state.is_running:
+            return [Ignore(reason=f"answers.CheckpointCommitted in state {self.state.current}")]
         return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
 
     # The end
 
     def _finish(self) -> list[TaskEffect]:
-        return self._stages.emit_after(exchange.EndOfPartition()) + self._life.finish()
+        return self._stages.emit_after(exchange.EndOfPartition()) + self.state.finish()
 
     def _end_work(self) -> list[TaskEffect]:
         """Close the chain of an attempt that finishes when its work has ended; begin nothing more of any other."""
-        if not self._life.is_finishing:
-            self._stages.drop()
-            self._checkpoints.background.stop()
+        background = self._book.background
+        if not self.state.is_finishing:
+            self._stages.line.clear()
+            background.stop()
             return []
-        return self._life.close() if self._stages.is_idle and self._checkpoints.background.is_idle else []
+        return self.state.close() if self._stages.line.in_flight == 0 and background.is_idle else []
 
-    def _let_go_of_snapshots(self) -> list[TaskEffect]:
-        # Who has finished has acknowledged whatever it was asked for.
-        return [] if self._life.is_finishing else self._checkpoints.on_ended()
-
-    def _keep_results(self) -> list[TaskEffect]:
-        """After the end of the chain nothing is added, and others can read before the JobMaster hears of it."""
-        keeps = self._stages.outputs.keeps_results and self._life.is_finishing
-        return [KeepResults(partitions=self._stages.outputs.kept())] if keeps else []
+    def _report_durable_parts(self) -> list[TaskEffect]:
+        # An attempt that has finished has acknowledged all its snapshots.
+        return [] if self.state.is_finishing else self._checkpoints.on_ended()

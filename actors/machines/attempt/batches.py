@@ -1,9 +1,9 @@
-"""Holders of batches: the rules by which every data plane keeps and frees rows.
+"""Holders and addresses of batches: the rules by which every data plane keeps, frees and addresses rows.
 
-Every batch has holders. One that was put is held for its reader, the subpartition it is addressed to; a reader takes it
-over and lets go of it when its stage is done; state holds what it keeps; a snapshot that is being written holds what it
-writes. What lies in a BLOCKING partition is held by that, however often it is read, until the partition is released.
-When the last holder lets go, the batch is gone: what was put with it comes back to the caller, to be freed.
+A batch has holders, and is freed when the last one releases it. A new batch is held for its reader, the subpartition
+that it is addressed to. The reader takes it over and releases it when its stage has ended; state holds the batches that
+it keeps, and a snapshot those that it writes. A BLOCKING partition holds its batches until it is released, however
+often they are read.
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from flykka.actors.errors import UnknownBatchError
+from flykka.actors.machines.exchange.channel_selectors import ChannelSelector, channel_selector
+from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 
 Content = TypeVar("Content")
+Draw = Callable[[int], int]
+"""Draws a number from 0 to below its argument."""
 
 IN_TRANSIT = "in transit"
 """Holds a batch between its producer and its reader."""
 KEPT = "kept in its partition"
-"""Holds a batch of a partition that is read when it is finished, and by any reader."""
+"""Holds a batch of a BLOCKING partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The place where a batch is read: a subpartition."""
+    """The subpartition at which a batch is read."""
 
     partition: ResultPartitionId
     subpartition: int
@@ -45,7 +50,7 @@ def checkpoint_holder(attempt: ExecutionAttemptId, checkpoint_id: int) -> str:
 
 
 class BatchHolders(Generic[Content]):
-    """The batches of one job. What is released comes back when its last holder has let go."""
+    """The batches of one job. Every release returns the contents of the batches that have no holder left."""
 
     def __init__(self) -> None:
         self._entries: dict[BatchId, _Entry[Content]] = {}
@@ -62,12 +67,12 @@ class BatchHolders(Generic[Content]):
         address: Address | None = None,
         holder: str = IN_TRANSIT,
     ) -> None:
-        """Take in a batch, with its first holder."""
+        """Add a batch with its first holder."""
         assert batch_id not in self._entries, f"two batches are called {batch_id}"
         self._entries[batch_id] = _Entry(content=content, producer=producer, address=address, holders={holder})
 
     def claim(self, batch_id: BatchId, reader: str) -> Content:
-        """The content of a batch, held by `reader` from now on in place of its address; a kept one stays kept, too.
+        """The content of a batch, which `reader` holds from now on; a BLOCKING partition holds it as well.
 
         Raises:
             UnknownBatchError: the batch was released.
@@ -78,31 +83,31 @@ class BatchHolders(Generic[Content]):
         return entry.content
 
     def content(self, batch_id: BatchId) -> Content:
-        """The content of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
+        """The content of a batch that the caller holds. Raises `UnknownBatchError` if it was released."""
         return self._entry(batch_id).content
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
+        """Add a holder. Raises `UnknownBatchError` if one of the batches was released."""
         for batch_id in batch_ids:
             self._entry(batch_id).holders.add(holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> dict[BatchId, Content]:
-        """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""
+        """Release batches; those that are freed already or not held by `holder` are skipped."""
         return self._release(batch_ids, lambda _: {holder})
 
     def release_held_by(self, holder: str) -> dict[BatchId, Content]:
-        """Let go of everything that one holder holds."""
+        """Release all batches of one holder."""
         return self._release(list(self._entries), lambda _: {holder})
 
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> dict[BatchId, Content]:
-        """The attempt that reads `addresses` has ended.
+        """Release what an attempt that has ended holds, what is in transit to its `addresses`, and its snapshots.
 
-        Let go of what it holds, of what is on its way to it, and where it was cancelled of what it has made, too.
+        If it was cancelled, release the batches that it has produced, too.
         """
 
-        def let_go(entry: _Entry[Content]) -> set[str]:
+        def released(entry: _Entry[Content]) -> set[str]:
             held = {holder for holder in entry.holders if holder == attempt or holder.startswith(f"{attempt} ")}
             if entry.address in addresses:
                 held.add(IN_TRANSIT)
@@ -110,28 +115,28 @@ class BatchHolders(Generic[Content]):
                 held |= {IN_TRANSIT, KEPT}
             return held
 
-        return self._release(list(self._entries), let_go)
+        return self._release(list(self._entries), released)
 
     def release_produced(self, producer: ExecutionAttemptId) -> dict[BatchId, Content]:
-        """Let go of what an attempt has made, which another one makes again."""
+        """Release the batches of a producer: another attempt produces them again."""
         return self._release(
             list(self._entries), lambda entry: {IN_TRANSIT, KEPT} if entry.producer == producer else set()
         )
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> dict[BatchId, Content]:
-        """Let go of what was kept in these partitions."""
+        """Release the batches of BLOCKING partitions."""
 
-        def kept(entry: _Entry[Content]) -> set[str]:
+        def released(entry: _Entry[Content]) -> set[str]:
             return {KEPT} if entry.address is not None and entry.address.partition in partitions else set()
 
-        return self._release(list(self._entries), kept)
+        return self._release(list(self._entries), released)
 
     def release_all(self) -> dict[BatchId, Content]:
-        """Let go of every batch, whatever holds it."""
+        """Release every batch from all its holders."""
         return self._release(list(self._entries), lambda entry: set(entry.holders))
 
     def contents(self) -> list[tuple[Address | None, Content]]:
-        """The batches that are held, and the places where they are read."""
+        """The contents of all batches, with their addresses."""
         return [(entry.address, entry.content) for entry in self._entries.values()]
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
@@ -145,14 +150,74 @@ class BatchHolders(Generic[Content]):
         return entry
 
     def _release(
-        self, batch_ids: Iterable[BatchId], let_go: Callable[[_Entry[Content]], set[str]]
+        self, batch_ids: Iterable[BatchId], holders_of: Callable[[_Entry[Content]], set[str]]
     ) -> dict[BatchId, Content]:
-        gone: dict[BatchId, Content] = {}
+        freed: dict[BatchId, Content] = {}
         for batch_id in batch_ids:
             entry = self._entries.get(batch_id)
-            if entry is None or not entry.holders & (released := let_go(entry)):
+            if entry is None or not entry.holders & (released := holders_of(entry)):
                 continue
             entry.holders -= released
             if not entry.holders:
-                gone[batch_id] = self._entries.pop(batch_id).content
-        return gone
+                freed[batch_id] = self._entries.pop(batch_id).content
+        return freed
+
+
+class OutputRoutes:
+    """The outputs of one attempt. `seeded` makes a random source of a seed, for outputs that are shuffled."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, seeded: Callable[[str], Draw]) -> None:
+        self._attempt = descriptor.attempt
+        self._selectors: dict[int, ChannelSelector] = {
+            output.output: channel_selector(
+                output.ship_strategy,
+                output.subpartitions,
+                first=descriptor.subtask,
+                draw=seeded(output.partition_id),
+            )
+            for output in descriptor.outputs
+            if not is_split(output)
+        }
+
+    def receivers(self, output: ResultPartitionDescriptor) -> range:
+        """The subpartitions that the whole next batch of an output goes to."""
+        return self._selectors[output.output].select_channels()
+
+    def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
+        """The id of the batch of a stage for a subpartition."""
+        return BatchId(f"{self._attempt}/{stage}/{output.output}.{subpartition}")
+
+
+def is_split(output: ResultPartitionDescriptor) -> bool:
+    """True if the rows of each batch are split among the subpartitions, by key group."""
+    return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
+
+
+def is_read_once(output: ResultPartitionDescriptor) -> bool:
+    """True if each batch is read as it is by one stage only. (Keyed batches may become state.)"""
+    goes_to_one = output.ship_strategy is not ShipStrategy.BROADCAST or output.subpartitions == 1
+    is_keyed = output.ship_strategy is ShipStrategy.HASH
+    return goes_to_one and not is_keyed and output.partition_type is not ResultPartitionType.BLOCKING
+
+
+def first_holder(output: ResultPartitionDescriptor) -> str:
+    """The holder of a batch of this output before it is read."""
+    return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
+
+
+def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
+    """The address of the batches for a subpartition of this output."""
+    return Address(partition=output.partition_id, subpartition=subpartition)
+
+
+def input_addresses(descriptor: TaskDeploymentDescriptor) -> frozenset[Address]:
+    """The addresses whose batches are released when the attempt that reads them ends.
+
+    Approximate partitions are not among them: their producers continue with the next reader, and release lost batches.
+    """
+    return frozenset(
+        Address(partition=channel.partition_id, subpartition=channel.subpartition)
+        for gate in descriptor.inputs
+        if gate.consumed_partition_type is not ResultPartitionType.PIPELINED_APPROXIMATE
+        for channel in gate.channels
+    )

@@ -1,7 +1,7 @@
 """The batches in flight of unaligned checkpoints as state (Flink's ChannelStateWriter).
 
-Inputs are complete when the barriers of all channels are here, outputs when the own barrier is sent. Until then, and
-until it is written, the engine holds each batch.
+The inputs are complete when the barriers of all channels have arrived, the outputs when the own barrier is sent. The
+engine holds each batch until it is written.
 
 `<checkpoint directory>/<job>/in-flight/<attempt>-<checkpoint>-<part>/`: a folder for each input gate and for each
 subpartition of an output, with the rows of all batches that an unaligned barrier has overtaken there. It belongs to one
@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.background import BackgroundWork
 from flykka.actors.machines.attempt.batches import checkpoint_holder
-from flykka.actors.machines.attempt.checkpoints import ChannelState, Checkpoint, CheckpointBook
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
+from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, OvertakenBatches
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.state.in_flight import is_in_flight
 from flykka.messages.attempt.commands import HoldBatches, ReleaseBatches, WriteChannelState
 from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead, InputInFlight, StageOutput
@@ -34,102 +34,101 @@ from flykka.messages.wire.ids import BatchId
 
 
 class ChannelStateWriter:
-    """Collects batches in flight by checkpoint. Those of a checkpoint that is not under way are no state."""
+    """Collects the batches in flight of the checkpoints that are under way."""
 
-    __slots__ = ("_background", "_book", "_descriptor")
+    __slots__ = ("_book", "_descriptor")
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook, background: BackgroundWork) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, book: CheckpointBook) -> None:
         self._descriptor = descriptor
         self._book = book
-        self._background = background
 
     def start(self, checkpoint_id: int, *, inputs_complete: bool = False) -> None:
-        """The checkpoint is acknowledged with the batches in flight."""
+        """Collect the batches in flight of a checkpoint, which is acknowledged with them."""
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is not None:
-            checkpoint.channels = ChannelState(inputs_complete=inputs_complete)
+            checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
 
     def add_inputs(self, checkpoint_id: int, inputs: Iterable[InputInFlight]) -> list[TaskEffect]:
-        """Batches on their way into the task are part of the checkpoint."""
-        channels, added = self._collecting(checkpoint_id), tuple(inputs)
-        if channels is None:
+        """Add batches in flight at the inputs."""
+        overtaken, added = self._collecting(checkpoint_id), tuple(inputs)
+        if overtaken is None:
             return []
-        channels.inputs += added
-        return self._hold(checkpoint_id, channels, [entry.batch for entry in added])
+        overtaken.inputs += added
+        return self._hold(checkpoint_id, overtaken, [entry.batch for entry in added])
 
     def finish_inputs(self, checkpoint_id: int) -> list[TaskEffect]:
-        """The barriers of all channels are here."""
-        channels = self._collecting(checkpoint_id)
-        if channels is None:
+        """Add no more inputs: the barriers of all channels have arrived."""
+        overtaken = self._collecting(checkpoint_id)
+        if overtaken is None:
             return []
-        channels.inputs_complete = True
-        return self._write(checkpoint_id, channels)
+        overtaken.inputs_complete = True
+        return self._write(checkpoint_id, overtaken)
 
-    def finish_outputs(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
-        """The barrier is sent, and has overtaken these."""
-        channels = self._collecting(checkpoint_id)
-        if channels is None:
+    def finish_outputs(self, checkpoint_id: int, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
+        """Add the batches that the barrier has overtaken in the outputs; there are no more."""
+        overtaken = self._collecting(checkpoint_id)
+        if overtaken is None:
             return []
-        channels.outputs += overtaken
-        channels.outputs_complete = True
-        held = self._hold(checkpoint_id, channels, [entry.batch for entry in channels.outputs])
-        return held + self._write(checkpoint_id, channels)
+        overtaken.outputs += outputs
+        overtaken.outputs_complete = True
+        held = self._hold(checkpoint_id, overtaken, [entry.batch for entry in overtaken.outputs])
+        return held + self._write(checkpoint_id, overtaken)
 
     def on_written(
         self, checkpoint: Checkpoint, parts: Sequence[ChannelStatePart], folders: Sequence[ExclusiveStateHandle]
     ) -> list[TaskEffect]:
-        """The batches are durable: they are released, and state of the checkpoint."""
-        channels = checkpoint.channels
-        assert channels is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
-        channels.written = channel_state(self._descriptor, parts, folders)
-        channels.size_bytes = sum(folder.size_bytes for folder in folders)
+        """Add the written batches to the state of the checkpoint, and release them."""
+        overtaken = checkpoint.overtaken
+        assert overtaken is not None, f"the channel state of checkpoint {checkpoint.checkpoint_id} was not collected"
+        overtaken.written = channel_state(self._descriptor, parts, folders)
+        overtaken.size_bytes = sum(folder.size_bytes for folder in folders)
         return self.release(checkpoint)
 
     def release(self, checkpoint: Checkpoint | None) -> list[TaskEffect]:
         """Release the batches that are held for a checkpoint."""
-        if checkpoint is None or checkpoint.channels is None or not checkpoint.channels.is_held:
+        if checkpoint is None or checkpoint.overtaken is None or not checkpoint.overtaken.is_held:
             return []
-        checkpoint.channels.is_held = False
+        checkpoint.overtaken.is_held = False
         holder = checkpoint_holder(self._descriptor.attempt, checkpoint.checkpoint_id)
-        return [TellBridge(message=ReleaseBatches(holder=holder))]
+        return [Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=holder))]
 
-    def _collecting(self, checkpoint_id: int) -> ChannelState | None:
+    def _collecting(self, checkpoint_id: int) -> OvertakenBatches | None:
         checkpoint = self._book.get(checkpoint_id)
-        channels = None if checkpoint is None else checkpoint.channels
-        if channels is None or (channels.inputs_complete and channels.outputs_complete):
+        overtaken = None if checkpoint is None else checkpoint.overtaken
+        if overtaken is None or (overtaken.inputs_complete and overtaken.outputs_complete):
             return None
-        return channels
+        return overtaken
 
-    def _hold(self, checkpoint_id: int, channels: ChannelState, batches: list[BatchRef]) -> list[TaskEffect]:
+    def _hold(self, checkpoint_id: int, overtaken: OvertakenBatches, batches: list[BatchRef]) -> list[TaskEffect]:
         if not batches:
             return []
-        channels.is_held = True
+        overtaken.is_held = True
         hold = HoldBatches(
             checkpoint_id=checkpoint_id,
             batch_ids=tuple(batch.batch_id for batch in batches),
             holder=checkpoint_holder(self._descriptor.attempt, checkpoint_id),
         )
-        return [TellBridge(message=hold)]
+        return [Tell(to=Role.BRIDGE, message=hold)]
 
-    def _write(self, checkpoint_id: int, channels: ChannelState) -> list[TaskEffect]:
-        if not (channels.inputs_complete and channels.outputs_complete):
+    def _write(self, checkpoint_id: int, overtaken: OvertakenBatches) -> list[TaskEffect]:
+        if not (overtaken.inputs_complete and overtaken.outputs_complete):
             return []
-        parts = channel_state_parts(self._descriptor, checkpoint_id, channels)
+        parts = channel_state_parts(self._descriptor, checkpoint_id, overtaken)
         write = WriteChannelState(checkpoint_id=checkpoint_id, parts=parts)
-        return self._background.add(write, self._book.get(checkpoint_id))
+        return self._book.background.add(write, self._book.get(checkpoint_id))
 
 
 def channel_state_parts(
-    descriptor: TaskDeploymentDescriptor, checkpoint_id: int, channels: ChannelState
+    descriptor: TaskDeploymentDescriptor, checkpoint_id: int, overtaken: OvertakenBatches
 ) -> tuple[ChannelStatePart, ...]:
     """The parts to write: a folder for each gate, then for each subpartition."""
     below = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/in-flight"
     folder = f"{below}/{descriptor.attempt}-{checkpoint_id}"
     gates: dict[int, tuple[BatchRef, ...]] = {}
-    for entry in channels.inputs:
+    for entry in overtaken.inputs:
         gates[entry.gate] = (*gates.get(entry.gate, ()), entry.batch)
     places: dict[tuple[int, int], tuple[BatchRef, ...]] = {}
-    for left in channels.outputs:
+    for left in overtaken.outputs:
         place = (left.output, left.batch.subpartition)
         places[place] = (*places.get(place, ()), left.batch)
     inputs = (
@@ -173,7 +172,7 @@ def channel_state(
 
 
 def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, ...]:
-    """The batches that are in flight again, first those of the gates."""
+    """The channel state to read back, first that of the gates."""
     states = () if descriptor.restore is None else descriptor.restore.operators
     inputs = [part for state in states for part in state.input_channels]
     outputs = [left for state in states for left in state.result_subpartitions]
@@ -201,7 +200,7 @@ def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, 
 
 
 def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> BatchRef:
-    """The batch that rows in flight have become again."""
+    """The batch of channel state that was read back."""
     return BatchRef(
         batch_id=read.batch_id,
         rows=rows,
@@ -215,7 +214,7 @@ def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> Batch
 def recovered_inputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[InputInFlight, ...]:
-    """The batches that are on their way into the task again; of a part for several subtasks there may be none."""
+    """The recovered batches of the inputs; a part for several subtasks may have none for this one."""
     return tuple(
         InputInFlight(gate=read.gate, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)
@@ -226,7 +225,7 @@ def recovered_inputs(
 def recovered_outputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[StageOutput, ...]:
-    """The batches that are on their way out of the task again."""
+    """The recovered batches of the outputs."""
     return tuple(
         StageOutput(output=read.output, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)

@@ -1,4 +1,4 @@
-"""The book of an attempt's checkpoints: one record for each, with its phase, from its barrier to its commit.
+"""The checkpoints of an attempt, from barrier to commit: one record for each, and the background work for them.
 
 A checkpoint that was aborted before its barrier came is remembered and skipped, as in Flink's
 SubtaskCheckpointCoordinatorImpl. An unaligned snapshot has two parts, the state of the chain and the batches in flight,
@@ -8,11 +8,15 @@ checkpoint, and state that was written is written again, for only complete check
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.answers import CommitPrepared, SnapshotWritten
+from flykka.messages.attempt.commands import CheckpointCommand
 from flykka.messages.attempt.values import InputInFlight, StagedOutput, StageOutput
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
@@ -53,7 +57,7 @@ def checkpoint_may_move(from_phase: CheckpointPhase, to_phase: CheckpointPhase) 
 
 
 class Begin(StrEnum):
-    """The decision on a snapshot whose barrier is here."""
+    """The decision on a snapshot whose barrier has arrived."""
 
     TAKEN = "taken"
     SKIPPED = "skipped: the checkpoint was aborted before its barrier came"
@@ -62,14 +66,14 @@ class Begin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """The cost of an alignment: its time, and the bytes that were processed meanwhile."""
+    """The duration of an alignment, and the bytes that were processed meanwhile."""
 
     duration_ms: int = 0
     processed_bytes: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
-class ChannelState:
+class OvertakenBatches:
     """The batches that the barriers of a checkpoint have overtaken, until all of them are known, and then as state.
 
     The engine holds each until they are written or the checkpoint is aborted: `is_held`.
@@ -86,10 +90,11 @@ class ChannelState:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Checkpoint:
-    """The record of a checkpoint. `states` are those that the Task knows itself; the chain's are `written`.
+    """The record of a checkpoint. `states` are those of the Task itself; the chain's are `written`.
 
-    `staged` was staged for it, of so many rows. `has_output`: something is pending until it, or a later one, is
-    committed. Unless it `awaits_commit`, its completion needs no commit. While it `is_open`, its output is not known.
+    The sinks have `staged` output for it, of `rows_staged` rows; with `has_output` some is pending until it, or a later
+    checkpoint, is committed. If it `awaits_commit`, its completion is followed by a commit. While it `is_open`, its
+    output is not known.
     """
 
     checkpoint_id: int
@@ -99,7 +104,7 @@ class Checkpoint:
     start_delay_ms: int = 0
     savepoint: str | None = None
     is_unaligned: bool = False
-    channels: ChannelState | None = None
+    overtaken: OvertakenBatches | None = None
     staged: tuple[StagedOutput, ...] = ()
     rows_staged: int = 0
     has_output: bool = False
@@ -110,33 +115,99 @@ class Checkpoint:
     async_ms: int = 0
 
     def move(self, phase: CheckpointPhase) -> None:
-        """Move to a phase; an aborted one stays aborted, whatever is still done for it."""
+        """Move to a phase; an aborted checkpoint stays aborted, whatever work ends for it."""
         if self.phase is not P.ABORTED:
             assert checkpoint_may_move(self.phase, phase), f"checkpoint {self.checkpoint_id}: {self.phase} -> {phase}"
             self.phase = phase
 
     @property
     def is_under_way(self) -> bool:
-        """It is neither acknowledged nor aborted."""
+        """The checkpoint is neither acknowledged nor aborted."""
         return self.phase in UNDER_WAY
 
     @property
     def is_durable(self) -> bool:
         """Every part of its state is durable."""
-        return self.written is not None and (self.channels is None or self.channels.written is not None)
+        return self.written is not None and (self.overtaken is None or self.overtaken.written is not None)
 
     @property
     def has_durable_part(self) -> bool:
-        """Something of its state is durable."""
-        return self.written is not None or (self.channels is not None and self.channels.written is not None)
+        """A part of its state is durable."""
+        return self.written is not None or (self.overtaken is not None and self.overtaken.written is not None)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class BackgroundJob:
+    """A piece of background work: its command, which is sent when it is first in line, and its checkpoint."""
+
+    command: CheckpointCommand
+    checkpoint: Checkpoint | None = None
+    begun_ms: int | None = None
+
+
+class BackgroundWork:
+    """The background work of an attempt, one job after the other: snapshots, channel state and commits.
+
+    A snapshot is one job, from `PrepareCommit` to the end of its writing: commits wait for it.
+    """
+
+    __slots__ = ("_jobs", "is_stopped", "now")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.is_stopped = False
+        self._jobs: deque[BackgroundJob] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """No job is in line."""
+        return not self._jobs
+
+    def add(self, command: CheckpointCommand, checkpoint: Checkpoint | None = None) -> list[TaskEffect]:
+        """Append a job, and begin it if it is the first."""
+        if self.is_stopped:
+            return []
+        self._jobs.append(BackgroundJob(command=command, checkpoint=checkpoint))
+        return self._begin()
+
+    def awaiting(self, kind: type[CheckpointCommand], checkpoint_id: int) -> BackgroundJob | None:
+        """The job at work, if it waits for the answer to such a command."""
+        job = self._jobs[0] if self._jobs else None
+        if job is None or not isinstance(job.command, kind) or job.command.checkpoint_id != checkpoint_id:
+            return None
+        return job
+
+    def continue_with(self, command: CheckpointCommand) -> list[TaskEffect]:
+        """Continue the job at work with another command."""
+        self._jobs[0].command = command
+        return [Tell(to=Role.BRIDGE, message=command)]
+
+    def end_job(self) -> list[TaskEffect]:
+        """End the job at work, and begin the next."""
+        self._jobs.popleft()
+        return self._begin()
+
+    def stop(self) -> None:
+        """Begin nothing more. The answer to the job at work still counts: the state that it wrote has to be deleted."""
+        self.is_stopped = True
+        while len(self._jobs) > 1:
+            self._jobs.pop()
+
+    def _begin(self) -> list[TaskEffect]:
+        if not self._jobs or self._jobs[0].begun_ms is not None:
+            return []
+        job = self._jobs[0]
+        job.begun_ms = self.now
+        return [Tell(to=Role.BRIDGE, message=job.command)]
 
 
 class CheckpointBook:
-    """The checkpoints of one attempt, and the output staged since the last barrier."""
+    """The checkpoints of one attempt, their background work, and the output staged since the last barrier."""
 
-    __slots__ = ("_attempt", "_job_id", "_last_begun", "_records", "_rows_staged", "_staged")
+    __slots__ = ("_attempt", "_job_id", "_last_begun", "_records", "_rows_staged", "_staged", "background")
 
     def __init__(self, job_id: JobId, attempt: ExecutionAttemptId) -> None:
+        self.background = BackgroundWork()
         self._job_id = job_id
         self._attempt = attempt
         self._records: dict[int, Checkpoint] = {}
@@ -149,16 +220,16 @@ class CheckpointBook:
 
     @property
     def under_way(self) -> tuple[int, ...]:
-        """The checkpoints that were begun, and are neither acknowledged nor aborted."""
+        """The checkpoints that are neither acknowledged nor aborted."""
         return tuple(each.checkpoint_id for each in self if each.is_under_way)
 
     @property
     def has_output(self) -> bool:
-        """Something was staged, and is not committed."""
+        """Output was staged, and is not committed."""
         return bool(self._staged) or any(each.has_output for each in self)
 
     def begin(self, checkpoint: Checkpoint) -> Begin:
-        """A barrier is here; whether its snapshot is taken."""
+        """Decide if the snapshot of a checkpoint whose barrier has arrived is taken."""
         checkpoint_id = checkpoint.checkpoint_id
         if checkpoint_id <= self._last_begun:
             return Begin.STALE
@@ -176,24 +247,20 @@ class CheckpointBook:
         record = self._records.get(checkpoint_id)
         return record if record is not None and record.is_under_way else None
 
-    def has_begun(self, checkpoint_id: int) -> bool:
-        """The barrier of the checkpoint has been here, whatever has become of it."""
-        return checkpoint_id <= self._last_begun
-
     def stage(self, staged: tuple[StagedOutput, ...]) -> None:
-        """A stage has staged output, which belongs to the checkpoint whose barrier is next."""
+        """Add output that a stage has staged: it belongs to the checkpoint whose barrier is next."""
         self._staged += staged
         self._rows_staged += sum(each.rows for each in staged if each.names)
 
     def on_barrier_sent(self, checkpoint: Checkpoint) -> None:
-        """The output that was staged before its barrier is the checkpoint's."""
+        """Assign the staged output to the checkpoint whose barrier is sent."""
         checkpoint.staged, self._staged = self._staged, ()
         checkpoint.rows_staged, self._rows_staged = self._rows_staged, 0
         checkpoint.has_output = bool(checkpoint.staged)
         checkpoint.move(P.NOTED)
 
     def abort(self, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
-        """The checkpoint will not complete. Durable parts are acknowledged, so that the coordinator deletes them."""
+        """Abort the checkpoint. Durable parts are acknowledged, so that the coordinator deletes them."""
         record = self._records.get(checkpoint_id)
         if record is None:
             if checkpoint_id > self._last_begun:
@@ -202,20 +269,20 @@ class CheckpointBook:
         late = [self.acknowledgement(record)] if record.is_under_way and record.has_durable_part else []
         record.move(P.ABORTED)
         record.states, record.written = (), None
-        if record.channels is not None:
-            record.channels.written = None
+        if record.overtaken is not None:
+            record.overtaken.written = None
         return late
 
     def acknowledge(self, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-        """A part of the state is durable: the acknowledgement, when it is all of it.
+        """The acknowledgement of a checkpoint of whose state another part is durable, if that is all of it.
 
-        Also if the checkpoint was aborted meanwhile: the coordinator deletes the state that comes late.
+        An aborted one is acknowledged, too: the coordinator deletes the state that comes late.
         """
         if checkpoint.phase is P.ABORTED:
             late = self.acknowledgement(checkpoint)
             checkpoint.written = None
-            if checkpoint.channels is not None:
-                checkpoint.channels.written = None
+            if checkpoint.overtaken is not None:
+                checkpoint.overtaken.written = None
             return [late]
         if not checkpoint.is_durable:
             return []
@@ -227,21 +294,21 @@ class CheckpointBook:
         return [acknowledgement]
 
     def on_prepared(self, checkpoint: Checkpoint, prepared: CommitPrepared) -> None:
-        """The output of a checkpoint is prepared: it is known if anything of it has to be committed."""
+        """Record the prepared output of a checkpoint."""
         checkpoint.is_open = False
         checkpoint.rows_staged += prepared.rows_staged
         checkpoint.has_output = checkpoint.has_output or bool(prepared.sinks)
         checkpoint.move(P.PREPARED)
 
     def take_completed(self, checkpoint_id: int) -> bool:
-        """A checkpoint is complete: whether something waits for that to be committed. Each is committed once."""
+        """True if a complete checkpoint, or one before it, awaits its commit; each does so once."""
         waiting = [each for each in self._up_to(checkpoint_id) if each.awaits_commit]
         for checkpoint in waiting:
             checkpoint.awaits_commit = False
         return bool(waiting)
 
     def commit(self, checkpoint_id: int) -> int:
-        """The output of this checkpoint, and of all before it, is published: the number of its rows."""
+        """Record that the output up to this checkpoint is published; the number of its rows."""
         published = 0
         for record in self._up_to(checkpoint_id):
             published += record.rows_staged
@@ -253,20 +320,20 @@ class CheckpointBook:
         return published
 
     def end(self) -> list[AcknowledgeCheckpoint]:
-        """The attempt is over: parts that are durable, and that nothing follows any more, as `abort`."""
+        """Abort all checkpoints under way: the attempt has ended."""
         return [late for checkpoint_id in self.under_way for late in self.abort(checkpoint_id)]
 
     def acknowledgement(self, checkpoint: Checkpoint) -> AcknowledgeCheckpoint:
-        """The message with all of its state that is durable."""
+        """The acknowledgement with the durable parts of its state."""
         operators = checkpoint.states
         size_bytes = incremental_bytes = persisted_bytes = 0
         if (chain := checkpoint.written) is not None:
             operators += chain.operators
             size_bytes, incremental_bytes = sum(map(_size_bytes, chain.operators)), chain.incremental_bytes
-        channels = checkpoint.channels
-        if channels is not None and channels.written is not None and channels.size_bytes:
-            operators += (channels.written,)
-            persisted_bytes = channels.size_bytes
+        overtaken = checkpoint.overtaken
+        if overtaken is not None and overtaken.written is not None and overtaken.size_bytes:
+            operators += (overtaken.written,)
+            persisted_bytes = overtaken.size_bytes
         metrics = CheckpointMetrics(
             alignment_ms=checkpoint.alignment.duration_ms,
             sync_ms=checkpoint.sync_ms,

@@ -1,4 +1,4 @@
-"""Events of a Task: the messages it is told, and two that only its shell knows."""
+"""Events of a Task's machine: messages to the Task, and three that its actor makes."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ from flykka.messages.wire.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTask:
-    """The Task's actor and its bridge are there."""
+    """The Task has started, with its bridge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeLost:
-    """The bridge's actor died."""
+    """The bridge has died."""
 
     cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLost:
-    """The TaskManager that was asked for a partition has ended."""
+    """A TaskManager that was asked for a partition has ended."""
 
     task_manager: Ref
 

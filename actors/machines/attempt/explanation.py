@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.attempt_life import AttemptLife
-from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
+from flykka.actors.machines.attempt.checkpoints import CheckpointBook
+from flykka.actors.machines.attempt.ending import AttemptState
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.source import SourceReading
-from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.attempt.stages import Stages
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.attempt.commands import (
@@ -24,52 +24,56 @@ from flykka.messages.attempt.commands import (
 from flykka.messages.monitoring.explanation import ChannelExplained, OutputExplained, StageExplained, TaskExplained
 
 SHOWN = 16
-"""So many channels and outputs are told of: a task may have thousands, and a few of them say what is the matter."""
+"""The most channels and outputs in an explanation: a task may have thousands, and a few show the cause."""
 
 
 def explain_task(
-    life: AttemptLife, stages: InFlightStages, inputs: TaskInputs, checkpoints: SubtaskCheckpointCoordinator, now: int
+    state: AttemptState,
+    stages: Stages,
+    inputs: TaskInputs,
+    source: SourceReading | None,
+    book: CheckpointBook,
+    now: int,
 ) -> TaskExplained:
-    """The attempt at `now`."""
-    activity, since_ms = stages.activity
+    """Explain the attempt at `now`."""
     channels = list(_channels(inputs))
     # Those that the task waits for come first: their barrier, then anything at all.
     channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))
     outputs = sorted(_outputs(stages), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
-    return TaskExplained(
-        attempt=life.attempt,
+    explained = TaskExplained(
+        attempt=state.attempt,
         now_ms=now,
-        state=life.state,
-        activity=activity.value,
-        activity_since_ms=since_ms,
-        stages=tuple(StageExplained(purpose=_words(each.command), since_ms=each.since_ms) for each in stages.in_flight),
+        state=state.current,
+        activity=stages.meter.activity.value,
+        activity_since_ms=stages.meter.activity_since_ms,
+        stages=tuple(
+            StageExplained(purpose=_words(each.command), since_ms=each.since_ms) for each in stages.line.stages
+        ),
         channels=tuple(channels[:SHOWN]),
         channels_open=len(channels),
         outputs=tuple(outputs[:SHOWN]),
-        aligning=inputs.aligning,
-        snapshotting=checkpoints.snapshotting,
+        aligning=next(reversed(inputs.barriers.pending_checkpoints), None),
+        snapshotting=book.under_way,
         waits_for_final_checkpoint=stages.has_reached_end_of_data,
-        ending=life.ending,
-        held_back_by=stages.held_back_by,
+        ending=state.ending,
+        held_back_by=stages.event_time.held_back_by,
     )
-
-
-def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExplained:
-    """The same of an attempt whose chain begins with a source."""
-    waits = not source.has_unread and not source.end_of_data
+    if source is None:
+        return explained
+    waits = not source.reader.has_unread and not source.end_of_data
     return replace(
         explained,
         is_source=True,
         waits_for_splits=waits,
-        files_unread=source.files_unread,
-        batch_limit_bytes=source.batch_limit_bytes,
+        files_unread=source.reader.files_unread,
+        batch_limit_bytes=source.reader.batch_limit_bytes,
         waits_for_group=source.held_back_by,
     )
 
 
 def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:
-    missing, blocked = inputs.missing_channels, inputs.blocked_channels
-    for channel in inputs.channels:
+    missing, blocked = inputs.barriers.missing_channels, inputs.barriers.blocked_channels
+    for channel in inputs.gate.channels:
         if channel.is_open:
             number = channel.channel
             yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)
@@ -87,9 +91,9 @@ def _channel(channel: InputChannel, *, barrier_missing: bool, is_blocked: bool) 
     )
 
 
-def _outputs(stages: InFlightStages) -> Iterator[OutputExplained]:
+def _outputs(stages: Stages) -> Iterator[OutputExplained]:
     for partition in stages.outputs.partitions:
-        # A blocking one takes whatever is written: nothing waits in it for a reader.
+        # In a blocking one nothing waits for a reader.
         if not partition.is_blocking:
             yield from _subpartitions(partition)
 

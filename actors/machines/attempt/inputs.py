@@ -1,9 +1,8 @@
-"""Everything a Task reads, as one line of elements: what arrived, how far event time is, what the barriers ask for.
+"""The inputs of a Task as one line of elements: batches, the progress of event time, and the work for checkpoints.
 
-Composes the gate, the barrier handler and the watermark valve; credits and requests go out as effects. What a barrier
-blocks, lets overtake and persists is done here, and it becomes an element that says what the task is to do for a
-checkpoint. Batches that were in flight when the job was restored are read before anything else. Follows Flink's
-CheckpointedInputGate.
+Composes the gate, the barrier handler and the watermark valve; credits and requests become effects. Channels are
+blocked, overtaken and persisted here as the barriers ask for it. Recovered batches, which were in flight when the
+checkpoint was taken, are read first. Follows Flink's CheckpointedInputGate.
 """
 
 from __future__ import annotations
@@ -16,27 +15,23 @@ from typing import assert_never
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.checkpoints import Alignment
-from flykka.actors.machines.attempt.coalescing import COALESCED_BYTES, batches_behind
-from flykka.actors.machines.attempt.effects import (
-    RetryPartitionRequest,
-    TaskEffect,
-    TellBridge,
-    TellProducer,
-    TellSender,
-)
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.input_elements import (
+    COALESCED_BYTES,
     BatchArrived,
     CheckpointElement,
     EndOfDataReached,
+    ForwardedEvent,
+    InFlightAborted,
     InFlightComplete,
-    InFlightGivenUp,
     InputElement,
-    PassedOn,
+    SnapshotAborted,
     SnapshotDue,
-    SnapshotGivenUp,
     WatermarkAdvanced,
+    coalesce,
 )
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.attempt.time import uses_event_time
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
@@ -46,7 +41,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     BlockChannel,
     CheckpointBarrierHandler,
     PrioritizeBarrier,
-    StartAlignmentTimer,
     StartPersisting,
     StopPersisting,
     TriggerCheckpointOnBarrier,
@@ -55,15 +49,10 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 from flykka.actors.machines.exchange.effects import (
     ChannelFailed,
     GateEffect,
-    GiveCredit,
     PersistInFlight,
     ReleaseBatch,
     RequestPartition,
-    RetryRequest,
-    TellPeer,
-    TurnAway,
 )
-from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.job_graph.broadcast_inputs import broadcast_gates
@@ -88,10 +77,8 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
 ExchangeEvent = BacklogAnnouncement | ErrorResponse | PartitionRequestDue
-
-
 InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
-"""Elements that do not concern checkpoints."""
+"""Events that do not concern checkpoints."""
 
 
 class TaskInputs:
@@ -99,39 +86,38 @@ class TaskInputs:
 
     __slots__ = (
         "_alignment_start_ms",
-        "_barriers",
+        "_broadcast_variables",
         "_channel_state",
+        "_checkpoint_elements",
         "_coalesces",
         "_consumer",
-        "_decided",
-        "_for_checkpoints",
-        "_gate",
+        "_elements",
         "_ignores_watermarks",
         "_in_flight",
         "_processed_bytes",
         "_recovered",
         "_valve",
-        "_variables",
         "_watermark_ms",
+        "barriers",
+        "gate",
     )
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter) -> None:
-        self._variables = broadcast_gates(descriptor.vertex)
-        self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers, read_first=self._variables)
-        self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
-        self._valve = WatermarkValve(len(self._gate.channels), restored_input_watermark_ms(descriptor))
-        for channel in range(len(self._gate.channels)):
-            if self._is_of_variable(channel):
+        self._broadcast_variables = broadcast_gates(descriptor.vertex)
+        self.gate = InputGate(descriptor.inputs, buffers=descriptor.buffers, read_first=self._broadcast_variables)
+        self.barriers = _barrier_handler(descriptor, len(self.gate.channels))
+        self._valve = WatermarkValve(len(self.gate.channels), restored_input_watermark_ms(descriptor))
+        for channel in range(len(self.gate.channels)):
+            if self._is_of_broadcast_variable(channel):
                 self._valve.on_status(channel, WatermarkStatus(idle=True))
         operators = descriptor.vertex.operators
         self._coalesces = descriptor.coalesces_batches and operators[0].kind.coalesces
-        uses_event_time = any(operator.kind.uses_event_time for operator in operators)
-        self._ignores_watermarks = not uses_event_time and not descriptor.outputs
+        self._ignores_watermarks = not uses_event_time(descriptor.vertex) and not descriptor.outputs
         self._consumer = consumer
         self._channel_state = channel_state
-        self._decided: deque[InputElement] = deque()
-        # These do not wait for room behind the task, as the others do.
-        self._for_checkpoints: deque[CheckpointElement] = deque()
+        self._elements: deque[InputElement] = deque()
+        # The others wait for room for stages; these do not.
+        self._checkpoint_elements: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
         self._alignment_start_ms = 0
@@ -139,155 +125,130 @@ class TaskInputs:
         self._watermark_ms = self._valve.watermark_ms
 
     @property
-    def channels(self) -> tuple[InputChannel, ...]:
-        """The channels of all inputs, by number."""
-        return self._gate.channels
-
-    @property
-    def aligning(self) -> int | None:
-        """The newest checkpoint whose barriers are coming together."""
-        return next(reversed(self._barriers.pending_checkpoints), None)
-
-    @property
-    def missing_channels(self) -> frozenset[int]:
-        """The channels whose barrier of that checkpoint has not been read."""
-        return self._barriers.missing_channels
-
-    @property
-    def blocked_channels(self) -> frozenset[int]:
-        """The channels that are not read until the others have come as far."""
-        return self._barriers.blocked_channels
-
-    @property
     def watermark_ms(self) -> int:
-        """The watermark at the element read last; that of the valve is ahead of it where elements were looked at."""
+        """The watermark at the element read last; the valve may be ahead, with elements that were read too far."""
         return self._watermark_ms
 
     @property
     def has_next(self) -> bool:
-        """Something is there to be read."""
-        return bool(self._decided or self._for_checkpoints or self._recovered) or self._gate.has_data
+        """An element can be read."""
+        return bool(self._elements or self._checkpoint_elements or self._recovered) or self.gate.has_data
 
     @property
     def has_priority(self) -> bool:
-        """Something is there that does not wait for room: a barrier that overtakes data, and what comes of it."""
-        return bool(self._for_checkpoints) or self._gate.has_priority
+        """An element can be read that does not wait for room: of a checkpoint, or a barrier that overtakes data."""
+        return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property
     def waits_for_more(self) -> bool:
-        """Batches wait that are little together: behind a stage that reads they are one, with others that come."""
-        return self._coalesces and 2 * self._gate.waiting_bytes < COALESCED_BYTES
+        """The waiting batches are small: they are coalesced with those that arrive before the stage at work ends."""
+        return self._coalesces and 2 * self.gate.waiting_bytes < COALESCED_BYTES
 
     @property
     def failure(self) -> ChannelFailed | None:
-        """The reason why no more can be read, if there is one."""
-        return self._gate.failure
+        """The failed channel, if there is one: nothing more is read."""
+        return self.gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
-        """Ask for every subpartition; what was in flight before a failure is read before anything that comes."""
+        """Request every subpartition; the recovered batches are read first."""
         self._recovered.extend(recovered)
-        return self._effects(self._gate.request_partitions())
+        return self._effects(self.gate.request_partitions())
 
     def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
-        """The TaskManager has shared its buffers out again."""
-        return self._effects(self._gate.resize(buffers.floating))
-
-    @property
-    def buffers_in_use(self) -> int:
-        """Batches that have arrived and are not yet processed."""
-        return self._gate.buffers_in_use
+        """Apply the buffers that the TaskManager has redistributed."""
+        return self._effects(self.gate.resize(buffers.floating))
 
     def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
-        """A TaskManager has ended: what it has not answered it will not answer."""
-        return self._effects(self._gate.on_connection_failed(task_manager))
+        """Fail the channels whose requests the TaskManager, which has ended, has not answered."""
+        return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
-        """An element has come from a producer."""
-        return self._effects(self._gate.on_buffer(response))
+        """Queue an element from a producer."""
+        return self._effects(self.gate.on_buffer(response))
 
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
-        """A producer has said something else, or is to be asked again."""
+        """Handle a message of a producer without an element, or a due request."""
         match event:
             case BacklogAnnouncement():
-                return self._effects(self._gate.on_backlog(event))
+                return self._effects(self.gate.on_backlog(event))
             case ErrorResponse():
-                return self._effects(self._gate.on_error(event))
+                return self._effects(self.gate.on_error(event))
             case PartitionRequestDue(channel=channel):
-                return self._effects(self._gate.retry(channel))
+                return self._effects(self.gate.retry(channel))
             case _:
                 assert_never(event)
 
     def processed(self, channels: Iterable[int | None]) -> list[TaskEffect]:
-        """The oldest batch that was read of each of the channels is processed."""
-        returned = (self._gate.credit_returned(channel) for channel in channels if channel is not None)
+        """Return the credits of processed batches: the oldest that was read from each of the channels."""
+        returned = (self.gate.credit_returned(channel) for channel in channels if channel is not None)
         return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int, now: int) -> None:
-        """The delay of a `StartAlignmentTimer` is over."""
-        self._perform(self._barriers.time_out(checkpoint_id), now)
+        """End the alignment of the checkpoint: its barriers overtake data from now on."""
+        self._perform(self.barriers.time_out(checkpoint_id), now)
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
-        """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
+        """The next element, with `only_priority` only one that does not wait for room; None if there is none."""
         element = self._next(now, only_priority=only_priority)
         match element:
-            case BatchArrived(gate=gate) if self._coalesces and gate not in self._variables:
-                return self._with_those_behind(element, now)
+            case BatchArrived(gate=gate) if self._coalesces and gate not in self._broadcast_variables:
+                return self._coalesced(element, now)
             case WatermarkAdvanced(watermark_ms=watermark_ms):
                 self._watermark_ms = watermark_ms
         return element
 
     def _next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
-        while only_priority or not self._decided:
+        while only_priority or not self._elements:
             match self._poll(now, only_priority=only_priority):
                 case None:
                     return None
                 case (int() as channel, event):
-                    self._decide(channel, event)
+                    self._on_event(channel, event)
                 case element:
                     return element
-        return self._decided.popleft()
+        return self._elements.popleft()
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
-        self._gate.check()
-        self._barriers.check()
+        self.gate.check()
+        self.barriers.check()
         self._valve.check()
 
-    def _with_those_behind(self, first: BatchArrived, now: int) -> BatchArrived:
-        behind, left = batches_behind(first, lambda: self._next(now), ignores_watermarks=self._ignores_watermarks)
-        for element in reversed(left):
+    def _coalesced(self, first: BatchArrived, now: int) -> BatchArrived:
+        batches, rest = coalesce(first, lambda: self._next(now), ignores_watermarks=self._ignores_watermarks)
+        for element in reversed(rest):
             if isinstance(element, CheckpointElement):
-                self._for_checkpoints.appendleft(element)
+                self._checkpoint_elements.appendleft(element)
             else:
-                self._decided.appendleft(element)
-        return replace(first, behind=behind)
+                self._elements.appendleft(element)
+        return replace(first, coalesced=batches)
 
     def _poll(
         self, now: int, *, only_priority: bool = False
     ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
-        """The next element, an event with its channel; None while there is none, or none that overtakes data."""
-        while not self._for_checkpoints:
-            if only_priority and not self._gate.has_priority:
+        """The next element, or an event with its channel; None if there is none."""
+        while not self._checkpoint_elements:
+            if only_priority and not self.gate.has_priority:
                 return None
-            if self._recovered and not self._gate.has_priority:
+            if self._recovered and not self.gate.has_priority:
                 recovered = self._recovered.popleft()
                 return BatchArrived(gate=recovered.gate, channel=None, batch=recovered.batch)
-            polled = self._gate.poll()
+            polled = self.gate.poll()
             if polled is None:
                 return None
             channel, buffer = polled
             if isinstance(buffer, BatchRef):
                 self._processed_bytes += buffer.size_bytes
-                return BatchArrived(gate=self._gate.gate_of(channel), channel=channel, batch=buffer)
+                return BatchArrived(gate=self.gate.gate_of(channel), channel=channel, batch=buffer)
             if not isinstance(buffer, BarrierEvent):
                 return channel, buffer
             self._on_barrier_event(channel, buffer, now)
-        return self._for_checkpoints.popleft()
+        return self._checkpoint_elements.popleft()
 
     def _on_barrier_event(self, channel: int, event: BarrierEvent, now: int) -> None:
-        if not self._barriers.pending_checkpoints:
+        if not self.barriers.pending_checkpoints:
             self._processed_bytes = 0
-        self._perform(self._barriers.handle(channel, event, now), now)
+        self._perform(self.barriers.handle(channel, event, now), now)
 
     def _perform(self, actions: Iterable[BarrierAction], now: int) -> None:
         for action in actions:
@@ -295,68 +256,65 @@ class TaskInputs:
 
     def _act(self, action: BarrierAction, now: int) -> None:
         match action:
-            # What comes with almost every barrier first: a match asks class by class.
+            # The most frequent actions first: a match tests class by class.
             case BlockChannel(channel=channel):
-                self._gate.block(channel)
+                self.gate.block(channel)
             case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
                 self._alignment_start_ms = start_ms
                 due = SnapshotDue(barrier=barrier, alignment=self._alignment(now), in_flight=self._in_flight)
                 self._in_flight = ()
-                self._for_checkpoints.append(due)
+                self._checkpoint_elements.append(due)
             case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
-                self._for_checkpoints.append(SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason))
+                self._checkpoint_elements.append(SnapshotAborted(checkpoint_id=checkpoint_id, reason=reason))
             case UnblockAllChannels():
-                self._gate.unblock_all()
+                self.gate.unblock_all()
             case StartPersisting(checkpoint_id=checkpoint_id):
-                in_channels = map(_in_flight, self._gate.start_persisting(checkpoint_id))
+                in_channels = map(_in_flight, self.gate.start_persisting(checkpoint_id))
                 self._in_flight = (*self._recovered, *in_channels)
             case StopPersisting(checkpoint_id=checkpoint_id, is_complete=True):
-                self._gate.stop_persisting()
-                self._for_checkpoints.append(
+                self.gate.stop_persisting()
+                self._checkpoint_elements.append(
                     InFlightComplete(checkpoint_id=checkpoint_id, alignment=self._alignment(now))
                 )
             case StopPersisting(checkpoint_id=checkpoint_id):
-                self._gate.stop_persisting()
-                self._for_checkpoints.append(InFlightGivenUp(checkpoint_id=checkpoint_id))
+                self.gate.stop_persisting()
+                self._checkpoint_elements.append(InFlightAborted(checkpoint_id=checkpoint_id))
             case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
-                self._gate.prioritize(channel, checkpoint_id)
-            case StartAlignmentTimer():
-                self._for_checkpoints.append(action)
+                self.gate.prioritize(channel, checkpoint_id)
+            case StartTimer():
+                self._checkpoint_elements.append(action)
             case _:
                 assert_never(action)
 
     def _alignment(self, now: int) -> Alignment:
         return Alignment(duration_ms=now - self._alignment_start_ms, processed_bytes=self._processed_bytes)
 
-    def _decide(self, channel: int, event: InputEvent) -> None:
+    def _on_event(self, channel: int, event: InputEvent) -> None:
         match event:
-            case Watermark() | WatermarkStatus() | LatencyMarker() if self._is_of_variable(channel):
-                pass  # Broadcast variables have no event time.
+            case Watermark() | WatermarkStatus() | LatencyMarker() if self._is_of_broadcast_variable(channel):
+                pass  # broadcast variables have no event time
             case Watermark():
-                self._say(self._valve.on_watermark(channel, event))
+                self._add(self._valve.on_watermark(channel, event))
             case WatermarkStatus():
-                self._say(self._valve.on_status(channel, event))
+                self._add(self._valve.on_status(channel, event))
             case LatencyMarker():
-                self._decided.append(PassedOn(event=event))
+                self._elements.append(ForwardedEvent(event=event))
             case EndOfData():
-                status = self._gate.end_of_data_status
+                status = self.gate.end_of_data_status
                 if status is not EndOfDataStatus.NOT_END_OF_DATA:
-                    self._decided.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
+                    self._elements.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
             case _:
                 assert_never(event)
 
-    def _is_of_variable(self, channel: int) -> bool:
-        return self._gate.gate_of(channel) in self._variables
+    def _is_of_broadcast_variable(self, channel: int) -> bool:
+        return self.gate.gate_of(channel) in self._broadcast_variables
 
-    def _say(self, events: list[Watermark | WatermarkStatus]) -> None:
+    def _add(self, events: list[Watermark | WatermarkStatus]) -> None:
         for event in events:
-            match event:
-                case Watermark(timestamp_ms=watermark_ms):
-                    self._decided.append(WatermarkAdvanced(watermark_ms=watermark_ms))
-                case WatermarkStatus():
-                    self._decided.append(PassedOn(event=event))
-                case _:
-                    assert_never(event)
+            if isinstance(event, Watermark):
+                self._elements.append(WatermarkAdvanced(watermark_ms=event.timestamp_ms))
+            else:
+                self._elements.append(ForwardedEvent(event=event))
 
     def _effects(self, effects: list[GateEffect]) -> list[TaskEffect]:
         return [performed for effect in effects for performed in self._effect(effect)]
@@ -371,27 +329,21 @@ class TaskInputs:
                     consumer=self._consumer,
                     reconnects=effect.reconnects,
                 )
-                return [TellPeer(receiver=effect.task_manager, message=request)]
-            case RetryRequest(channel=channel, delay_ms=delay_ms):
-                return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
-            case TurnAway(message=message):
-                return [TellSender(message=message)]
-            case GiveCredit(message=message):
-                return [TellProducer(message=message)]
+                return [Tell(to=effect.task_manager, message=request)]
             case ReleaseBatch(batch=batch):
-                return [TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,)))]
-            case PersistInFlight(checkpoint_id=checkpoint_id) as persisted:
-                return self._channel_state.add_inputs(checkpoint_id, [_in_flight(persisted)])
-            case Ignore():
+                return [Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,)))]
+            case PersistInFlight(checkpoint_id=checkpoint_id):
+                return self._channel_state.add_inputs(checkpoint_id, [_in_flight(effect)])
+            case Tell() | StartTimer() | Ignore():
                 return [effect]
             case ChannelFailed():
-                return []  # kept by the gate: see `failure`
+                return []  # the gate has it: see `failure`
             case _:
                 assert_never(effect)
 
 
-def _in_flight(persisted: PersistInFlight) -> InputInFlight:
-    return InputInFlight(gate=persisted.gate, batch=persisted.batch)
+def _in_flight(effect: PersistInFlight) -> InputInFlight:
+    return InputInFlight(gate=effect.gate, batch=effect.batch)
 
 
 def _barrier_handler(descriptor: TaskDeploymentDescriptor, channels: int) -> CheckpointBarrierHandler:

@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 
-from flykka.actors.machines.attempt.latency_stats import LatencyStats
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.tasks.exchange import LatencyMarker
-from flykka.messages.tasks.task import EventTimeHold, ReportTaskMetrics, TaskIOMetrics
+from flykka.messages.tasks.task import EventTimeHold, LatencyStatistics, ReportTaskMetrics, TaskIOMetrics
 from flykka.messages.wire.ids import ExecutionAttemptId
+
+HISTORY_SIZE = 128
+"""The number of latencies kept for each source subtask (Flink's `metrics.latency.history-size`)."""
+
+
+class LatencyStats:
+    """Times of latency markers from their source subtasks to the attempt (Flink's LatencyStats).
+
+    A marker waits behind the stages and batches before it, but not for other channels. So its time is about that of the
+    rows that were read when it was sent, without the time that rows spend in state.
+    """
+
+    __slots__ = ("_latencies", "_statistics")
+
+    def __init__(self) -> None:
+        self._latencies: dict[tuple[str, int], deque[int]] = {}
+        self._statistics: dict[tuple[str, int], LatencyStatistics] = {}
+
+    def report_latency(self, marker: LatencyMarker, now: int) -> None:
+        """Add the latency of a marker that has arrived."""
+        source = marker.operator_id, marker.subtask
+        self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(max(0, now - marker.marked_ms))
+        self._statistics.pop(source, None)
+
+    def statistics(self) -> tuple[LatencyStatistics, ...]:
+        """Statistics of each source subtask; only those with new markers are computed again."""
+        for source, latencies in self._latencies.items():
+            if source not in self._statistics:
+                self._statistics[source] = _statistics(*source, sorted(latencies))
+        return tuple(self._statistics.values())
+
+
+def _statistics(operator_id: str, subtask: int, latencies: list[int]) -> LatencyStatistics:
+    last = len(latencies) - 1
+    return LatencyStatistics(
+        operator_id=operator_id,
+        subtask=subtask,
+        count=len(latencies),
+        min_ms=latencies[0],
+        max_ms=latencies[-1],
+        median_ms=latencies[last // 2],
+        p95_ms=latencies[last * 95 // 100],
+        p99_ms=latencies[last * 99 // 100],
+    )
 
 
 class Activity(Enum):
@@ -21,7 +65,7 @@ class Activity(Enum):
 
 
 class TaskMeter:
-    """Counters of one attempt, from zero. They are counted with every event, and made a value of when they are told."""
+    """Counters of one attempt, from zero; `report` makes a message of them."""
 
     __slots__ = (
         "_activity",
@@ -60,7 +104,7 @@ class TaskMeter:
 
     @property
     def now_ms(self) -> int:
-        """The time that has passed so far."""
+        """The time of the event at hand."""
         return self._counted_to_ms
 
     @property
@@ -73,8 +117,8 @@ class TaskMeter:
         if activity is not self._activity:
             self._activity, self.activity_since_ms = activity, self._counted_to_ms
 
-    def pass_time(self, now: int) -> None:
-        """It is `now`: the attempt has been at its `activity` since the last time."""
+    def on_tick(self, now: int) -> None:
+        """Count the time since the last event to its `activity`."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
         if not passed_ms:
             return  # Events come faster than milliseconds pass.
@@ -89,7 +133,7 @@ class TaskMeter:
                 pass
 
     def count(self, result: StageResult, batches_in: int) -> None:
-        """A stage has ended that read so many batches."""
+        """Count the result of a stage that has read `batches_in` batches."""
         self._rows_in += result.rows_in
         self._rows_out += result.rows_out
         self._batches_in += batches_in
@@ -97,28 +141,28 @@ class TaskMeter:
         self._late_rows += result.late_rows
         for staged in result.staged:
             self._rows_written += staged.rows
-            # Without names to publish them by, the sink has shown them already.
+            # Rows without names were visible at once.
             self._rows_published += 0 if staged.names else staged.rows
 
     def count_prepared(self, rows_out: int, rows_staged: int) -> None:
-        """Rows left the chain for a snapshot, after its stage; sinks have staged some of them."""
+        """Count rows that left the chain for a snapshot, after its stage; sinks have staged some of them."""
         self._rows_out += rows_out
         self._rows_written += rows_staged
 
     def count_published(self, rows: int) -> None:
-        """Staged rows were published with a checkpoint."""
+        """Count staged rows that a checkpoint has published."""
         self._rows_published += rows
 
     def latency(self, marker: LatencyMarker) -> None:
-        """A latency marker has come through the chain, now."""
+        """Add a latency marker that has passed the chain."""
         self._latencies.report_latency(marker, self._counted_to_ms)
 
     def watermark(self, watermark_ms: int) -> None:
-        """A watermark went down the outputs."""
+        """Set the watermark that was sent last."""
         self._watermark_ms = watermark_ms
 
     def report(self, attempt: ExecutionAttemptId) -> ReportTaskMetrics:
-        """The counters as a message."""
+        """The message with all counters."""
         metrics = TaskIOMetrics(
             rows_in=self._rows_in,
             rows_out=self._rows_out,

@@ -1,17 +1,17 @@
-"""Events between a function and its coordinator, on the side of the task (Flink's OperatorEventDispatcher).
+"""Events between a function and its coordinator, at the task (Flink's OperatorEventDispatcher).
 
-Events of the coordinator are handled in a stage of their own, between two batches; what waits when a barrier comes is
-handled before the snapshot. What a function sends leaves the task with the results of its stage, and says which barrier
-it is behind. Results of global aggregates go to the function with its next stage.
+Events of the coordinator are handled by a stage of their own, between two batches; those that wait when a barrier
+arrives are handled before the snapshot. Events of a function leave the task with the results of their stage, and name
+the last barrier before them. Results of global aggregates go to the function with its next stage.
 """
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
-from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.inputs import TaskInputs
-from flykka.actors.machines.attempt.processing_timers import ProcessingTimers
-from flykka.actors.machines.attempt.stages import Stage
+from flykka.actors.machines.attempt.stages import Stage, Stages
+from flykka.actors.machines.attempt.time import ProcessingTimers
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.commands import HandleOperatorEvents
 from flykka.messages.tasks.operator_event import (
     AggregateResult,
@@ -23,7 +23,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 
 
 class OperatorEventDispatcher:
-    """The events of one attempt, whose function is that of the operator at the head of its chain."""
+    """The events of one attempt, for the operator at the head of its chain."""
 
     __slots__ = (
         "_attempt",
@@ -38,7 +38,7 @@ class OperatorEventDispatcher:
     )
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, stages: InFlightStages, inputs: TaskInputs, timers: ProcessingTimers
+        self, descriptor: TaskDeploymentDescriptor, stages: Stages, inputs: TaskInputs, timers: ProcessingTimers
     ) -> None:
         self._attempt = descriptor.attempt
         self._operator_id = descriptor.vertex.operators[0].operator_id
@@ -47,17 +47,17 @@ class OperatorEventDispatcher:
         self._timers = timers
         self._waiting: list[bytes] = []
         self._results: dict[str, AggregateResult] = {}
+        # That of the last barrier that was sent.
         self._checkpoint_id = descriptor.restored_checkpoint_id or 0
-        """The last checkpoint whose barrier went down."""
         self._is_ended = False
 
     @property
     def is_due(self) -> bool:
-        """True if events wait."""
+        """Events wait to be handled."""
         return bool(self._waiting)
 
     def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:
-        """The JobMaster has sent something for the function."""
+        """Take events or results that the JobMaster has sent for the function."""
         match message:
             case OperatorEvents(events=events):
                 if not self._is_ended:
@@ -66,12 +66,12 @@ class OperatorEventDispatcher:
                 self._results.update({result.name: result for result in results})
 
     def handle(self, now: int) -> list[TaskEffect]:
-        """Begin a stage that handles what waits, if anything does."""
+        """Begin a stage that handles the waiting events, if there are any."""
         if not self._waiting:
             return []
         events, self._waiting = tuple(self._waiting), []
         handling = HandleOperatorEvents(
-            stage=self._stages.next_stage,
+            stage=self._stages.line.next_stage,
             operator_id=self._operator_id,
             events=events,
             watermark_ms=self._inputs.watermark_ms,
@@ -81,17 +81,18 @@ class OperatorEventDispatcher:
         return self._stages.begin(Stage(command=handling))
 
     def take_results(self) -> tuple[AggregateResult, ...]:
-        """The results of global aggregates that have changed since the last stage was begun."""
+        """The results of global aggregates that have changed since the last stage."""
         if not self._results:
             return ()
         results, self._results = tuple(self._results.values()), {}
         return results
 
     def on_stage_over(self, stage: Stage) -> list[TaskEffect]:
-        """A stage has ended: forward what its functions have sent."""
+        """Forward the events that the functions of a stage have sent."""
         sends: list[TaskEffect] = [
-            TellJobMaster(
-                message=SendOperatorEvents(attempt=self._attempt, checkpoint_id=self._checkpoint_id, sent=sent)
+            Tell(
+                to=Role.JOB_MASTER,
+                message=SendOperatorEvents(attempt=self._attempt, checkpoint_id=self._checkpoint_id, sent=sent),
             )
             for sent in stage.result.sent
         ]
@@ -100,6 +101,6 @@ class OperatorEventDispatcher:
         return sends
 
     def end(self) -> None:
-        """The data is at its end: the function emits nothing any more, and events go nowhere."""
+        """Drop all events: after the end of data the function emits nothing more."""
         self._waiting.clear()
         self._is_ended = True

@@ -1,14 +1,14 @@
-"""Everything a Task produces: its result partitions, served against credit."""
+"""The outputs of a Task: its result partitions, which are sent against credit, and the barriers that wait in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, may_time_out, unaligned_unsupported
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.partition_errors import partition_not_found
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.attempt.commands import ReleaseBatches
@@ -23,11 +23,12 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     TaskBuffers,
 )
-from flykka.messages.tasks.task import FinishedPartition, ResultPartitionDescriptor
+from flykka.messages.tasks.task import KeepPartitions, ResultPartitionDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
-"""As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
+"""As in Flink, batches in flight between neighbours, or to all consumers, are no state of a checkpoint."""
 
 
 class TaskOutputs:
@@ -48,23 +49,26 @@ class TaskOutputs:
             for number, descriptor in enumerate(descriptors)
         }
         self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
-        # Where the barrier that was sent last may time out and has not left: by output and subpartition.
+        # The outputs and subpartitions in which the last barrier waits and may time out.
         self._barrier_id = -1
         self._holding_barrier: dict[tuple[int, int], None] = {}
 
     @property
     def partitions(self) -> Iterable[ResultPartition]:
-        """By the number of the output."""
+        """The partitions, by the number of the output."""
         return self._by_output.values()
 
     @property
     def keeps_results(self) -> bool:
-        """Something outlives the task."""
+        """An output outlives the task."""
         return any(partition.is_blocking for partition in self._by_output.values())
 
-    def kept(self) -> tuple[FinishedPartition, ...]:
-        """The outputs that outlive the task, which has finished."""
-        return tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
+    def keep(self, attempt: ExecutionAttemptId) -> list[TaskEffect]:
+        """Hand the outputs that outlive the attempt, which has finished, over to the TaskManager."""
+        if not self.keeps_results:
+            return []
+        finished = tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
+        return [Tell(to=Role.TASK_MANAGER, message=KeepPartitions(attempt=attempt, partitions=finished))]
 
     @property
     def holds_barrier(self) -> bool:
@@ -73,7 +77,7 @@ class TaskOutputs:
 
     @property
     def is_back_pressured(self) -> bool:
-        """Some consumer is slower than this task: an output has no buffer for another batch."""
+        """An output has no buffer for another batch: a consumer is slower than this task."""
         # Asked with every event, and most tasks have one output.
         for partition in self._by_output.values():  # noqa: SIM110
             if not partition.is_available:
@@ -82,11 +86,11 @@ class TaskOutputs:
 
     @property
     def have_credit(self) -> bool:
-        """Every output has a reader that has room for another batch."""
+        """Every output has a consumer with room for another batch."""
         return all(partition.has_credit for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
-        """A consumer asks, has room or leaves."""
+        """Serve a consumer that requests a subpartition, gives credit or leaves."""
         output = self._output_of.get(event.partition_id)
         if output is None:
             return [_not_here(event)]
@@ -98,21 +102,21 @@ class TaskOutputs:
                 effects = partition.add_credit(subpartition, credit)
             case CancelPartitionRequest(subpartition=subpartition):
                 effects = partition.cancel(subpartition)
-        self._note_barrier_left(output, event.subpartition)
+        self._record_barrier_left(output, event.subpartition)
         return _effects(effects)
 
     def resize(self, buffers: TaskBuffers) -> None:
-        """The TaskManager has shared its buffers out again."""
+        """Apply the buffers that the TaskManager has redistributed."""
         for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
             partition.resize(size)
 
     @property
     def buffers_in_use(self) -> int:
-        """Batches that wait unsent."""
+        """The number of batches that are not sent."""
         return sum(partition.queued_batches for partition in self._by_output.values())
 
     def misplaced(self, outputs: Iterable[StageOutput]) -> SerializedThrowable | None:
-        """The error of batches for an output or a subpartition that does not exist: their rows would be lost."""
+        """The error if a batch is for an output or a subpartition that does not exist: its rows would be lost."""
         for each in outputs:
             partition = self._by_output.get(each.output)
             number, there = each.batch.subpartition, 0 if partition is None else len(partition.subpartitions)
@@ -125,21 +129,21 @@ class TaskOutputs:
         return None
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
-        """Give a batch to the subpartition it was made for."""
+        """Add a batch to its subpartition."""
         return _effects(self._by_output[output].add_batch(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
-        """Send an event down every output, behind all batches."""
+        """Send an event to every consumer, after all batches."""
         return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
 
     def emit_in_turn(self, event: Event) -> list[TaskEffect]:
-        """Send an event down every output to one consumer, another one each time."""
+        """Send an event to one consumer of every output, in turn."""
         return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
-        """Send a barrier down every output, and say which batches it has overtaken.
+        """Send a barrier to every consumer; the effects, and the batches that it has overtaken.
 
-        Where consumers must not be given batches of another's, as between neighbours, it stays behind all batches.
+        In outputs whose batches cannot become state it overtakes nothing.
         """
         effects: list[TaskEffect] = []
         overtaken: list[StageOutput] = []
@@ -152,11 +156,11 @@ class TaskOutputs:
                 overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
             else:
                 effects += _effects(partition.broadcast_event(barrier))
-        self._note_barrier_waits(barrier)
+        self._record_barrier_waits(barrier)
         return effects, tuple(overtaken)
 
     def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
-        """The barrier of the checkpoint has been aligned for long enough: where it waits it overtakes, as if new."""
+        """Let the waiting barrier of the checkpoint overtake batches; the effects, and the batches overtaken."""
         if checkpoint_id != self._barrier_id:
             return [], ()
         effects: list[TaskEffect] = []
@@ -173,7 +177,7 @@ class TaskOutputs:
         for partition in self._by_output.values():
             partition.check()
 
-    def _note_barrier_waits(self, barrier: CheckpointBarrier) -> None:
+    def _record_barrier_waits(self, barrier: CheckpointBarrier) -> None:
         self._barrier_id = barrier.checkpoint_id
         self._holding_barrier.clear()
         if not may_time_out(barrier):
@@ -184,7 +188,7 @@ class TaskOutputs:
                     if partition.holds_barrier(subpartition, barrier.checkpoint_id):
                         self._holding_barrier[output, subpartition] = None
 
-    def _note_barrier_left(self, output: int, subpartition: int) -> None:
+    def _record_barrier_left(self, output: int, subpartition: int) -> None:
         is_held = (output, subpartition) in self._holding_barrier
         if is_held and not self._by_output[output].holds_barrier(subpartition, self._barrier_id):
             del self._holding_barrier[output, subpartition]
@@ -194,7 +198,7 @@ def _not_here(event: PartitionRequest | AddCredit | CancelPartitionRequest) -> T
     if not isinstance(event, PartitionRequest):
         return Ignore(reason=f"{event.partition_id} is not produced here")
     refusal = partition_not_found(event.partition_id, event.subpartition, "the partition is not here")
-    return TellPeer(receiver=event.consumer, message=refusal)
+    return Tell(to=event.consumer, message=refusal)
 
 
 def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
@@ -203,5 +207,5 @@ def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
 
 def _effect(effect: PartitionEffect) -> TaskEffect:
     if isinstance(effect, ReleaseBatch):
-        return TellBridge(message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(effect.batch.batch_id,)))
+        return Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(effect.batch.batch_id,)))
     return effect

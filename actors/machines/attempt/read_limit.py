@@ -1,18 +1,17 @@
 """Bounds the next batch of a source's reader: the number of waiting splits that it takes.
 
-As Spark's ReadLimit, but measured while it runs, as Flink's BufferDebloater sizes buffers: a batch takes what waits, up
-to a limit that keeps its stage near a second, so that a barrier behind it waits no longer. Splits are weighed by their
-cost: their bytes, or `ROW_BYTES` for each row that they are known to have where that is more, and `OPEN_BYTES` for
-each, since a file is opened however small it is. A split that gives no size is a batch by itself, as is one that costs
-more than the limit.
+Like Spark's ReadLimit, but measured at run time, as Flink's BufferDebloater sizes buffers: a batch takes the waiting
+splits up to a limit that keeps its stage near a second, so that a barrier behind it waits no longer. A split costs its
+bytes, or `ROW_BYTES` for each known row if that is more, and `OPEN_BYTES` because each file is opened. A split without
+a size is a batch by itself, as is one that costs more than the limit.
 
-The rule. The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises
-the limit to what that stage would have read in this time, at most `GROWTH` times what it was. A batch, full or not,
-that took more than `PATIENCE` times as long lowers the limit in the same way, at most to a half. Two things bound this.
-The first `COLD_STAGES` of an attempt, in which Spark compiles what it runs, lower nothing. And what every stage costs,
-however little it reads, is not saved by reading less: where the stages that cost at most `SMALL` take more than half of
-the target, the target is twice that. They take longer when the machine is busy, so the shortest is forgotten by and by:
-a longer one raises what it is taken for by a part, one in `FORGETTING`, of the difference.
+The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises it to the
+cost that its stage would have read in this time, at most `GROWTH` times the old limit. A batch, full or not, that took
+more than `PATIENCE` times as long lowers it in the same way, at most to a half. Two rules bound this. The first
+`COLD_STAGES` of an attempt, in which Spark compiles the code, lower nothing. And the fixed costs of a stage are not
+saved by reading less: if stages that cost at most `SMALL` take more than half of the target, the target is twice that.
+They take longer while the machine is busy, so the shortest time is forgotten slowly: a longer one raises it by one part
+in `FORGETTING` of the difference.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ LIMIT_MAX = 128 * 1024**2
 
 
 def cost_of(split: SourceSplit) -> int | None:
-    """The weight of a split in a batch; None where it is a batch by itself."""
+    """The cost of a split; None if it is a batch by itself."""
     size_bytes = size_of(split)
     return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
 
 class ReadLimit:
-    """The limit of one reader's batches: `bytes` of what splits cost."""
+    """The limit of one reader's batches: `bytes` of cost."""
 
     __slots__ = ("_overhead_ms", "_stages", "bytes")
 
@@ -51,12 +50,12 @@ class ReadLimit:
         self._overhead_ms: int | None = None
 
     def cost(self, split: SourceSplit) -> int:
-        """The weight of a split in a batch; a split without a size fills it."""
+        """The cost of a split in a batch; a split without a size fills it."""
         cost = cost_of(split)
         return self.bytes if cost is None else cost
 
     def next_batch(self, splits: Iterable[SourceSplit]) -> int:
-        """The number of these splits, from the first on, that are the next batch; at least one, where there is one."""
+        """The number of the first splits that are the next batch; at least one if there are any."""
         count = total = 0
         for split in splits:
             total += self.cost(split)
@@ -69,7 +68,7 @@ class ReadLimit:
         return count
 
     def learn(self, cost: int, duration_ms: int) -> None:
-        """A stage has finished that read splits of this cost, and took so long."""
+        """Adapt the limit to a stage that has read splits of this cost."""
         is_cold = self._stages < COLD_STAGES
         self._stages += 1
         if cost <= SMALL and not is_cold:

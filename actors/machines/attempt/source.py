@@ -1,109 +1,262 @@
-"""The reading of a source: splits, a batch of them per stage, until there are no more.
+"""The reading of a source: its splits, a batch of them per stage, its alignment with other sources, and its end.
 
-Composes the reader of the splits with the idleness of the source and its alignment with others; stages and events go
-down the line of the task.
-
-A stage costs the most of what it costs however little it reads. So where each makes a batch for other tasks, a few
-splits wait for the stage that reads, and then for as long as that has taken: several sources that read every file by
-itself would keep the machine so busy that each stage took many times as long. A stage of a hundred milliseconds makes
-nobody wait for longer than that; one that takes a second because all are busy makes them less so. A few splits wait as
-well while those who read the batches have no room for more: they would come no sooner, and a barrier behind many
-batches comes late.
+A stage has costs that do not depend on its rows. So if batches go to other tasks, a few splits wait until the stage at
+work has ended, and then for as long as that took (`MAX_PAUSE_MS` at most): several sources that read every file by
+itself would slow down all stages, while a pause as long as a stage delays no row much. They wait as well while the
+consumers have no room for a batch: they would arrive no sooner, and a barrier behind many batches is late.
 """
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.aligned_reading import AlignedReading
-from flykka.actors.machines.attempt.effects import StartLatencyTimer, StartReadTimer, TaskEffect, TellJobMaster
+from collections import deque
+from collections.abc import Iterable
+
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
-from flykka.actors.machines.attempt.in_flight_stages import InFlightStages
-from flykka.actors.machines.attempt.split_reader import SplitReader
-from flykka.actors.machines.attempt.stages import STAGES_IN_FLIGHT, Stage
+from flykka.actors.machines.attempt.read_limit import ReadLimit
+from flykka.actors.machines.attempt.stages import STAGES_IN_FLIGHT, Stage, Stages
+from flykka.actors.machines.effects import Role, StartTimer, Tell
+from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.messages.attempt.commands import ReadSplits
-from flykka.messages.graph.job_graph import OperatorKind, ResultPartitionType
+from flykka.messages.graph.job_graph import JobType, ResultPartitionType
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark
-from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, RequestSplits
+from flykka.messages.tasks.source import (
+    AddSplits,
+    AlignWatermark,
+    NoMoreSplits,
+    ReportedWatermark,
+    RequestSplits,
+    SourceSplit,
+    UnreadSplit,
+    files_in,
+    size_of,
+)
 from flykka.messages.tasks.task import LatencyMarkerDue, ReadDue, TaskDeploymentDescriptor, WatermarkReportDue
+from flykka.messages.wire.ids import OperatorId
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
-"""Splits held or asked for, at least: enough to go on while the JobMaster holds assignments back for a checkpoint."""
-
-
-REST_AT_MOST_MS = 500
-"""So long a reader of little rests behind a stage at the most: there are readers whose stages take many seconds."""
-
+"""The fewest splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
+MAX_PAUSE_MS = 500
+"""The longest pause of a source with few splits: there are sources whose stages take many seconds."""
+_STATE = "SourceReaderState"
+"""The name of the state in Flink's SourceOperator."""
 
 SourceReadingEvent = AddSplits | NoMoreSplits | ReadDue | LatencyMarkerDue | AlignWatermark | WatermarkReportDue
-"""Messages to the Task of a source that concern its reading alone."""
+"""Messages that only the Task of a source handles."""
+
+
+class SplitReader:
+    """The unread splits of a source subtask, and when it requests more (Flink's SourceReader, without the reading).
+
+    Splits are requested ahead of need, so that a stage never waits for the JobMaster: a fixed number, or as many small
+    ones as two batches take. Unread splits are the reader's state. If the parallelism has changed, a reader may get the
+    splits of several; it reads them in the order in which the source handed them out.
+    """
+
+    __slots__ = ("_ahead", "_empty_state", "_has_all", "_requested", "_typical_cost", "_unread", "limit", "operator_id")
+
+    def __init__(self, operator_id: OperatorId, ahead: int) -> None:
+        """`ahead`: the fewest splits that are held or requested until there are no more."""
+        self.operator_id = operator_id
+        self.limit = ReadLimit()
+        self._ahead = ahead
+        # The mean cost of the splits that came last; None if they are not read together.
+        self._typical_cost: int | None = None
+        self._unread: deque[UnreadSplit] = deque()
+        self._requested = 0
+        self._has_all = False
+        # Every checkpoint of a source that waits for data has the same.
+        self._empty_state = self._state(())
+
+    @property
+    def has_unread(self) -> bool:
+        """A split can be read."""
+        return bool(self._unread)
+
+    @property
+    def files_unread(self) -> int:
+        """The number of files in the unread splits."""
+        return files_in(unread.split for unread in self._unread)
+
+    @property
+    def batch_limit_bytes(self) -> int | None:
+        """The limit of the next batch; None if splits are not read together."""
+        return None if self._typical_cost is None else self.limit.bytes
+
+    @property
+    def has_few_unread(self) -> bool:
+        """The unread splits fill at most half a batch, which others could join."""
+        if not self._unread or self._typical_cost is None:
+            return False
+        return 2 * sum(self.limit.cost(unread.split) for unread in self._unread) < self.limit.bytes
+
+    @property
+    def is_exhausted(self) -> bool:
+        """All splits have arrived and are read."""
+        return self._has_all and not self._unread
+
+    def restore(self, states: Iterable[OperatorSubtaskState]) -> None:
+        """Take back the splits that were unread at a checkpoint.
+
+        Raises:
+            UnreadableStateError: they cannot be read.
+        """
+        own = (state for state in states if state.operator_id == self.operator_id)
+        self._unread.extend(sorted(elements_of(own, _STATE, UnreadSplit), key=lambda split: split.number))
+
+    def snapshot(self) -> OperatorSubtaskState:
+        """The splits that are unread now."""
+        return self._state(self._unread) if self._unread else self._empty_state
+
+    def splits_to_request(self) -> int:
+        """The number of splits to request now; they count as requested."""
+        if self._has_all:
+            return 0
+        two_batches = 0 if self._typical_cost is None else 2 * self.limit.bytes // self._typical_cost
+        ahead = max(self._ahead, two_batches)
+        count = max(0, ahead - len(self._unread) - self._requested)
+        self._requested += count
+        return count
+
+    def add(self, splits: tuple[SourceSplit, ...], numbers: tuple[int, ...] = ()) -> None:
+        """Add splits that have arrived, with the `numbers` in which they were handed out, if these are counted."""
+        counted = zip(splits, numbers or (0,) * len(splits), strict=True)
+        self._unread.extend(UnreadSplit(split=split, number=number) for split, number in counted)
+        self._requested = max(0, self._requested - len(splits))
+        if splits:
+            costs = [self.limit.cost(split) for split in splits]
+            self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
+
+    def no_more(self) -> None:
+        """Request no more: the enumerator has nothing left for this reader."""
+        self._has_all = True
+
+    def next(self) -> tuple[SourceSplit, ...]:
+        """Take the splits of the next batch; none if there are no unread splits."""
+        count = self.limit.next_batch(unread.split for unread in self._unread)
+        return tuple(self._unread.popleft().split for _ in range(count))
+
+    def _state(self, splits: Iterable[UnreadSplit]) -> OperatorSubtaskState:
+        return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(_STATE, splits),))
+
+
+class AlignedReading:
+    """The alignment of one source: it pauses while its event time is too far ahead of its group's.
+
+    It reports its watermark at every interval, if that has changed, and is told how far it may read, as Flink's
+    SourceOperator. Until it is told, it reads. A paused source takes part in checkpoints, and is not idle while it has
+    unread splits. A source without an alignment never pauses.
+    """
+
+    __slots__ = ("_alignment", "_attempt", "_has_ended", "_idleness", "_max_watermark_ms", "_reported", "_stages")
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, stages: Stages, idleness: WatermarksWithIdleness) -> None:
+        is_batch = descriptor.job_type is JobType.BATCH
+        self._alignment = None if is_batch else descriptor.vertex.watermark_alignment
+        self._attempt = descriptor.attempt
+        self._stages = stages
+        self._idleness = idleness
+        self._max_watermark_ms = WATERMARK_MAX
+        self._reported: ReportedWatermark | None = None
+        self._has_ended = False
+
+    @property
+    def group(self) -> str | None:
+        """The group of the source."""
+        return None if self._alignment is None else self._alignment.group
+
+    @property
+    def is_too_far_ahead(self) -> bool:
+        """The source pauses."""
+        return self._stages.event_time.watermark_ms > self._max_watermark_ms
+
+    def start(self) -> list[TaskEffect]:
+        """Report at once, now that the task runs: the group waits for it."""
+        return [] if self._alignment is None else self.on_due()
+
+    def on_due(self) -> list[TaskEffect]:
+        """Report, and start the timer again."""
+        assert self._alignment is not None, "a timer is started for an alignment alone"
+        if self._has_ended:
+            return []
+        interval_ms = self._alignment.update_interval_ms
+        return [
+            *self._report(),
+            StartTimer(key="watermark-report", delay_ms=interval_ms, message=WatermarkReportDue()),
+        ]
+
+    def align(self, command: AlignWatermark) -> None:
+        """Set how far the source may read."""
+        self._max_watermark_ms = command.max_watermark_ms
+
+    def end(self) -> list[TaskEffect]:
+        """Report the end, so that the group does not wait for this source."""
+        self._has_ended = True
+        return [] if self._alignment is None else self._report()
+
+    def _report(self) -> list[TaskEffect]:
+        report = ReportedWatermark(
+            attempt=self._attempt,
+            watermark_ms=WATERMARK_MAX if self._has_ended else self._stages.event_time.watermark_ms,
+            is_idle=self._idleness.is_idle,
+        )
+        if report == self._reported:
+            return []
+        self._reported = report
+        return [Tell(to=Role.JOB_MASTER, message=report)]
 
 
 class SourceReading:
-    """The source at the head of one attempt."""
+    """The source at the head of one attempt. `reader` has its splits."""
 
     __slots__ = (
         "_aligned",
         "_attempt",
+        "_coalesces",
         "_idleness",
-        "_latency_tracking_interval_ms",
-        "_paces",
-        "_reader",
+        "_is_pausing",
+        "_latency_interval_ms",
         "_restore",
-        "_rests",
         "_stages",
         "_subtask",
         "end_of_data",
+        "reader",
     )
 
-    def __init__(
-        self, descriptor: TaskDeploymentDescriptor, stages: InFlightStages, idleness: WatermarksWithIdleness
-    ) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, stages: Stages, idleness: WatermarksWithIdleness) -> None:
+        outputs = descriptor.outputs
+        is_blocking = any(output.partition_type is ResultPartitionType.BLOCKING for output in outputs)
+        self._coalesces = descriptor.coalesces_batches and bool(outputs) and not is_blocking
         self.end_of_data = False
+        self.reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
         self._attempt = descriptor.attempt
-        kept = any(output.partition_type is ResultPartitionType.BLOCKING for output in descriptor.outputs)
-        self._paces = descriptor.coalesces_batches and bool(descriptor.outputs) and not kept
-        self._rests = False
+        self._subtask = descriptor.subtask
         self._restore = descriptor.restore
-        self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
+        self._latency_interval_ms = descriptor.latency_tracking_interval_ms
+        self._is_pausing = False
+        self._stages = stages
         self._idleness = idleness
         self._aligned = AlignedReading(descriptor, stages, idleness)
-        self._subtask = descriptor.subtask
-        self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
-        self._stages = stages
-
-    @property
-    def has_unread(self) -> bool:
-        """A split is there to be read."""
-        return self._reader.has_unread
-
-    @property
-    def files_unread(self) -> int:
-        """The number of files to be read."""
-        return self._reader.files_unread
-
-    @property
-    def batch_limit_bytes(self) -> int | None:
-        """The most that the next batch takes of what waits; None where it takes one split, whatever its size."""
-        return self._reader.batch_limit_bytes
 
     def open(self) -> None:
-        """Take back the splits that the checkpoint found unread."""
+        """Take back the splits that were unread at the checkpoint."""
         if self._restore is not None:
-            self._reader.restore(self._restore.operators)
+            self.reader.restore(self._restore.operators)
 
     def start(self) -> list[TaskEffect]:
-        """The task runs."""
+        """Start the timers, now that the task runs."""
         return [*self._idleness.start(), *self._aligned.start(), *self._start_latency_timer()]
 
     def handle(self, event: SourceReadingEvent, now: int) -> list[TaskEffect]:
-        """Splits arrive or end, the reader is told how far it may go, or a time is over."""
+        """Handle the splits that arrive, the alignment, and due timers."""
         match event:
             case AddSplits(splits=splits, numbers=numbers):
-                self._reader.add(splits, numbers)
+                self.reader.add(splits, numbers)
             case NoMoreSplits():
-                self._reader.no_more()
+                self.reader.no_more()
             case ReadDue():
-                self._rests = False
+                self._is_pausing = False
             case AlignWatermark():
                 self._aligned.align(event)
             case WatermarkReportDue():
@@ -112,79 +265,67 @@ class SourceReading:
                 return self._on_latency_marker_due(now)
         return []
 
-    def snapshot(self) -> OperatorSubtaskState:
-        """The splits that are unread now."""
-        return self._reader.snapshot()
-
     def request_splits(self) -> list[TaskEffect]:
-        """Ask for splits ahead of need."""
-        count = self._reader.splits_to_request()
+        """Request splits ahead of need."""
+        count = self.reader.splits_to_request()
         if count == 0 or self.end_of_data:
             return []
-        operator_id = self._reader.operator_id
-        return [TellJobMaster(message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))]
+        request = RequestSplits(attempt=self._attempt, operator_id=self.reader.operator_id, count=count)
+        return [Tell(to=Role.JOB_MASTER, message=request)]
 
     def read(self) -> list[TaskEffect] | None:
-        """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
+        """Begin a stage that reads the splits of the next batch, or end the data; None if there is nothing to do."""
         if self.end_of_data or self._waits_for_more or self.held_back_by is not None:
             return None
-        splits = self._reader.next()
+        splits = self.reader.next()
         if splits:
             awake = self._idleness.read()
-            command = ReadSplits(stage=self._stages.next_stage, splits=splits)
-            stage = Stage(command=command, cost=sum(map(self._reader.limit.cost, splits)))
+            command = ReadSplits(stage=self._stages.line.next_stage, splits=splits)
+            stage = Stage(command=command, cost=sum(map(self.reader.limit.cost, splits)))
             return [*awake, *self._stages.begin(stage)]
-        return self.end_data() if self._reader.exhausted else None
+        return self.end_data() if self.reader.is_exhausted else None
 
-    def has_read(self, cost: int, duration_ms: int) -> list[TaskEffect]:
-        """A stage that read splits has ended."""
-        self._reader.limit.learn(cost, duration_ms)
+    def on_read(self, cost: int, duration_ms: int) -> list[TaskEffect]:
+        """Take the duration of a stage that has read splits, and pause."""
+        self.reader.limit.learn(cost, duration_ms)
         awake = self._idleness.read()
-        if not self._paces or not duration_ms:
+        if not self._coalesces or not duration_ms:
             return awake
-        self._rests = True
-        return [*awake, StartReadTimer(delay_ms=min(duration_ms, REST_AT_MOST_MS))]
+        self._is_pausing = True
+        return [*awake, StartTimer(key="read", delay_ms=min(duration_ms, MAX_PAUSE_MS), message=ReadDue())]
 
     @property
     def held_back_by(self) -> str | None:
-        """The group of sources that are too far behind, where there is something to be read."""
-        return self._aligned.group if self._aligned.is_too_far_ahead and self._reader.has_unread else None
+        """The group of sources that the source waits for, if it has unread splits."""
+        return self._aligned.group if self._aligned.is_too_far_ahead and self.reader.has_unread else None
 
     @property
     def _waits_for_more(self) -> bool:
-        if not self._paces:
+        if not self._coalesces:
             return False
-        is_behind = self._rests or self._stages.is_reading or not self._stages.outputs.have_credit
-        return is_behind and self._reader.is_little_unread
+        has_to_wait = self._is_pausing or self._stages.is_reading or not self._stages.outputs.have_credit
+        return has_to_wait and self.reader.has_few_unread
 
     def end_data(self) -> list[TaskEffect]:
-        """Nothing more is read: say so, and let event time come to its end; once."""
+        """Read no more, and send the end of event time and of the data, once."""
         if self.end_of_data:
             return []
         self.end_of_data = True
-        awake = self._idleness.end()
         return (
-            awake
+            self._idleness.end()
             + self._aligned.end()
             + self._stages.emit_after(Watermark(timestamp_ms=WATERMARK_MAX))
             + self._stages.emit_after(EndOfData())
         )
 
     def _on_latency_marker_due(self, now: int) -> list[TaskEffect]:
-        """Send a latency marker, until the last row is read."""
         if self.end_of_data:
             return []
-        marker = LatencyMarker(marked_ms=now, operator_id=self._reader.operator_id, subtask=self._subtask)
+        marker = LatencyMarker(marked_ms=now, operator_id=self.reader.operator_id, subtask=self._subtask)
         return [*self._start_latency_timer(), *self._stages.emit_after(marker)]
 
     def _start_latency_timer(self) -> list[TaskEffect]:
-        interval_ms = self._latency_tracking_interval_ms
-        return [] if interval_ms is None else [StartLatencyTimer(delay_ms=interval_ms)]
-
-
-def source_reading(
-    descriptor: TaskDeploymentDescriptor, stages: InFlightStages, idleness: WatermarksWithIdleness
-) -> SourceReading | None:
-    """The source of a task; None where its chain does not begin with one."""
-    is_source = descriptor.vertex.operators[0].kind is OperatorKind.SOURCE
-    return SourceReading(descriptor, stages, idleness) if is_source else None
+        interval_ms = self._latency_interval_ms
+        if interval_ms is None:
+            return []
+        return [StartTimer(key="latency-marker", delay_ms=interval_ms, message=LatencyMarkerDue())]

@@ -1,27 +1,49 @@
 """The stages of an attempt in their order: which command is next, which has to wait, and what is sent after a stage.
 
-The rows of some stages are moved side by side, so that the planning of one overlaps the work of another. What sees the
-state of the chain is done in the order of the stages, and they end in that order. What the attempt sends between two
-stages (a watermark, a barrier, the end of data) must not overtake the rows of the first: it waits in line here until
-every stage before it has ended.
+The rows of some stages are moved side by side, so that the planning of one overlaps the work of another. Work that sees
+the state of the chain is done in the order of the stages, and they end in that order. The batches of a stage are sent
+when it has ended; then its own event (the watermark of a source, the barrier of a snapshot), then the events that were
+queued after it, which must not overtake its rows. When a stage begins is decided by `StreamTask`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Generic, TypeVar
 
 from flykka.actors.machines.attempt.checkpoints import Checkpoint
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
+from flykka.actors.machines.attempt.outputs import TaskOutputs
+from flykka.actors.machines.attempt.time import SilenceChecked, TaskEventTime
+from flykka.actors.machines.effects import Role, Tell
+from flykka.actors.machines.exchange.barrier_alignment import to_send_on
+from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
 from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import ProcessBatch, ReadSplits, StageCommand, UpdateState
-from flykka.messages.tasks.exchange import WATERMARK_MIN, CheckpointBarrier
+from flykka.messages.attempt.commands import (
+    AdvanceWatermark,
+    ProcessBatch,
+    ReadSplits,
+    SnapshotState,
+    StageCommand,
+    UpdateState,
+)
+from flykka.messages.attempt.values import StageOutput
+from flykka.messages.state.handles import WatermarkState
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.exchange import WATERMARK_MIN, CheckpointBarrier, EndOfData, Event, LatencyMarker, Watermark
+from flykka.messages.tasks.task import NotifyEndOfData, TaskDeploymentDescriptor
 
 STAGES_IN_FLIGHT = 2
 """Two: the planning of one stage overlaps the work of the other; a third only adds memory."""
 
-Follower = TypeVar("Follower")
+# Looked up for every event: an Enum member is slow to reach.
+_BUSY = Activity.BUSY
+_IDLE = Activity.IDLE
+
+Follower = Event | SilenceChecked
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -30,7 +52,7 @@ class Stage:
 
     `channels` are those of the batches that it processes, None for one that was recovered: their credits are returned.
     `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of its
-    `checkpoint`; `watermark_ms` is that of the inputs then, and `fired_ms` goes down before the barrier, if any does.
+    `checkpoint`; `watermark_ms` is that of the inputs then, and `fired_ms` is sent before the barrier, if any is.
     """
 
     command: StageCommand
@@ -56,112 +78,243 @@ class Stage:
         return not self.at_work and self.next is None
 
     @property
-    def moves_rows(self) -> bool:
-        """Its next work needs no state: it may be done beside that of other stages."""
-        return isinstance(self.next, ReadSplits | ProcessBatch)
+    def reads_rows(self) -> bool:
+        """It reads splits, or processes batches."""
+        return isinstance(self.command, ReadSplits | ProcessBatch)
+
+    @property
+    def batches_read(self) -> int:
+        """The number of batches that it has read."""
+        return 1 if isinstance(self.command, ReadSplits) else len(self.channels)
 
 
-class StageLine(Generic[Follower]):
-    """The stages in flight, and what is sent after them. `limit` of them may be in flight."""
+class StageLine:
+    """The stages in flight, at most `limit`, and their followers: the events that are sent after them."""
 
-    __slots__ = ("_in_flight", "_line", "_next_stage", "limit")
+    __slots__ = ("_line", "in_flight", "limit", "next_stage")
 
     def __init__(self) -> None:
         self.limit = STAGES_IN_FLIGHT
-        self._next_stage = 0
-        self._in_flight = 0
+        self.next_stage = self.in_flight = 0
         self._line: deque[Stage | Follower] = deque()
 
     @property
-    def in_flight(self) -> int:
-        """The number of stages in line."""
-        return self._in_flight
-
-    @property
-    def next_stage(self) -> int:
-        """The number of the stage that is added next, from 0."""
-        return self._next_stage
-
-    @property
     def stages(self) -> list[Stage]:
-        """The stages in line, the oldest first."""
+        """The stages in flight, the oldest first."""
         return [each for each in self._line if isinstance(each, Stage)]
 
     @property
     def has_room(self) -> bool:
-        """True if another stage may be added."""
-        return self._in_flight < self.limit
+        """Another stage may be added."""
+        return self.in_flight < self.limit
 
     def add(self, stage: Stage, now: int) -> None:
-        """Put a stage in line. Barriers may exceed the limit: they must not wait for room."""
-        assert stage.command.stage == self._next_stage, f"stage {stage.command.stage} is not {self._next_stage}"
+        """Append a stage. A snapshot may exceed the limit: barriers must not wait for room."""
+        assert stage.command.stage == self.next_stage, f"stage {stage.command.stage} is not {self.next_stage}"
         stage.since_ms = now
-        self._next_stage += 1
-        self._in_flight += 1
+        self.next_stage += 1
+        self.in_flight += 1
         self._line.append(stage)
 
     def add_follower(self, follower: Follower) -> None:
-        """Let `follower` be sent when everything before it has ended; take it with `released`."""
+        """Append an event, which `released` returns when everything before it has ended."""
         self._line.append(follower)
 
     def begin_work(self, now: int) -> list[StageCommand]:
-        """Begin what may be begun: of the first stage anything, of the others only what moves rows."""
+        """The commands that may begin: any of the first stage, and of the others those that see no state."""
         commands: list[StageCommand] = []
-        for place, stage in enumerate(islice(self.stages, self.limit) if self._in_flight else ()):
-            if not stage.at_work and stage.next is not None and (place == 0 or stage.moves_rows):
+        for place, stage in enumerate(islice(self.stages, self.limit) if self.in_flight else ()):
+            sees_no_state = isinstance(stage.next, ReadSplits | ProcessBatch)
+            if not stage.at_work and stage.next is not None and (place == 0 or sees_no_state):
                 commands.append(stage.next)
                 stage.begun_ms = now if stage.begun_ms is None else stage.begun_ms
                 stage.at_work, stage.next = True, None
         return commands
 
-    def on_result(self, result: StageResult) -> bool:
-        """The rows of a stage are moved, and whether they change state is known; False if no stage waits for it."""
-        stage = self._at_work(result.stage)
-        if stage is None:
-            return False
-        stage.result = result
-        stage.at_work = False
-        if result.updates_state:
-            stage.next = UpdateState(stage=result.stage)
-        return True
-
-    def on_done(self, command: StageCommand) -> bool:
-        """Work of a stage that has no result is done; False if no stage waits for it."""
-        stage = self._at_work(command.stage)
+    def on_answer(self, answer: StageResult | StageCommand) -> bool:
+        """Take the result of a stage, or the command without a result that is done; False if no stage waits for it."""
+        stage = next((each for each in self.stages if each.command.stage == answer.stage and each.at_work), None)
         if stage is None:
             return False
         stage.at_work = False
+        if isinstance(answer, StageResult):
+            stage.result = answer
+            stage.next = UpdateState(stage=answer.stage) if answer.updates_state else None
         return True
 
     def pop_over(self) -> Stage | None:
-        """Take out the oldest stage, if it is over."""
-        if not self._line or not isinstance(self._line[0], Stage) or not self._line[0].is_over:
+        """Remove the oldest stage, if it is over and first in line."""
+        first = self._line[0] if self._line else None
+        if not isinstance(first, Stage) or not first.is_over:
             return None
-        self._in_flight -= 1
-        stage = self._line.popleft()
-        assert isinstance(stage, Stage)
-        return stage
+        self.in_flight -= 1
+        self._line.popleft()
+        return first
 
     def released(self) -> list[Follower]:
-        """Followers with no stage before them, in order; each is given out once."""
-        free: list[Follower] = []
-        while self._line and not isinstance(self._line[0], Stage):
-            free.append(self._line.popleft())  # type: ignore[arg-type]
-        return free
+        """Remove the followers that no stage precedes, in order."""
+        followers: list[Follower] = []
+        while self._line and not isinstance(first := self._line[0], Stage):
+            followers.append(first)
+            self._line.popleft()
+        return followers
 
     def clear(self) -> None:
-        """Drop all stages and followers: no answer is waited for any more."""
+        """Drop all stages and followers: the attempt is cancelled or has failed."""
         self._line.clear()
-        self._in_flight = 0
+        self.in_flight = 0
 
     def check(self) -> None:
         """Assert the invariants: numbers grow, and after the first stage only rows are moved."""
         stages = self.stages
         numbers = [stage.command.stage for stage in stages]
-        assert len(stages) == self._in_flight
+        assert len(stages) == self.in_flight
         assert numbers == sorted(set(numbers))
-        assert all(number < self._next_stage for number in numbers)
-        assert all(isinstance(each.command, ReadSplits | ProcessBatch) for each in stages[1:] if each.at_work)
+        assert all(number < self.next_stage for number in numbers)
+        assert all(each.reads_rows for each in stages[1:] if each.at_work)
 
-    def _at_work(self, number: int) -> Stage | None:
-        return next((each for each in self.stages if each.command.stage == number and each.at_work), None)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOutcome:
+    """The effects of a stage's end. `violated`: its rows went back in event time.
+
+    `barrier` was sent after it and has overtaken the batches `overtaken`; `watermark` is the task's at the barrier.
+    """
+
+    effects: list[TaskEffect]
+    violated: MonotonyViolated | None = None
+    barrier: CheckpointBarrier | None = None
+    overtaken: tuple[StageOutput, ...] = ()
+    watermark: WatermarkState | None = None
+
+
+class Stages:
+    """The stages in flight of an attempt, with its outputs, its counters and the watermarks that it makes."""
+
+    __slots__ = ("_accumulators", "_attempt", "event_time", "has_reached_end_of_data", "line", "meter", "outputs")
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
+        self.line = StageLine()
+        name = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
+        self.outputs = TaskOutputs(name, descriptor.outputs, descriptor.buffers)
+        self.meter = TaskMeter()
+        self.event_time = TaskEventTime(descriptor)
+        self.has_reached_end_of_data = False
+        self._attempt = descriptor.attempt
+        self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
+
+    @property
+    def has_room(self) -> bool:
+        """Another stage may begin: the limit is not reached, and consumers keep up."""
+        return self.line.has_room and not self.outputs.is_back_pressured
+
+    @property
+    def is_reading(self) -> bool:
+        """A stage in flight reads splits, or a batch."""
+        return any(stage.reads_rows for stage in self.line.stages)
+
+    def on_tick(self, now: int) -> None:
+        """Count the time since the last event, and set that of the event at hand."""
+        self.meter.on_tick(now)
+        self.event_time.on_tick(now)
+
+    def account_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
+        """Set the activity until the next event; `has_input` is asked only if nothing else decides it."""
+        is_idle = self.line.in_flight == 0
+        if not is_running:
+            self.meter.activity = Activity.NOT_RUNNING
+        elif not is_idle:
+            self.meter.activity = _BUSY
+        elif self.outputs.is_back_pressured and has_input():
+            self.meter.activity = Activity.BACK_PRESSURED
+        else:
+            self.meter.activity = _IDLE
+        self.event_time.is_paused = self.event_time.makes_watermarks and is_idle and has_input()
+
+    def begin(self, stage: Stage) -> list[TaskEffect]:
+        """Add a stage, and begin it if nothing before it keeps it waiting."""
+        self.line.add(stage, self.meter.now_ms)
+        return self.begin_work()
+
+    def begin_work(self) -> list[TaskEffect]:
+        """Begin the work that no stage before it keeps waiting."""
+        return [Tell(to=Role.BRIDGE, message=command) for command in self.line.begin_work(self.meter.now_ms)]
+
+    def emit_after(self, follower: Follower) -> list[TaskEffect]:
+        """Send an event after all stages in flight."""
+        self.line.add_follower(follower)
+        return self._send_released()
+
+    def recover(self, outputs: Iterable[StageOutput], input_watermark_ms: int) -> list[TaskEffect]:
+        """Send first the batches that were in flight when the checkpoint was taken, and then the watermark."""
+        effects = [effect for output in outputs for effect in self.outputs.add(output.output, output.batch)]
+        makes_watermarks = self.event_time.makes_watermarks
+        watermark_ms = self.event_time.watermark_ms if makes_watermarks else input_watermark_ms
+        if watermark_ms > WATERMARK_MIN:
+            effects += self._send(Watermark(timestamp_ms=watermark_ms))
+        return effects
+
+    def finish(self, stage: Stage, now: int) -> StageOutcome:
+        """Send what follows from the oldest stage, which has ended."""
+        result = stage.result
+        self.meter.count(result, stage.batches_read)
+        # A stage that moved no rows has none, and those before it still hold.
+        self._accumulators = result.accumulators or self._accumulators
+        effects: list[TaskEffect] = []
+        for output in result.outputs:
+            effects += self.outputs.add(output.output, output.batch)
+        violated = self.event_time.on_result(result) if stage.reads_rows else None
+        watermark = self._watermark_after(stage)
+        if watermark is not None:
+            effects += self._send(watermark)
+        barrier: CheckpointBarrier | None = None
+        overtaken: tuple[StageOutput, ...] = ()
+        state: WatermarkState | None = None
+        if stage.barrier is not None:
+            state = self.event_time.state or WatermarkState(watermark_ms=stage.watermark_ms)
+            barrier = to_send_on(stage.barrier, now)
+            sent, overtaken = self.outputs.broadcast_barrier(barrier)
+            effects += sent
+        effects += self._send_released()
+        return StageOutcome(effects=effects, violated=violated, barrier=barrier, overtaken=overtaken, watermark=state)
+
+    def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
+        """Report the counters to the JobMaster, and what waits at the inputs and the outputs now."""
+        self.meter.input_queue_length = input_queue_length
+        self.meter.files_unread = files_unread
+        self.meter.output_queue_length = self.outputs.buffers_in_use
+        self.meter.held_back_by = self.event_time.long_held_back_by
+        report = self.meter.report(self._attempt)
+        return Tell(to=Role.JOB_MASTER, message=replace(report, accumulators=self._accumulators))
+
+    def check(self) -> None:
+        """Assert the invariants of the parts."""
+        self.line.check()
+        self.outputs.check()
+
+    def _watermark_after(self, stage: Stage) -> Watermark | None:
+        match stage.command:
+            case ReadSplits() | ProcessBatch():
+                return self.event_time.emit()
+            case AdvanceWatermark(watermark_ms=watermark_ms):
+                return Watermark(timestamp_ms=watermark_ms)
+            case SnapshotState() if stage.fired_ms is not None:
+                return Watermark(timestamp_ms=stage.fired_ms)
+            case _:
+                return None
+
+    def _send_released(self) -> list[TaskEffect]:
+        events = map(self.event_time.on_follower, self.line.released())
+        return [effect for event in events if event is not None for effect in self._send(event)]
+
+    def _send(self, event: Event) -> list[TaskEffect]:
+        if isinstance(event, LatencyMarker):
+            self.meter.latency(event)
+            return self.outputs.emit_in_turn(event)
+        effects = self.outputs.broadcast(event)
+        if isinstance(event, Watermark):
+            self.meter.watermark(event.timestamp_ms)
+        if isinstance(event, EndOfData):
+            self.has_reached_end_of_data = True
+            effects += [self.report(), Tell(to=Role.JOB_MASTER, message=NotifyEndOfData(attempt=self._attempt))]
+        return effects

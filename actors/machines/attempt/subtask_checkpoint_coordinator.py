@@ -1,25 +1,34 @@
-"""The part of one subtask in the checkpoints: what it begins, writes, acknowledges, declines, gives up and commits.
+"""The part of one subtask in checkpoints: it begins, writes, acknowledges, declines, aborts and commits them.
 
-At the barrier, in the order of the stages, the state is noted. After it, in the background and in the order of the
-barriers: the output that was staged is prepared to be committed, and from then on it is in all later snapshots,
-whatever becomes of this one; then the state is written, unless the checkpoint was aborted meanwhile. If sinks were
-given nothing since the last commit there is nothing to prepare, and nothing in the snapshot. Follows Flink's
-SubtaskCheckpointCoordinator. When a snapshot is due is decided by the inputs, or by the trigger of a source; the stage
-that takes it is begun by `TaskCheckpoints`.
+The inputs, or the trigger of a source, decide when a snapshot is due. A stage notes the state of the chain, and the
+barrier is sent after it. Then, in the background and in the order of the barriers, the staged output is prepared to be
+committed; from then on it is in all later snapshots, whatever happens to this one. The state is written, unless the
+checkpoint was aborted meanwhile. If sinks have staged nothing since the last commit there is nothing to prepare, and
+nothing in the snapshot. Follows Flink's class of the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
-from flykka.actors.machines.attempt.background import BackgroundWork
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.checkpoints import Alignment, Begin, Checkpoint, CheckpointBook, CheckpointPhase
-from flykka.actors.machines.attempt.declines import decline
-from flykka.actors.machines.attempt.effects import TaskEffect, TellJobMaster
-from flykka.actors.machines.attempt.metrics import TaskMeter
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.barrier_alignment import is_unaligned
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.input_elements import (
+    CheckpointElement,
+    InFlightAborted,
+    InFlightComplete,
+    SnapshotAborted,
+    SnapshotDue,
+)
+from flykka.actors.machines.attempt.inputs import TaskInputs
+from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
+from flykka.actors.machines.attempt.source import SourceReading
+from flykka.actors.machines.attempt.stages import Stage, StageOutcome, Stages
+from flykka.actors.machines.attempt.time import uses_event_time
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.exchange.barrier_alignment import alignment_timer, is_unaligned, to_send_on
 from flykka.actors.machines.state.watermarks import watermark_states
 from flykka.messages.attempt.answers import (
     ChainOpened,
@@ -27,7 +36,7 @@ from flykka.messages.attempt.answers import (
     CheckpointCommitted,
     CommitPrepared,
     SnapshotWritten,
-    StageResult,
+    WorkDone,
     WorkFailed,
 )
 from flykka.messages.attempt.commands import (
@@ -35,110 +44,183 @@ from flykka.messages.attempt.commands import (
     DiscardSnapshot,
     HoldBatches,
     PrepareCommit,
+    SnapshotState,
     WriteChannelState,
     WriteSnapshot,
 )
-from flykka.messages.attempt.values import InputInFlight, StageOutput
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
+from flykka.messages.graph.job_graph import FiringMode
 from flykka.messages.state.handles import WatermarkState
-from flykka.messages.tasks.exchange import CheckpointBarrier
+from flykka.messages.tasks.exchange import WATERMARK_MIN, CancelCheckpointMarker, CheckpointBarrier
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 
 
 class SubtaskCheckpointCoordinator:
-    """The checkpoints of one attempt. `channel_state` is what the inputs report batches in flight to."""
+    """The checkpoints of one attempt. If it `defers_firing`, its watermark is sent with their barriers."""
 
     __slots__ = (
         "_book",
+        "_channel_state",
         "_descriptor",
+        "_events",
+        "_fires_at_barriers",
         "_has_state",
-        "_meter",
+        "_inputs",
+        "_source",
+        "_stages",
         "_waiting",
-        "background",
-        "channel_state",
+        "defers_firing",
         "final_checkpoint",
     )
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, meter: TaskMeter) -> None:
-        self.background = BackgroundWork()
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        book: CheckpointBook,
+        channel_state: ChannelStateWriter,
+        inputs: TaskInputs,
+        stages: Stages,
+        source: SourceReading | None,
+        events: OperatorEventDispatcher,
+    ) -> None:
         self.final_checkpoint: int | None = None
         self._descriptor = descriptor
-        self._meter = meter
+        self._book = book
+        self._channel_state = channel_state
+        self._inputs = inputs
+        self._stages = stages
+        self._source = source
+        self._events = events
+        self._fires_at_barriers = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        self.defers_firing = self._fires_at_barriers and uses_event_time(descriptor.vertex)
         self._has_state = False
-        # The checkpoint whose barrier waits in outputs.
+        # The checkpoint whose barrier waits in outputs, and may still overtake the batches before it.
         self._waiting: int | None = None
-        self._book = CheckpointBook(descriptor.job_id, descriptor.attempt)
-        self.channel_state = ChannelStateWriter(descriptor, self._book, self.background)
-
-    @property
-    def snapshotting(self) -> tuple[int, ...]:
-        """The checkpoints that were begun here, and are neither acknowledged nor given up."""
-        return self._book.under_way
 
     def open(self, chain: ChainOpened) -> None:
-        """The chain is open, and it is known if it has state."""
+        """Take from the open chain if it has state."""
         self._has_state = chain.has_state
 
-    # Barriers and channel state
+    # Barriers
 
-    def begin_checkpoint(self, checkpoint: Checkpoint, *, is_final: bool) -> Begin:
-        """A barrier is here; whether the snapshot is to be taken."""
-        begun = self._book.begin(checkpoint)
-        if begun is Begin.TAKEN:
-            if is_final:
-                self.final_checkpoint = checkpoint.checkpoint_id
-            if checkpoint.is_unaligned:
-                self.channel_state.start(checkpoint.checkpoint_id)
-        return begun
+    def on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
+        """Begin a checkpoint that the coordinator triggers at a source, or after the end of data."""
+        if self._source is None and not self._stages.has_reached_end_of_data:
+            return [Ignore(reason="no source is triggered before the end of its data: it waits for barriers")]
+        barrier = CheckpointBarrier(
+            checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
+        )
+        drained = self._source.end_data() if self._source is not None and trigger.options.drain else []
+        return drained + self._begin(SnapshotDue(barrier=barrier, alignment=Alignment()), now)
 
-    def in_flight(self, checkpoint_id: int, inputs: Iterable[InputInFlight], *, is_all: bool) -> list[TaskEffect]:
-        """These were overtaken on their way in; `is_all` if no barrier is missing."""
-        held = self.channel_state.add_inputs(checkpoint_id, inputs)
-        return [*held, *(self.channel_state.finish_inputs(checkpoint_id) if is_all else [])]
+    def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:
+        """Do what the barriers of the inputs ask for."""
+        match element:
+            case SnapshotDue() as due:
+                return self._begin(due, now)
+            case SnapshotAborted(checkpoint_id=checkpoint_id, reason=reason):
+                marker = CancelCheckpointMarker(checkpoint_id=checkpoint_id)
+                return [*self._give_up(checkpoint_id, reason), *self._stages.emit_after(marker)]
+            case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
+                if (checkpoint := self._book.get(checkpoint_id)) is not None:
+                    checkpoint.alignment = alignment
+                return self._channel_state.finish_inputs(checkpoint_id)
+            case InFlightAborted(checkpoint_id=checkpoint_id):
+                # A newer checkpoint was aborted; or this one, and that is known.
+                is_known = self._book.get(checkpoint_id) is None
+                return [] if is_known else self._give_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
+            case StartTimer() as timer:
+                return [timer]
+            case _:
+                assert_never(element)
 
-    def all_barriers_received(self, checkpoint_id: int, alignment: Alignment) -> list[TaskEffect]:
-        """An unaligned checkpoint has the barriers of all channels."""
-        if (checkpoint := self._book.get(checkpoint_id)) is not None:
-            checkpoint.alignment = alignment
-        return self.channel_state.finish_inputs(checkpoint_id)
+    def on_barrier_sent(self, stage: Stage, ended: StageOutcome, sync_ms: int, now: int) -> list[TaskEffect]:
+        """Continue in the background, after the stage of a snapshot and its barrier."""
+        barrier, checkpoint = ended.barrier, stage.checkpoint
+        assert barrier is not None, "a barrier is sent after every snapshot"
+        assert ended.watermark is not None, "a snapshot has the watermark of its task"
+        assert checkpoint is not None, "a snapshot is taken for a checkpoint"
+        checkpoint_id = checkpoint.checkpoint_id
+        noted = self._on_noted(checkpoint, ended.watermark, sync_ms)
+        if not self._stages.outputs.holds_barrier:
+            # It may have become unaligned on its way through the task.
+            if is_unaligned(barrier) and self._becomes_unaligned(checkpoint_id):
+                self._channel_state.start(checkpoint_id, inputs_complete=True)
+            sent = self._channel_state.finish_outputs(checkpoint_id, ended.overtaken)
+        else:
+            if checkpoint.is_under_way:
+                self._waiting = checkpoint_id
+                self._channel_state.start(checkpoint_id, inputs_complete=True)
+            sent = [alignment_timer(barrier, now)]
+        # With nothing to write, the snapshot is durable with its barrier.
+        is_written = checkpoint.phase is CheckpointPhase.WRITTEN
+        return [*sent, *noted, *(_acknowledged(self._book.acknowledge(checkpoint)) if is_written else [])]
 
-    def barrier_sent(self, barrier: CheckpointBarrier, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
-        """The barrier is sent, and has overtaken these. It may have become unaligned on its way through the task."""
-        checkpoint_id = barrier.checkpoint_id
-        if is_unaligned(barrier) and self._go_unaligned(checkpoint_id):
-            self.channel_state.start(checkpoint_id, inputs_complete=True)
-        return self.channel_state.finish_outputs(checkpoint_id, overtaken)
-
-    def barrier_waits(self, checkpoint_id: int) -> None:
-        """The barrier waits in outputs, and may still overtake what is queued before it."""
-        if self._book.get(checkpoint_id) is not None:
-            self._waiting = checkpoint_id
-            self.channel_state.start(checkpoint_id, inputs_complete=True)
-
-    def barrier_left(self) -> list[TaskEffect]:
-        """No barrier waits in outputs any more: none has overtaken anything."""
-        if self._waiting is None:
+    def on_served(self) -> list[TaskEffect]:
+        """Complete the outputs if a consumer has taken the barrier that waited for it: it has overtaken nothing."""
+        if self._waiting is None or self._stages.outputs.holds_barrier:
             return []
         checkpoint_id, self._waiting = self._waiting, None
-        return self.channel_state.finish_outputs(checkpoint_id, ())
+        return self._channel_state.finish_outputs(checkpoint_id, ())
 
-    def barrier_timed_out(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
-        """The barrier waits no longer, and has overtaken these."""
+    def on_timeout(self, checkpoint_id: int, now: int) -> list[TaskEffect]:
+        """End the alignment of a checkpoint, at the inputs and in the outputs."""
+        self._inputs.time_out(checkpoint_id, now)
+        effects, overtaken = self._stages.outputs.time_out(checkpoint_id)
         if self._waiting != checkpoint_id:
-            return []
+            return effects
         self._waiting = None
-        self._go_unaligned(checkpoint_id)
-        return self.channel_state.finish_outputs(checkpoint_id, overtaken)
+        self._becomes_unaligned(checkpoint_id)
+        return [*effects, *self._channel_state.finish_outputs(checkpoint_id, overtaken)]
+
+    def _begin(self, due: SnapshotDue, now: int) -> list[TaskEffect]:
+        checkpoint_id, barrier = due.barrier.checkpoint_id, to_send_on(due.barrier, now)
+        checkpoint = Checkpoint(
+            checkpoint_id=checkpoint_id,
+            alignment=due.alignment,
+            states=() if self._source is None else (self._source.reader.snapshot(),),
+            savepoint=barrier.options.target_location,
+            is_unaligned=is_unaligned(barrier),
+            # The first barrier, or a source's trigger, came when the alignment began.
+            start_delay_ms=max(0, now - due.alignment.duration_ms - barrier.timestamp_ms),
+        )
+        match self._book.begin(checkpoint):
+            case Begin.STALE as stale:
+                return [Ignore(reason=stale.value)]
+            case Begin.SKIPPED:
+                return self._stages.emit_after(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
+        if barrier.options.is_final:
+            self.final_checkpoint = checkpoint_id
+        if checkpoint.is_unaligned:
+            self._channel_state.start(checkpoint_id)
+        held = self._channel_state.add_inputs(checkpoint_id, due.in_flight)
+        if self._source is not None or not is_unaligned(due.barrier):
+            held += self._channel_state.finish_inputs(checkpoint_id)
+        # Waiting events were sent before the snapshot of their coordinator: they belong to the subtask's.
+        return [*held, *self._events.handle(now), *self._snapshot(barrier, checkpoint)]
+
+    def _snapshot(self, barrier: CheckpointBarrier, checkpoint: Checkpoint) -> list[TaskEffect]:
+        watermark_ms = self._inputs.watermark_ms
+        fired_ms = watermark_ms if self.defers_firing and watermark_ms > WATERMARK_MIN else None
+        command = SnapshotState(
+            stage=self._stages.line.next_stage,
+            checkpoint_id=barrier.checkpoint_id,
+            options=barrier.options,
+            watermark_ms=watermark_ms if self._fires_at_barriers else None,
+        )
+        return self._stages.begin(
+            Stage(command=command, barrier=barrier, checkpoint=checkpoint, watermark_ms=watermark_ms, fired_ms=fired_ms)
+        )
 
     # Snapshots
 
-    def on_stage_over(self, result: StageResult) -> None:
-        """A stage has ended: what it has staged belongs to the checkpoint whose barrier is next."""
-        self._book.stage(result.staged)
-
-    def on_noted(self, checkpoint: Checkpoint, watermark: WatermarkState, sync_ms: int) -> list[TaskEffect]:
-        """The stage of a snapshot has ended, and its barrier is sent; `watermark` is the task's at the barrier."""
+    def _on_noted(self, checkpoint: Checkpoint, watermark: WatermarkState, sync_ms: int) -> list[TaskEffect]:
         checkpoint_id = checkpoint.checkpoint_id
         self._book.on_barrier_sent(checkpoint)
         if checkpoint.is_under_way:
@@ -146,64 +228,72 @@ class SubtaskCheckpointCoordinator:
             checkpoint.states = (*checkpoint.states, *states)
         if self._has_state or self._book.has_output:
             checkpoint.sync_ms = sync_ms
-            return self.background.add(PrepareCommit(checkpoint_id=checkpoint_id, staged=checkpoint.staged), checkpoint)
+            prepare = PrepareCommit(checkpoint_id=checkpoint_id, staged=checkpoint.staged)
+            return self._book.background.add(prepare, checkpoint)
         checkpoint.is_open = False
         if checkpoint.is_under_way:
             checkpoint.written = SnapshotWritten(checkpoint_id=checkpoint_id)
             checkpoint.move(CheckpointPhase.WRITTEN)
         return []
 
-    def acknowledge_written(self, checkpoint: Checkpoint) -> list[TaskEffect]:
-        """Acknowledge a snapshot that is durable with its barrier: there is nothing to write."""
-        is_written = checkpoint.phase is CheckpointPhase.WRITTEN
-        return _acknowledged(self._book.acknowledge(checkpoint)) if is_written else []
+    def on_answer(self, answer: CommitPrepared | SnapshotWritten | ChannelStateWritten | WorkDone) -> list[TaskEffect]:
+        """Take the answer to a part of a snapshot."""
+        match answer:
+            case CommitPrepared():
+                return self._on_prepared(answer)
+            case SnapshotWritten():
+                return self.on_written(answer)
+            case ChannelStateWritten():
+                return self._on_channel_state_written(answer)
+            case WorkDone(command=DiscardSnapshot() as command):
+                is_awaited = self._book.background.awaiting(DiscardSnapshot, command.checkpoint_id) is not None
+                return self._book.background.end_job() if is_awaited else [_not_awaited(command)]
+            case WorkDone():
+                return []
 
-    def on_prepared(self, prepared: CommitPrepared) -> list[TaskEffect]:
-        """The output is prepared: write the state, or discard it if the checkpoint was aborted."""
-        checkpoint_id = prepared.checkpoint_id
-        job = self.background.at_work(PrepareCommit, checkpoint_id)
+    def _on_prepared(self, prepared: CommitPrepared) -> list[TaskEffect]:
+        """Write the state, or discard it if the checkpoint was aborted."""
+        checkpoint_id, background = prepared.checkpoint_id, self._book.background
+        job = background.awaiting(PrepareCommit, checkpoint_id)
         if job is None or job.checkpoint is None:
             return [_not_awaited(prepared)]
         checkpoint = job.checkpoint
         self._book.on_prepared(checkpoint, prepared)
-        self._meter.count_prepared(prepared.rows_out, prepared.rows_staged)
-        if self.background.is_stopped:
-            return self.background.end_job()
+        self._stages.meter.count_prepared(prepared.rows_out, prepared.rows_staged)
+        if background.is_stopped:
+            return background.end_job()
         if checkpoint.is_under_way:
             write = WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=checkpoint.savepoint, sinks=prepared.sinks)
-            return self.background.continue_with(write)
+            return background.continue_with(write)
         if self._has_state:
-            return self.background.continue_with(DiscardSnapshot(checkpoint_id=checkpoint_id))
-        return self.background.end_job()
+            return background.continue_with(DiscardSnapshot(checkpoint_id=checkpoint_id))
+        return background.end_job()
 
     def on_written(self, written: SnapshotWritten) -> list[TaskEffect]:
-        """The state is durable: acknowledge the snapshot when it is all of it."""
-        job = self.background.at_work(WriteSnapshot, written.checkpoint_id)
+        """Acknowledge the snapshot, if the durable state of the chain is all of it."""
+        background = self._book.background
+        job = background.awaiting(WriteSnapshot, written.checkpoint_id)
         if job is None or job.checkpoint is None or job.begun_ms is None:
             return [_not_awaited(written)]
         checkpoint = job.checkpoint
         checkpoint.written, checkpoint.awaits_commit = written, True
-        checkpoint.async_ms = self.background.now - job.begun_ms
+        checkpoint.async_ms = background.now - job.begun_ms
         checkpoint.move(CheckpointPhase.WRITTEN)
-        return [*_acknowledged(self._book.acknowledge(checkpoint)), *self.background.end_job()]
+        return [*_acknowledged(self._book.acknowledge(checkpoint)), *background.end_job()]
 
-    def on_discarded(self, command: DiscardSnapshot) -> list[TaskEffect]:
-        """The state of an aborted checkpoint is released."""
-        is_awaited = self.background.at_work(DiscardSnapshot, command.checkpoint_id) is not None
-        return self.background.end_job() if is_awaited else [_not_awaited(command)]
-
-    def on_channel_state_written(self, written: ChannelStateWritten) -> list[TaskEffect]:
-        """The batches in flight are durable: acknowledge the snapshot when it is all of it."""
-        job = self.background.at_work(WriteChannelState, written.checkpoint_id)
+    def _on_channel_state_written(self, written: ChannelStateWritten) -> list[TaskEffect]:
+        background = self._book.background
+        job = background.awaiting(WriteChannelState, written.checkpoint_id)
         if job is None or job.checkpoint is None or not isinstance(job.command, WriteChannelState):
             return [_not_awaited(written)]
-        released = self.channel_state.on_written(job.checkpoint, job.command.parts, written.folders)
+        released = self._channel_state.on_written(job.checkpoint, job.command.parts, written.folders)
         acknowledged = _acknowledged(self._book.acknowledge(job.checkpoint))
-        return [*released, *acknowledged, *self.background.end_job()]
+        return [*released, *acknowledged, *background.end_job()]
 
     def on_failed(self, failed: WorkFailed) -> list[TaskEffect]:
-        """A part of a snapshot could not be made durable: decline its checkpoint, unless it was aborted."""
-        command, reason = failed.command, CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
+        """Decline a checkpoint a part of which could not be made durable, unless it was aborted."""
+        command, background = failed.command, self._book.background
+        reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
         following: list[TaskEffect] = []
         match command:
             case HoldBatches(checkpoint_id=checkpoint_id):
@@ -211,15 +301,15 @@ class SubtaskCheckpointCoordinator:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
                 checkpoint = self._book.get(checkpoint_id)
             case WriteSnapshot(checkpoint_id=checkpoint_id) | WriteChannelState(checkpoint_id=checkpoint_id):
-                job = self.background.at_work(type(command), checkpoint_id)
+                job = background.awaiting(type(command), checkpoint_id)
                 if job is None:
                     return [_not_awaited(command)]
                 checkpoint = job.checkpoint
-                following = self.background.end_job()
+                following = background.end_job()
             case _:
                 raise AssertionError(f"a failure of {command} ends the attempt")
-        released = self.channel_state.release(checkpoint)
-        if checkpoint is None or not checkpoint.is_under_way or self.background.is_stopped:
+        released = self._channel_state.release(checkpoint)
+        if checkpoint is None or not checkpoint.is_under_way or background.is_stopped:
             return [*released, Ignore(reason=f"checkpoint {checkpoint_id} was aborted"), *following]
         # The decline goes first: before it, the part that is durable would be taken for all of it.
         declined, late = self.decline(checkpoint_id, reason, failed.cause), self._book.abort(checkpoint_id)
@@ -227,40 +317,30 @@ class SubtaskCheckpointCoordinator:
 
     # The ends of checkpoints
 
-    def on_given_up(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> list[TaskEffect]:
-        """The inputs have found that a checkpoint is not going to happen here."""
-        return [self.decline(checkpoint_id, reason), *self._abort(checkpoint_id)]
-
-    def on_in_flight_given_up(self, checkpoint_id: int) -> list[TaskEffect]:
-        """Barriers of an unaligned checkpoint will not come: a newer one was given up, or this one, and is known."""
-        if self._book.get(checkpoint_id) is None:
-            return []
-        return self.on_given_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
-
     def on_complete(self, checkpoint_id: int) -> list[TaskEffect] | None:
-        """The checkpoint is complete, and with it all before it: the commit, None if nothing waits for one."""
+        """Commit all checkpoints up to one that is complete; None if none awaits its commit."""
         if not self._book.take_completed(checkpoint_id):
             return None
-        return self.background.add(CommitCheckpoint(checkpoint_id=checkpoint_id))
+        return self._book.background.add(CommitCheckpoint(checkpoint_id=checkpoint_id))
 
     def on_committed(self, committed: CheckpointCommitted) -> list[TaskEffect]:
-        """Output was published, in whatever state the attempt is."""
-        self._meter.count_published(self._book.commit(committed.checkpoint_id))
-        if self.background.at_work(CommitCheckpoint, committed.checkpoint_id) is None:
+        """Record published output, whatever the state of the attempt."""
+        self._stages.meter.count_published(self._book.commit(committed.checkpoint_id))
+        if self._book.background.awaiting(CommitCheckpoint, committed.checkpoint_id) is None:
             return [_not_awaited(committed)]
-        return self.background.end_job()
+        return self._book.background.end_job()
 
     def on_aborted(self, checkpoint_id: int) -> list[TaskEffect]:
-        """The coordinator has aborted a checkpoint."""
+        """Abort a checkpoint, as the coordinator has done."""
         if self.final_checkpoint == checkpoint_id:
             self.final_checkpoint = None
         return self._abort(checkpoint_id)
 
     def on_ended(self) -> list[TaskEffect]:
-        """The attempt has failed or was cancelled: durable halves of snapshots are reported, to be deleted.
+        """Report the durable parts of snapshots after an attempt that has failed or was cancelled.
 
-        To be sent after the end of the attempt, with which its checkpoints are aborted: before it, the half would be
-        taken for all of it.
+        They are sent after the end of the attempt, which aborts its checkpoints: before it, a part would be taken for
+        all of the state. The coordinator deletes them.
         """
         return _acknowledged(self._book.end())
 
@@ -270,16 +350,18 @@ class SubtaskCheckpointCoordinator:
 
     def decline(
         self, checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None = None
-    ) -> TellJobMaster:
-        """Tell the coordinator that it cannot count on this subtask."""
-        return decline(self._descriptor, checkpoint_id, reason, cause)
+    ) -> TaskEffect:
+        """Decline a checkpoint at its coordinator, by way of the JobMaster."""
+        job_id, attempt = self._descriptor.job_id, self._descriptor.attempt
+        declined = DeclineCheckpoint(
+            job_id=job_id, attempt=attempt, checkpoint_id=checkpoint_id, reason=reason, cause=cause
+        )
+        return Tell(to=Role.JOB_MASTER, message=declined)
 
-    def check(self) -> None:
-        """Assert the invariants of the book."""
-        self._book.check()
+    def _give_up(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> list[TaskEffect]:
+        return [self.decline(checkpoint_id, reason), *self._abort(checkpoint_id)]
 
-    def _go_unaligned(self, checkpoint_id: int) -> bool:
-        """The barrier overtakes batches after the task, after all; whether that is news of a snapshot under way."""
+    def _becomes_unaligned(self, checkpoint_id: int) -> bool:
         checkpoint = self._book.get(checkpoint_id)
         if checkpoint is None or checkpoint.is_unaligned:
             return False
@@ -291,11 +373,11 @@ class SubtaskCheckpointCoordinator:
         late = self._book.abort(checkpoint_id)
         if self._waiting == checkpoint_id:
             self._waiting = None
-        return [*self.channel_state.release(checkpoint), *_acknowledged(late)]
+        return [*self._channel_state.release(checkpoint), *_acknowledged(late)]
 
 
 def _acknowledged(snapshots: Iterable[AcknowledgeCheckpoint]) -> list[TaskEffect]:
-    return [TellJobMaster(message=snapshot) for snapshot in snapshots]
+    return [Tell(to=Role.JOB_MASTER, message=snapshot) for snapshot in snapshots]
 
 
 def _not_awaited(message: object) -> Ignore:

@@ -15,7 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.exchange.barrier_alignment import as_unaligned, is_unaligned, may_time_out, remaining_ms
+from flykka.actors.machines.exchange.barrier_alignment import (
+    alignment_timer,
+    as_unaligned,
+    is_unaligned,
+    may_time_out,
+    remaining_ms,
+)
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
@@ -23,7 +29,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     CheckpointBarrierHandler,
     EndOfPartitionMode,
     PrioritizeBarrier,
-    StartAlignmentTimer,
     StartPersisting,
     StopPersisting,
     TriggerCheckpointOnBarrier,
@@ -161,8 +166,7 @@ class BarrierAligner(CheckpointBarrierHandler):
         self.latest_checkpoint_id = barrier.checkpoint_id
         self._alignment = _Alignment(barrier=barrier, missing=set(self._open), start_ms=now_ms)
         if may_time_out(barrier):
-            delay_ms = remaining_ms(barrier, now_ms)
-            actions.append(StartAlignmentTimer(checkpoint_id=barrier.checkpoint_id, delay_ms=delay_ms))
+            actions.append(alignment_timer(barrier, now_ms))
         return actions, self._alignment
 
     def _go_unaligned(self, alignment: _Alignment) -> list[BarrierAction]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.checkpointing.checkpoint import AlignmentType
-from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
+from flykka.messages.tasks.exchange import AlignmentTimeoutDue, Buffer, CheckpointBarrier
 
 # Looked up for every barrier: an Enum member is slow to reach.
 _ALIGNED = AlignmentType.ALIGNED
@@ -30,6 +31,12 @@ def remaining_ms(barrier: CheckpointBarrier, now_ms: int) -> int:
     """Milliseconds that a barrier with a timeout stays aligned, counted from the trigger of its checkpoint."""
     assert barrier.options.aligned_timeout_ms is not None, f"barrier {barrier.checkpoint_id} stays aligned"
     return max(0, barrier.timestamp_ms + barrier.options.aligned_timeout_ms + 1 - now_ms)
+
+
+def alignment_timer(barrier: CheckpointBarrier, now_ms: int) -> StartTimer:
+    """The timer of the alignment. One is enough: barriers of a newer checkpoint end the alignment of the older one."""
+    timeout = AlignmentTimeoutDue(checkpoint_id=barrier.checkpoint_id)
+    return StartTimer(key="alignment", delay_ms=remaining_ms(barrier, now_ms), message=timeout)
 
 
 def as_unaligned(barrier: CheckpointBarrier) -> CheckpointBarrier:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.tasks.exchange import CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
 
@@ -85,14 +86,6 @@ class PrioritizeBarrier:
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartAlignmentTimer:
-    """Call `time_out(checkpoint_id)` after `delay_ms`."""
-
-    checkpoint_id: int
-    delay_ms: int
-
-
 BarrierAction = (
     TriggerCheckpointOnBarrier
     | AbortCheckpointOnBarrier
@@ -101,7 +94,7 @@ BarrierAction = (
     | StartPersisting
     | StopPersisting
     | PrioritizeBarrier
-    | StartAlignmentTimer
+    | StartTimer
 )
 BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | BarrierAnnouncement
 
@@ -156,7 +149,7 @@ class CheckpointBarrierHandler(ABC):
 
     @abstractmethod
     def time_out(self, checkpoint_id: int) -> list[BarrierAction]:
-        """The delay of a `StartAlignmentTimer` is over."""
+        """The alignment of the checkpoint has timed out."""
 
     @abstractmethod
     def check(self) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
-from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
 PRODUCER_FAILED_ERROR = "ProducerFailedError"
 """The type of the cause in an `ErrorResponse` that blames the producer (Flink's ProducerFailedException)."""
+PRODUCER_DISPOSED_ERROR = "PartitionProducerDisposedError"
+"""The type of the failure in a `PartitionProducerState` if another attempt has replaced the producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +24,8 @@ class ReleaseBatch:
     batch: BatchRef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellPeer:
-    """Tell another part of the exchange: a consuming Task, or the TaskManager of a producing one."""
-
-    receiver: Ref
-    message: Message
-
-
-PartitionEffect = TellPeer | ReleaseBatch | Ignore
+PartitionEffect = Tell[Ref] | ReleaseBatch | Ignore
+"""The refs are those of consuming Tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,29 +38,6 @@ class RequestPartition:
     subpartition: int
     credit: int
     reconnects: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRequest:
-    """Call `retry(channel)` when `delay_ms` have passed."""
-
-    channel: int
-    delay_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveCredit:
-    """Tell the producer, which has sent something on this channel already, of credits."""
-
-    channel: int
-    message: AddCredit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnAway:
-    """Answer the sender of the message at hand, from which no channel reads any more."""
-
-    message: CancelPartitionRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,5 +75,12 @@ class ChannelFailed:
 
 
 GateEffect = (
-    RequestPartition | RetryRequest | GiveCredit | TurnAway | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
+    RequestPartition
+    | Tell[Role | ResultPartitionId]
+    | StartTimer
+    | ReleaseBatch
+    | PersistInFlight
+    | ChannelFailed
+    | Ignore
 )
+"""A partition id stands for its producer, which has sent something already."""

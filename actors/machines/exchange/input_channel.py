@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
+from flykka.actors.machines.effects import StartTimer, Tell
 from flykka.actors.machines.exchange.barrier_alignment import as_unaligned, is_unaligned, may_time_out
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits
@@ -18,9 +19,7 @@ from flykka.actors.machines.exchange.effects import (
     PRODUCER_FAILED_ERROR,
     ChannelFailed,
     ChannelFailureKind,
-    GiveCredit,
     RequestPartition,
-    RetryRequest,
 )
 from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
 from flykka.actors.machines.phases import next_phase
@@ -32,9 +31,11 @@ from flykka.messages.tasks.exchange import (
     CheckpointBarrier,
     EndOfPartition,
     ErrorResponse,
+    PartitionRequestDue,
 )
 from flykka.messages.tasks.task import InputChannelDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
 
 
 class ChannelState(Enum):
@@ -130,7 +131,7 @@ class InputChannel:
             reconnects=self.descriptor.reconnects,
         )
 
-    def on_credit_available(self) -> GiveCredit | ChannelFailed | None:
+    def on_credit_available(self) -> Tell[ResultPartitionId] | ChannelFailed | None:
         """The channel has credits that the producer may not know of: tell it when that is due.
 
         A channel that has not asked for its subpartition has nobody to tell; it fails, and keeps them to its end.
@@ -142,14 +143,14 @@ class InputChannel:
             return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
         return self.announce() if self.is_open and self.credits.is_announcement_due else None
 
-    def announce(self) -> GiveCredit:
+    def announce(self) -> Tell[ResultPartitionId]:
         """Tell the producer of the credits that it does not know of."""
         message = AddCredit(
             partition_id=self.descriptor.partition_id,
             subpartition=self.descriptor.subpartition,
             credit=self.credits.take_announcement(),
         )
-        return GiveCredit(channel=self.channel, message=message)
+        return Tell(to=self.descriptor.partition_id, message=message)
 
     def on_connection_failed(self) -> ChannelFailed:
         """The TaskManager of the producer is gone, and with it what has not come."""
@@ -225,13 +226,14 @@ class InputChannel:
         self._move(_READING)
         self.credits.on_backlog(backlog)
 
-    def on_error(self, response: ErrorResponse) -> RetryRequest | ChannelFailed:
+    def on_error(self, response: ErrorResponse) -> StartTimer | ChannelFailed:
         """The subpartition cannot be had: ask again while that may help."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.partition_not_found and self.state is ChannelState.REQUESTED:
             delay_ms = self._backoff.next_delay_ms()
             if delay_ms is not None:
-                return RetryRequest(channel=self.channel, delay_ms=delay_ms)
+                due = PartitionRequestDue(channel=self.channel)
+                return StartTimer(key=f"partition-request-{self.channel}", delay_ms=delay_ms, message=due)
         if response.partition_not_found:
             return self._fail(ChannelFailureKind.PARTITION_NOT_FOUND, response.cause)
         if response.cause.type_name == PRODUCER_FAILED_ERROR:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
+from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch
 from flykka.actors.machines.exchange.input_channel import ChannelState, InputChannel
 from flykka.actors.machines.exchange.partition_request import (
     INITIAL_BACKOFF_MS,
@@ -190,7 +190,7 @@ class InputGate:
         return effects
 
     def retry(self, channel: int) -> list[GateEffect]:
-        """The delay of a `RetryRequest` is over."""
+        """Request the partition of the channel again."""
         retried = self.channels[channel]
         if retried.state is not ChannelState.REQUESTED:
             return [Ignore(reason=f"{retried} is {retried.state.value}")]
@@ -201,7 +201,7 @@ class InputGate:
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
         if channel is None or not channel.is_open:
             cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
-            return [TurnAway(message=cancel), *_release(response.buffer)]
+            return [Tell(to=Role.SENDER, message=cancel), *_release(response.buffer)]
         failure = channel.on_buffer(response)
         if failure is not None:
             is_ours = response.sequence_number >= channel.next_sequence_number

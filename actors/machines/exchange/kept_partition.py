@@ -5,8 +5,8 @@ What was read stays until the partition is released. Follows Flink's BoundedBloc
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PartitionEffect, TellPeer
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect
 from flykka.actors.machines.exchange.result_partition import unknown_subpartition
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
@@ -25,7 +25,7 @@ class KeptPartition:
         """A consumer asks for a subpartition."""
         index, descriptor = request.subpartition, self._finished.descriptor
         if not 0 <= index < descriptor.subpartitions:
-            return [TellPeer(receiver=request.consumer, message=unknown_subpartition(descriptor, index))]
+            return [Tell(to=request.consumer, message=unknown_subpartition(descriptor, index))]
         place = index, request.consumer
         self._readers[place] = Subpartition(descriptor.partition_id, index, self._finished.subpartitions[index])
         self._readers[place].request(request.consumer, request.credit)

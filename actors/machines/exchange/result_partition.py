@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.partition_errors import partition_error, partition_not_found
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.graph.job_graph import ResultPartitionType
@@ -182,7 +182,7 @@ class ResultPartition:
         """A reader asks for its subpartition and has room for `credit` batches; it `reconnects` in place of another."""
         refused = self._refusal(subpartition, reconnects=reconnects)
         if refused is not None:
-            return [TellPeer(receiver=consumer, message=refused)]
+            return [Tell(to=consumer, message=refused)]
         lost = self._reconnected(subpartition) if reconnects else ()
         self.subpartitions[subpartition].request(consumer, credit)
         return [*(ReleaseBatch(batch=batch) for batch in lost), *self._served(subpartition)]

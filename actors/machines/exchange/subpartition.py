@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.exchange.barrier_alignment import as_unaligned
-from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, TellPeer
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
@@ -144,29 +145,29 @@ class Subpartition:
             self._queue.append(EndOfPartition())
         return lost
 
-    def serve(self) -> list[TellPeer]:
+    def serve(self) -> list[Tell[Ref]]:
         """Everything that the reader may be sent now, or that data waits where the reader does not know it."""
         if self.consumer is None or self.is_consumed:
             return []
-        sent: list[TellPeer] = []
+        sent: list[Tell[Ref]] = []
         while self._queue and (self.credit > 0 or not isinstance(self._queue[0], BatchRef)):
-            sent.append(TellPeer(receiver=self.consumer, message=self._next()))
+            sent.append(Tell(to=self.consumer, message=self._next()))
         if self.backlog and not self._told_backlog:
             self._told_backlog = self.backlog
             announcement = BacklogAnnouncement(
                 partition_id=self._partition_id, subpartition=self._index, backlog=self.backlog
             )
-            sent.append(TellPeer(receiver=self.consumer, message=announcement))
+            sent.append(Tell(to=self.consumer, message=announcement))
         return sent
 
-    def fail(self, cause: SerializedThrowable) -> list[TellPeer]:
+    def fail(self, cause: SerializedThrowable) -> list[Tell[Ref]]:
         """The producer has failed: tell the reader, unless it has everything."""
         if self.consumer is None or self.is_consumed:
             return []
         text = f"{self}: {cause.type_name}: {cause.message}"
         blamed = SerializedThrowable(type_name=PRODUCER_FAILED_ERROR, message=text, stack_trace=cause.stack_trace)
         error = ErrorResponse(partition_id=self._partition_id, subpartition=self._index, cause=blamed)
-        return [TellPeer(receiver=self.consumer, message=error)]
+        return [Tell(to=self.consumer, message=error)]
 
     def drain(self) -> tuple[BatchRef, ...]:
         """Take out everything, because nobody reads on: the batches that were never sent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
+from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.messages.tasks.task import PartitionProducerState

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
@@ -21,7 +22,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     CheckpointBarrierHandler,
     EndOfPartitionMode,
     PrioritizeBarrier,
-    StartAlignmentTimer,
     StartPersisting,
     StopPersisting,
     TriggerCheckpointOnBarrier,
@@ -135,7 +135,7 @@ class TaskInput:
                     self._note(self.gate.start_persisting(checkpoint_id))
                 case StopPersisting():
                     self.gate.stop_persisting()
-                case PrioritizeBarrier() | StartAlignmentTimer():
+                case PrioritizeBarrier() | StartTimer():
                     raise AssertionError(f"no barrier of these cases may time out, yet: {action}")
 
     def _note(self, effects: Sequence[GateEffect]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flykka.actors.machines.attempt.outputs import TaskOutputs
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
@@ -103,10 +104,10 @@ class Output:
     def _create_view(self, index: int) -> None:
         if self._is_registered:
             answers = self.partition.request(index, 1, CONSUMER)
-            messages = [effect.message for effect in answers if isinstance(effect, TellPeer)]
+            messages = [effect.message for effect in answers if isinstance(effect, Tell)]
         else:
             answers_of_task = TaskOutputs("task", []).handle(_request(index))
-            messages = [effect.message for effect in answers_of_task if isinstance(effect, TellPeer)]
+            messages = [effect.message for effect in answers_of_task if isinstance(effect, Tell)]
         for response in messages:
             assert isinstance(response, ErrorResponse)
             self.refused = response

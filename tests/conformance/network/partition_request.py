@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.attempt.effects import TellJobMaster
 from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, TellPeer
+from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.tasks.exchange import ErrorResponse
+from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequestDue
 from flykka.messages.tasks.task import InputGateDescriptor, RequestPartitionProducerState
 from flykka.messages.wire.ref import Ref
 from tests.actors.machines.attempt.attempt_machine import UPSTREAM, Harness, descriptor
@@ -95,7 +94,7 @@ class Requester:
             case {"do": "producer_failed" | "producer_releases_partition"}:
                 self._partition.request(0, self.requests[0].credit, CONSUMER)
                 for told in self._partition.fail(CAUSE):
-                    assert isinstance(told, TellPeer)
+                    assert isinstance(told, Tell)
                     assert isinstance(told.message, ErrorResponse)
                     self._take(self.gate.on_error(told.message))
             case {"do": "read"}:
@@ -158,11 +157,11 @@ class Requester:
             match effect:
                 case RequestPartition():
                     self._requested(effect, 0)
-                case RetryRequest(channel=channel, delay_ms=delay_ms) if retries:
+                case StartTimer(message=PartitionRequestDue(channel=channel), delay_ms=delay_ms) if retries:
                     for request in self.gate.retry(channel):
                         assert isinstance(request, RequestPartition)
                         self._requested(request, delay_ms)
-                case RetryRequest():
+                case StartTimer():
                     self._retries += 1
                 case Ignore():
                     pass
@@ -201,7 +200,7 @@ def _asks_for_producer_state() -> bool:
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), ChainOpened())
     effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))
-    messages = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     return any(isinstance(message, RequestPartitionProducerState) for message in messages)
 
 

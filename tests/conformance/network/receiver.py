@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.machines.exchange.effects import (
     ChannelFailed,
@@ -15,13 +16,12 @@ from flykka.actors.machines.exchange.effects import (
     GateEffect,
     ReleaseBatch,
     RequestPartition,
-    TurnAway,
 )
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CancelPartitionRequest, CheckpointBarrier
+from flykka.messages.tasks.exchange import AddCredit, Buffer, CancelPartitionRequest, CheckpointBarrier
 from tests.actors.machines.exchange.builders import (
     CONSUMER,
     announcement,
@@ -198,7 +198,9 @@ class Receiver:
 
     def _announce(self, name: str) -> None:
         if name not in self.unwritable and self.channels[name].credits.unannounced:
-            self.sent.append(["credit", name, self.channels[name].announce().message.credit])
+            announced = self.channels[name].announce().message
+            assert isinstance(announced, AddCredit)
+            self.sent.append(["credit", name, announced.credit])
 
 
 def run_receiver(case: Case) -> None:
@@ -287,7 +289,8 @@ def _run_unknown_channel(case: Case) -> None:
             case {"do": "data", "seq": sequence_number, "backlog": backlog}:
                 assert step.get("channel", "c") in ("unknown", "c")
                 effects = gate.on_buffer(response(batch(), sequence_number, 7, backlog))
-                cancels = [effect.message for effect in effects if isinstance(effect, TurnAway)]
+                messages = [effect.message for effect in effects if isinstance(effect, Tell)]
+                cancels = [each for each in messages if isinstance(each, CancelPartitionRequest)]
                 was_sent = len(cancels)
                 assert {cancel.partition_id for cancel in cancels} <= {partition_id(7)}
                 only_known_words("want", step.get("want", {}), {"queued"})

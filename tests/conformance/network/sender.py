@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, TellPeer
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
@@ -100,7 +100,7 @@ class _Reader:
                 raise UnknownWordError(f"item: {item}")
 
     def _take(self, effects: Iterable[PartitionEffect]) -> None:
-        self.under_way += [effect.message for effect in effects if isinstance(effect, TellPeer)]
+        self.under_way += [effect.message for effect in effects if isinstance(effect, Tell)]
         self.partition.check()
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
@@ -125,7 +126,7 @@ class Pipelined:
 
     def _take(self, effects: Iterable[PartitionEffect]) -> None:
         """The reader hears of what it has not asked for: an event, or data that begins to wait."""
-        to_reader = [each for each in effects if isinstance(each, TellPeer) and each.receiver == CONSUMER]
+        to_reader = [each for each in effects if isinstance(each, Tell) and each.to == CONSUMER]
         self._notifications += len(to_reader)
         self._received += [each.message for each in to_reader if isinstance(each.message, BufferResponse)]
 
@@ -135,7 +136,7 @@ class Pipelined:
         if not self._received and subpartition.backlog:
             effects = self.partition.add_credit(0, 1)
             self.effects += effects
-            told = [each.message for each in effects if isinstance(each, TellPeer)]
+            told = [each.message for each in effects if isinstance(each, Tell)]
             self._received += [message for message in told if isinstance(message, BufferResponse)]
         if not self._received:
             return None
@@ -153,7 +154,7 @@ class Pipelined:
         }
 
     def _create_view(self) -> None:
-        told = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, TellPeer)]
+        told = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, Tell)]
         # Which error the reader is told is not for a subpartition to say.
         self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in told) else None
 

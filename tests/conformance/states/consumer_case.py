@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import (
-    RetryPartitionRequest,
-    TaskEffect,
-    TellBridge,
-    TellJobMaster,
-)
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask, TaskEvent
-from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.effects import Role, StartTimer, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened
 from flykka.messages.attempt.commands import CloseChain
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
@@ -79,11 +74,11 @@ class ConsumerCase:
         missed = task.handle(
             ErrorResponse(partition_id=PARTITION, subpartition=0, cause=not_found, partition_not_found=True), now=0
         )
-        (retry,) = [effect for effect in missed if isinstance(effect, RetryPartitionRequest)]
+        (retry,) = [effect for effect in missed if isinstance(effect, StartTimer)]
         assert any(_asks_for_producer(effect) for effect in missed)
         told = [] if answer is None else self._told(task, answer)
-        self.state = task.life.state
-        again = task.handle(PartitionRequestDue(channel=retry.channel), now=retry.delay_ms)
+        self.state = task.state.current
+        again = task.handle(PartitionRequestDue(channel=0), now=retry.delay_ms)
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
 
     def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
@@ -91,21 +86,28 @@ class ConsumerCase:
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
         task.handle(StartTask(), now=0)
         told = self._told(task, answer)
-        self.state = task.life.state
+        self.state = task.state.current
         opened = task.handle(ChainOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
 
     def _told(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
         effects = task.handle(answer, now=0)
-        closes = any(isinstance(effect, TellBridge) and isinstance(effect.message, CloseChain) for effect in effects)
-        if closes and task.life.state is not ExecutionState.CANCELING:
+        closes = any(
+            isinstance(effect, Tell) and effect.to is Role.BRIDGE and isinstance(effect.message, CloseChain)
+            for effect in effects
+        )
+        if closes and task.state.current is not ExecutionState.CANCELING:
             effects += task.handle(ChainClosed(), now=0)
         return effects
 
 
 def _asks_for_producer(effect: TaskEffect) -> bool:
-    return isinstance(effect, TellJobMaster) and isinstance(effect.message, RequestPartitionProducerState)
+    return (
+        isinstance(effect, Tell)
+        and effect.to is Role.JOB_MASTER
+        and isinstance(effect.message, RequestPartitionProducerState)
+    )
 
 
 def _asks_for_partition(effect: TaskEffect) -> bool:
-    return isinstance(effect, TellPeer) and isinstance(effect.message, PartitionRequest)
+    return isinstance(effect, Tell) and isinstance(effect.message, PartitionRequest)

@@ -15,15 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import (
-    EndAttempt,
-    ReportFatalError,
-    StartCancellationTimer,
-    TaskEffect,
-    TellBridge,
-    TellJobMaster,
-)
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.machines.effects import Role, StartTimer, Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -55,6 +49,7 @@ from flykka.messages.tasks.task import (
     CancellationDue,
     CancelTask,
     ExecutionState,
+    FatalErrorOccurred,
     NotifyEndOfData,
     TaskDeploymentDescriptor,
     TaskExecutionState,
@@ -144,7 +139,7 @@ class TaskCase:
 
     def holds(self, word: str, wanted: Any) -> bool:
         """True if what the case wants is so."""
-        state = self._task.life.state
+        state = self._task.state.current
         match word:
             case "state":
                 return bool((self._consumers.state or state) == wanted)
@@ -162,9 +157,9 @@ class TaskCase:
                 self._join()
                 return self._fatal_error is wanted
             case "cancel_interval_ms":
-                return bool(self._task.life.cancellation.interval_ms == wanted)
+                return bool(self._task.state.cancellation.interval_ms == wanted)
             case "cancel_timeout_ms":
-                return bool(self._task.life.cancellation.timeout_ms == wanted)
+                return bool(self._task.state.cancellation.timeout_ms == wanted)
             case "task_after":
                 return {was: str(self._consumers.after[was]) for was in wanted} == wanted
             case "retries_consumption":
@@ -193,7 +188,7 @@ class TaskCase:
 
     def _start(self) -> None:
         # The shell starts its machine before it takes any message.
-        if self._task.life.state is ExecutionState.CREATED:
+        if self._task.state.current is ExecutionState.CREATED:
             self._feed(StartTask())
 
     def _settle(self) -> None:
@@ -217,13 +212,13 @@ class TaskCase:
 
     def _perform(self, effect: TaskEffect) -> None:
         match effect:
-            case TellBridge(message=message):
+            case Tell(to=Role.BRIDGE, message=message):
                 self._answers += self._bridge(message)
-            case TellJobMaster(message=message):
+            case Tell(to=Role.JOB_MASTER, message=message):
                 self._answers += self._job_master(message)
-            case StartCancellationTimer(delay_ms=delay_ms):
+            case StartTimer(delay_ms=delay_ms, message=CancellationDue()):
                 self._due_ms = self._now + delay_ms
-            case ReportFatalError():
+            case Tell(message=FatalErrorOccurred()):
                 self._fatal_error = True
             case EndAttempt():
                 self._terminated = True

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from flykka.actors.machines.attempt.attempt import StreamTask
-from flykka.actors.machines.attempt.effects import TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask, TaskEvent
-from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.answers import (
     ChainOpened,
     CommitPrepared,
@@ -34,12 +34,7 @@ from flykka.messages.state.handles import (
     TaskStateSnapshot,
 )
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import (
-    Buffer,
-    BufferResponse,
-    CheckpointBarrier,
-    PartitionRequest,
-)
+from flykka.messages.tasks.exchange import Buffer, BufferResponse, CheckpointBarrier, PartitionRequest
 from flykka.messages.tasks.source import AddSplits, FileSplit
 from flykka.messages.tasks.task import (
     InputChannelDescriptor,
@@ -235,20 +230,20 @@ def staged(*names: str) -> tuple[StagedOutput, ...]:
 
 
 def to_bridge(effects: list[TaskEffect]) -> list[Message]:
-    return [effect.message for effect in effects if isinstance(effect, TellBridge)]
+    return [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.BRIDGE]
 
 
 def to_job_master(effects: list[TaskEffect]) -> list[Message]:
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     return [message for message in told if not isinstance(message, ReportTaskMetrics)]
 
 
 def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
     """What was reported last."""
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     return [message.metrics for message in told if isinstance(message, ReportTaskMetrics)][-1]
 
 
 def down(effects: list[TaskEffect]) -> list[Buffer]:
-    sent = [effect.message for effect in effects if isinstance(effect, TellPeer) and effect.receiver == CONSUMER]
+    sent = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to == CONSUMER]
     return [message.buffer for message in sent if isinstance(message, BufferResponse)]

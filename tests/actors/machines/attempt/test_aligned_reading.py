@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.attempt.effects import StartWatermarkReportTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.attempt.commands import ReadSplits
 from flykka.messages.graph.job_graph import OperatorKind, WatermarkAlignment
@@ -40,7 +41,9 @@ def reported(effects: list[TaskEffect]) -> list[int]:
 
 
 def timers(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartWatermarkReportTimer)]
+    return [
+        effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "watermark-report"
+    ]
 
 
 def read(effects: list[TaskEffect]) -> list[str]:

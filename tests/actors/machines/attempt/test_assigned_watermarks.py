@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.attempt.effects import StartIdleTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import CloseChain
 from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind
-from flykka.messages.tasks.exchange import (
-    WATERMARK_MAX,
-    EndOfData,
-    PartitionRequest,
-    Watermark,
-    WatermarkStatus,
-)
+from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, PartitionRequest, Watermark, WatermarkStatus
 from flykka.messages.tasks.task import IdleDue
 from tests.actors.machines.attempt.attempt_machine import (
     CONSUMER,
@@ -43,7 +38,7 @@ def assigner(**vertex: Any) -> Harness:
 
 
 def timers(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartIdleTimer)]
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
 def test_the_watermark_of_a_batch_goes_down_behind_its_rows() -> None:

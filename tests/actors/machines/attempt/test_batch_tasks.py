@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import EndAttempt, KeepResults, TaskEffect
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.events import BridgeLost, StartTask
-from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.effects import Tell
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, CheckpointCommitted
 from flykka.messages.attempt.commands import (
     AdvanceWatermark,
@@ -21,21 +21,18 @@ from flykka.messages.attempt.commands import (
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
 from flykka.messages.graph.job_graph import JobType, OperatorKind, ResultPartitionType
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.exchange import (
-    WATERMARK_MAX,
-    EndOfData,
-    EndOfPartition,
-    Watermark,
-)
+from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, EndOfPartition, Watermark
 from flykka.messages.tasks.source import NoMoreSplits
 from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
+    KeepPartitions,
     NotifyEndOfData,
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
 from tests.actors.machines.attempt import attempt_machine
 from tests.actors.machines.attempt.attempt_machine import (
     ATTEMPT,
@@ -81,6 +78,11 @@ def told(effects: list[TaskEffect]) -> list[ExecutionState]:
     return [each.state.state for each in to_job_master(effects) if isinstance(each, UpdateTaskExecutionState)]
 
 
+def keeps(effects: list[TaskEffect]) -> list[KeepPartitions]:
+    told = [effect.message for effect in effects if isinstance(effect, Tell)]
+    return [message for message in told if isinstance(message, KeepPartitions)]
+
+
 def test_a_source_finishes_with_its_data_and_hands_what_it_made_over() -> None:
     task = running(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(splits("a"), finished(0, "a", event_time_max=5_000))
@@ -88,12 +90,11 @@ def test_a_source_finishes_with_its_data_and_hands_what_it_made_over() -> None:
     ended = task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
     closed = task.feed(ChainClosed())
 
-    (kept,) = [effect for effect in closed if isinstance(effect, KeepResults)]
+    (kept,) = keeps(closed)
     assert to_bridge(ended) == [CloseChain(cancel=False)]
     assert kept.partitions[0].descriptor.partition_id == OUT
     assert kept.partitions[0].subpartitions == ((batch("a"), *END),)
     assert told(closed) == [ExecutionState.FINISHED]
-    assert closed.index(kept) < len(closed) - 1
     assert closed[-1] == EndAttempt()
 
 
@@ -104,7 +105,7 @@ def test_what_was_made_can_be_read_before_the_job_master_hears_of_the_end() -> N
     closed = task.feed(ChainClosed())
 
     reported = next(place for place, effect in enumerate(closed) if told([effect]))
-    assert any(isinstance(effect, KeepResults) for effect in closed[:reported])
+    assert keeps(closed[:reported])
 
 
 @pytest.mark.parametrize("event", [CancelTask(attempt=ATTEMPT), BridgeLost(cause=LOST)], ids=["cancelled", "lost"])
@@ -116,7 +117,7 @@ def test_who_does_not_come_to_the_end_of_finishing_leaves_nothing(event: CancelT
     if isinstance(event, CancelTask):
         effects += task.feed(ChainClosed())
 
-    assert not any(isinstance(effect, KeepResults) for effect in effects)
+    assert keeps(effects) == []
     assert ExecutionState.FINISHED not in told(effects)
     assert effects[-1] == EndAttempt()
 
@@ -163,7 +164,7 @@ def test_who_is_restored_from_the_checkpoint_at_the_end_reads_nothing_again() ->
     triggered = task.feed(trigger(2, is_final=True))
 
     assert to_bridge(opening) == [OpenChain(restore=TaskStateSnapshot(), restored_checkpoint_id=1)]
-    assert not [effect for effect in opened if isinstance(effect, TellPeer)]
+    assert not [effect for effect in opened if isinstance(effect, Tell) and isinstance(effect.to, Ref)]
     assert NotifyEndOfData(attempt=ATTEMPT) in to_job_master(opened)
     assert [type(message) for message in to_bridge(triggered)] == [SnapshotState]
 
@@ -177,5 +178,5 @@ def test_a_source_that_is_restored_from_the_checkpoint_at_the_end_asks_for_no_sp
 
     assert NotifyEndOfData(attempt=ATTEMPT) in to_job_master(opened)
     assert not [message for message in to_bridge(opened) if isinstance(message, ReadSplits)]
-    (kept,) = [effect for effect in closed if isinstance(effect, KeepResults)]
+    (kept,) = keeps(closed)
     assert kept.partitions[0].subpartitions == (END,)

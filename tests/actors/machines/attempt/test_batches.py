@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address, BatchHolders
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address, BatchHolders, input_addresses
+from flykka.messages.graph.job_graph import OperatorKind, ResultPartitionType
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from tests.actors.machines.attempt.attempt_machine import descriptor
 
 HERE = Address(partition=ResultPartitionId("here"), subpartition=0)
 THERE = Address(partition=ResultPartitionId("there"), subpartition=0)
@@ -77,3 +81,17 @@ def test_a_kept_batch_is_read_until_its_partition_is_released() -> None:
     gone = batches.release_partitions(frozenset({HERE.partition}))
 
     assert (of_another, gone) == ({}, {A: "rows of a"})
+
+
+def test_batches_of_an_approximate_partition_wait_for_the_next_reader() -> None:
+    reader = descriptor(OperatorKind.STATELESS, channels=2)
+    (gate,) = reader.inputs
+    approximate = replace(gate, consumed_partition_type=ResultPartitionType.PIPELINED_APPROXIMATE)
+
+    bounded = input_addresses(reader)
+    reconnected = input_addresses(replace(reader, inputs=(approximate,)))
+
+    assert bounded == {
+        Address(partition=channel.partition_id, subpartition=channel.subpartition) for channel in gate.channels
+    }
+    assert reconnected == frozenset()

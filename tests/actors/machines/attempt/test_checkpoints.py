@@ -8,10 +8,10 @@ from flykka.actors.machines.attempt.checkpoints import (
     CHECKPOINT_MOVES,
     Alignment,
     Begin,
-    ChannelState,
     Checkpoint,
     CheckpointBook,
     CheckpointPhase,
+    OvertakenBatches,
     checkpoint_may_move,
 )
 from flykka.messages.attempt.answers import CommitPrepared, SnapshotWritten
@@ -44,7 +44,7 @@ def book() -> CheckpointBook:
 
 def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = False, **fields: object) -> Checkpoint:
     checkpoint = Checkpoint(checkpoint_id=checkpoint_id, is_unaligned=is_unaligned)
-    checkpoint.channels = ChannelState() if is_unaligned else None
+    checkpoint.overtaken = OvertakenBatches() if is_unaligned else None
     for name, value in fields.items():
         setattr(checkpoint, name, value)
     assert kept.begin(checkpoint) is Begin.TAKEN
@@ -65,8 +65,8 @@ def prepare(kept: CheckpointBook, checkpoint: Checkpoint, rows_staged: int = 0) 
 
 
 def write_channels(kept: CheckpointBook, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-    assert checkpoint.channels is not None
-    checkpoint.channels.written, checkpoint.channels.size_bytes = CHANNELS, 30
+    assert checkpoint.overtaken is not None
+    checkpoint.overtaken.written, checkpoint.overtaken.size_bytes = CHANNELS, 30
     return kept.acknowledge(checkpoint)
 
 
@@ -143,7 +143,6 @@ def test_a_checkpoint_aborted_before_its_barrier_is_skipped() -> None:
 
     kept.abort(2)
 
-    assert not kept.has_begun(2)
     assert kept.begin(Checkpoint(checkpoint_id=2)) is Begin.SKIPPED
 
 
@@ -153,7 +152,6 @@ def test_state_that_is_durable_too_late_is_acknowledged_alone_for_its_deletion()
     prepare(kept, checkpoint)
 
     assert kept.abort(1) == []
-    assert kept.has_begun(1)
     assert [late.state for late in write(kept, checkpoint)] == [TaskStateSnapshot(operators=(SINK,))]
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.coalescing import COALESCED_BATCHES, COALESCED_BYTES
-from flykka.actors.machines.attempt.effects import StartReadTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.attempt.input_elements import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.actors.machines.attempt.read_limit import LIMIT_START, OPEN_BYTES
-from flykka.actors.machines.attempt.source import REST_AT_MOST_MS
+from flykka.actors.machines.attempt.source import MAX_PAUSE_MS
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState
 from flykka.messages.graph.job_graph import OperatorKind
@@ -238,7 +239,7 @@ def took(task: Harness, stage: int, duration_ms: int) -> list[TaskEffect]:
 
 
 def rests(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartReadTimer)]
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "read"]
 
 
 def test_a_source_that_feeds_others_rests_as_long_as_its_stage_took_and_reads_what_has_come() -> None:
@@ -255,7 +256,7 @@ def test_a_source_rests_half_a_second_at_the_most() -> None:
 
     task.feed(files("a"))
 
-    assert rests(took(task, 0, 9_000)) == [REST_AT_MOST_MS]
+    assert rests(took(task, 0, 9_000)) == [MAX_PAUSE_MS]
 
 
 def test_a_file_that_comes_behind_the_rest_is_read_at_once() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.attempt.effects import StartIdleTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, Watermark, WatermarkStatus
@@ -31,7 +32,7 @@ def silent() -> Harness:
 
 
 def timers(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartIdleTimer)]
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
 def test_a_source_with_a_timeout_looks_at_itself_when_that_is_over_and_others_never() -> None:

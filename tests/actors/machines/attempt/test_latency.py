@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.effects import StartLatencyTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.attempt.latency_stats import HISTORY_SIZE, LatencyStats
+from flykka.actors.machines.attempt.metrics import HISTORY_SIZE, LatencyStats
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind
 from flykka.messages.tasks.exchange import LatencyMarker, PartitionRequest
@@ -44,7 +45,7 @@ def marker(marked_ms: int, subtask: int = 0) -> LatencyMarker:
 
 
 def timers(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartLatencyTimer)]
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "latency-marker"]
 
 
 def test_a_source_sends_markers_only_where_latency_is_tracked() -> None:

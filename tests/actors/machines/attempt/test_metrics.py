@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.attempt.effects import TellJobMaster
 from flykka.actors.machines.attempt.events import StartTask
 from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
+from flykka.actors.machines.effects import Role, Tell
 from flykka.actors.machines.exchange.result_partition import FLOATING_BUFFERS
 from flykka.messages.attempt.answers import (
     ChainClosed,
@@ -78,7 +78,7 @@ def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
 
     effects = task.feed(trigger(1), finished(0), durable(1))
 
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
 
 
@@ -89,7 +89,7 @@ def test_what_functions_have_counted_still_stands_behind_a_stage_that_moved_no_r
 
     effects = task.feed(trigger(1), finished(1), MetricsDue())
 
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     assert [each.accumulators for each in told if isinstance(each, ReportTaskMetrics)] == [counted]
 
 
@@ -229,7 +229,7 @@ def test_the_times_add_up_to_the_time_the_attempt_runs(spent: list[tuple[Activit
     for activity, for_ms in spent:
         meter.activity = activity
         now += for_ms
-        meter.pass_time(now)
+        meter.on_tick(now)
 
     running = sum(for_ms for activity, for_ms in spent if activity is not Activity.NOT_RUNNING)
     assert sum(times(meter.report(ATTEMPT).metrics)) == running

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.attempt.effects import StartProcessingTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceProcessingTime, AdvanceWatermark, ProcessBatch
 from flykka.messages.graph.job_graph import OperatorKind
@@ -31,7 +32,7 @@ def told(stage: int, next_timer_ms: int | None) -> StageResult:
 
 
 def delays(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartProcessingTimer)]
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "processing-time"]
 
 
 def fires(stage: int, at_ms: int) -> AdvanceProcessingTime:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import StartIdleTimer, TaskEffect
+from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.graph.job_graph import JobType, OperatorKind, WatermarkAlignment
 from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, Watermark, WatermarkStatus
@@ -47,7 +48,7 @@ def wait(task: Harness, milliseconds: int) -> list[TaskEffect]:
 
 
 def timers(effects: list[TaskEffect]) -> list[int]:
-    return [effect.delay_ms for effect in effects if isinstance(effect, StartIdleTimer)]
+    return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
 def test_behind_its_quiet_period_event_time_has_gone_on_as_the_clock_has() -> None:

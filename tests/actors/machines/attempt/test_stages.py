@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.attempt.effects import TellBridge
 from flykka.actors.machines.attempt.events import StartTask
 from flykka.actors.machines.attempt.stages import STAGES_IN_FLIGHT, Stage, StageLine
+from flykka.actors.machines.effects import Role, Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -36,7 +36,7 @@ from flykka.messages.attempt.commands import (
 )
 from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind
-from flykka.messages.tasks.exchange import Watermark
+from flykka.messages.tasks.exchange import EndOfPartition, Watermark
 from flykka.messages.tasks.task import CancelTask, ExecutionState, UpdateTaskExecutionState
 from tests.actors.machines.attempt.attempt_machine import (
     ATTEMPT,
@@ -61,9 +61,11 @@ from tests.actors.machines.attempt.attempt_machine import (
     window,
 )
 
+END = EndOfPartition()
 
-def line(*stages: int) -> StageLine[str]:
-    made = StageLine[str]()
+
+def line(*stages: int) -> StageLine:
+    made = StageLine()
     for stage in stages:
         made.add(Stage(command=ReadSplits(stage=stage, splits=())), 0)
     return made
@@ -95,36 +97,36 @@ def test_there_is_room_for_as_many_stages_as_may_be_in_flight() -> None:
 def test_a_follower_with_no_stage_before_it_is_released_once() -> None:
     made = line()
 
-    made.add_follower("watermark")
+    made.add_follower(END)
 
-    assert made.released() == ["watermark"]
+    assert made.released() == [END]
     assert made.released() == []
 
 
 def test_a_follower_waits_for_the_stages_before_it_and_not_for_those_after_it() -> None:
     made = line(0, 1)
-    made.add_follower("barrier")
+    made.add_follower(END)
     made.add(Stage(command=ReadSplits(stage=2, splits=())), 0)
     released = []
 
     for stage in range(3):
         made.begin_work(0)
-        made.on_result(StageResult(stage=stage))
+        made.on_answer(StageResult(stage=stage))
         made.pop_over()
         released.append(made.released())
         made.check()
 
-    assert released == [[], ["barrier"], []]
+    assert released == [[], [END], []]
 
 
 def test_an_answer_that_no_stage_waits_for_is_refused() -> None:
     made = line(0)
-    early = made.on_result(StageResult(stage=0))
+    early = made.on_answer(StageResult(stage=0))
     made.begin_work(0)
 
-    assert (early, made.on_result(StageResult(stage=1)), made.on_done(UpdateState(stage=1))) == (False, False, False)
-    assert made.on_result(StageResult(stage=0))
-    assert not made.on_result(StageResult(stage=0))
+    assert (early, made.on_answer(StageResult(stage=1)), made.on_answer(UpdateState(stage=1))) == (False, False, False)
+    assert made.on_answer(StageResult(stage=0))
+    assert not made.on_answer(StageResult(stage=0))
 
 
 # Order
@@ -335,7 +337,7 @@ def test_nothing_is_answered_twice() -> None:
 
     again = task.feed(finished(0), finished(1), durable(1), ChannelStateWritten(checkpoint_id=1, folders=()))
 
-    assert [effect for effect in again if isinstance(effect, TellBridge)] == []
+    assert [effect for effect in again if isinstance(effect, Tell) and effect.to is Role.BRIDGE] == []
     assert to_job_master(again) == []
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import EndAttempt, TellProducer
+from flykka.actors.machines.attempt.effects import EndAttempt
 from flykka.actors.machines.attempt.events import StartTask
 from flykka.actors.machines.attempt.source import SPLITS_AHEAD
+from flykka.actors.machines.effects import Tell
 from flykka.messages.attempt.answers import (
     ChainClosed,
     ChainOpened,
@@ -52,11 +53,7 @@ from flykka.messages.tasks.exchange import (
     Watermark,
 )
 from flykka.messages.tasks.source import NoMoreSplits, RequestSplits
-from flykka.messages.tasks.task import (
-    ExecutionState,
-    NotifyEndOfData,
-    UpdateTaskExecutionState,
-)
+from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from tests.actors.machines.attempt.attempt_machine import (
     ATTEMPT,
@@ -224,7 +221,7 @@ def test_an_ordinary_checkpoint_ends_nothing() -> None:
     committed = task.feed(CheckpointCommitted(checkpoint_id=1))
 
     assert to_bridge(committed) == []
-    assert task.machine.life.is_running
+    assert task.machine.state.is_running
 
 
 def test_a_batch_is_processed_with_the_event_time_of_its_arrival() -> None:
@@ -242,7 +239,7 @@ def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
 
     processed = task.feed(finished(0))
 
-    assert TellProducer(message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
+    assert Tell(to=UPSTREAM[0], message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
 
 
 def test_windows_fire_with_the_watermark_where_somebody_can_tell() -> None:

@@ -165,7 +165,7 @@ def test_a_snapshot_that_cannot_be_written_is_declined_and_the_next_one_is_taken
 
     assert to_job_master(effects) == [declined(CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION)]
     assert to_bridge(effects) == [PrepareCommit(checkpoint_id=2, staged=())]
-    assert task.machine.life.is_running
+    assert task.machine.state.is_running
 
 
 def test_a_failure_of_a_checkpoint_that_was_aborted_declines_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.attempt.events import BridgeLost, StartTask, TaskEvent
-from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, CommitPrepared, WorkFailed
 from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReleaseBatches, SnapshotState, WriteChannelState
 from flykka.messages.attempt.values import ChannelStatePart
@@ -192,7 +192,7 @@ def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> 
     task.now += 201
     timed_out = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
 
-    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in announced
+    assert StartTimer(key="alignment", delay_ms=201, message=AlignmentTimeoutDue(checkpoint_id=1)) in announced
     assert not any(isinstance(message, SnapshotState) for message in to_bridge(announced))
     assert to_bridge(timed_out) == [hold(1, "c", "d")]
     assert any(isinstance(each, SnapshotState) for each in to_bridge(task.feed(finished(0), finished(1))))
@@ -295,7 +295,7 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
     # The decline comes first: the half that is durable must not be taken for all of it.
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
-    assert task.machine.life.is_running
+    assert task.machine.state.is_running
 
 
 def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
@@ -333,7 +333,7 @@ def test_a_barrier_that_waits_in_an_output_overtakes_when_its_time_is_over() -> 
     effects = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
     acknowledged = task.feed(written(1))
 
-    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in sent
+    assert StartTimer(key="alignment", delay_ms=201, message=AlignmentTimeoutDue(checkpoint_id=1)) in sent
     assert down(sent) == []
     assert to_job_master(sent) == []
     assert down(effects) == [barrier(1, aligned_timeout_ms=200)]

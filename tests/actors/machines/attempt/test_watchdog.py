@@ -30,9 +30,9 @@ STANDING = WorkProgress(piece=3, what="stage 7 of 'merge'", age_ms=0, jobs=1, ta
 def test_a_stage_that_comes_no_further_fails_with_what_was_done_and_since_when() -> None:
     watchdog = StageWatchdog(5_000)
 
-    assert watchdog.stalled(watchdog.see((STANDING,), 1_000), 1_000) is None
-    assert watchdog.stalled(watchdog.see((STANDING,), 5_999), 5_999) is None
-    failure = watchdog.stalled(watchdog.see((STANDING,), 6_000), 6_000)
+    assert watchdog.stalled(watchdog.observe((STANDING,), 1_000), 1_000) is None
+    assert watchdog.stalled(watchdog.observe((STANDING,), 5_999), 5_999) is None
+    failure = watchdog.stalled(watchdog.observe((STANDING,), 6_000), 6_000)
 
     assert failure is not None
     assert (failure.type_name, failure.message) == (
@@ -54,9 +54,9 @@ def test_a_stage_that_comes_no_further_fails_with_what_was_done_and_since_when()
 )
 def test_a_task_that_ends_a_job_that_begins_and_other_work_are_progress(further: WorkProgress) -> None:
     watchdog = StageWatchdog(5_000)
-    watchdog.see((STANDING,), 1_000)
+    watchdog.observe((STANDING,), 1_000)
 
-    stages = watchdog.see((further,), 6_000)
+    stages = watchdog.observe((further,), 6_000)
 
     assert watchdog.stalled(stages, 6_000) is None
     assert [stage.progress_ms for stage in stages] == [6_000]
@@ -64,9 +64,9 @@ def test_a_task_that_ends_a_job_that_begins_and_other_work_are_progress(further:
 
 def test_tasks_that_begin_and_fail_are_no_progress() -> None:
     watchdog = StageWatchdog(5_000)
-    watchdog.see((STANDING,), 1_000)
+    watchdog.observe((STANDING,), 1_000)
 
-    failure = watchdog.stalled(watchdog.see((replace(STANDING, tasks_active=1, tasks_failed=2),), 6_000), 6_000)
+    failure = watchdog.stalled(watchdog.observe((replace(STANDING, tasks_active=1, tasks_failed=2),), 6_000), 6_000)
 
     assert failure is not None
     assert failure.message.endswith("3 of 8 Spark tasks are done, 1 run, 2 have failed")
@@ -76,7 +76,7 @@ def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then()
     watchdog = StageWatchdog(5_000)
     waiting = WorkProgress(piece=1, what="opening", age_ms=7_000)
 
-    failure = watchdog.stalled(watchdog.see((waiting,), 10_000), 10_000)
+    failure = watchdog.stalled(watchdog.observe((waiting,), 10_000), 10_000)
 
     assert failure is not None
     assert failure.message.endswith(
@@ -87,14 +87,14 @@ def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then()
 def test_without_a_timeout_nobody_fails_and_nobody_looks() -> None:
     watchdog = StageWatchdog(None)
 
-    assert watchdog.look_interval_ms is None
-    watchdog.see((STANDING,), 0)
-    assert watchdog.stalled(watchdog.see((STANDING,), 10**9), 10**9) is None
+    assert watchdog.interval_ms is None
+    watchdog.observe((STANDING,), 0)
+    assert watchdog.stalled(watchdog.observe((STANDING,), 10**9), 10**9) is None
 
 
 @pytest.mark.parametrize(("timeout_ms", "interval_ms"), [(20, 50), (1_000, 250), (600_000, 10_000)])
 def test_it_is_looked_some_times_within_the_timeout(timeout_ms: int, interval_ms: int) -> None:
-    assert StageWatchdog(timeout_ms).look_interval_ms == interval_ms
+    assert StageWatchdog(timeout_ms).interval_ms == interval_ms
 
 
 class HangingEngine(EmptyEngine):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, TellPeer
+from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
@@ -103,7 +104,7 @@ def sent(effects: Iterable[object]) -> list[Buffer]:
     return [
         effect.message.buffer
         for effect in effects
-        if isinstance(effect, TellPeer) and isinstance(effect.message, BufferResponse)
+        if isinstance(effect, Tell) and isinstance(effect.message, BufferResponse)
     ]
 
 

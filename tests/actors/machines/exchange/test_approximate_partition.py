@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import (
@@ -43,7 +43,7 @@ def told(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
     responses = [
         effect.message
         for effect in effects
-        if isinstance(effect, TellPeer) and effect.receiver == NEXT and isinstance(effect.message, BufferResponse)
+        if isinstance(effect, Tell) and effect.to == NEXT and isinstance(effect.message, BufferResponse)
     ]
     return [(response.sequence_number, response.buffer) for response in responses]
 
@@ -128,7 +128,7 @@ def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
 
     (refused,) = reconnect(output)
 
-    assert isinstance(refused, TellPeer)
+    assert isinstance(refused, Tell)
     assert isinstance(refused.message, ErrorResponse)
     assert refused.message.partition_not_found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
@@ -17,7 +18,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     BarrierEvent,
     BlockChannel,
     PrioritizeBarrier,
-    StartAlignmentTimer,
     StartPersisting,
     StopPersisting,
     TriggerCheckpointOnBarrier,
@@ -26,7 +26,7 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfPartition
+from flykka.messages.tasks.exchange import AlignmentTimeoutDue, Buffer, CheckpointBarrier, EndOfPartition
 from tests.actors.machines.exchange.builders import batch, requested_gate, response
 
 CHANNELS = 3
@@ -96,7 +96,7 @@ class Task:
                     self.gate.unblock_all()
                 case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
                     self.gate.prioritize(channel, checkpoint_id)
-                case StartAlignmentTimer(checkpoint_id=checkpoint_id):
+                case StartTimer(message=AlignmentTimeoutDue(checkpoint_id=checkpoint_id)):
                     self.timers.add(checkpoint_id)
                 case TriggerCheckpointOnBarrier() | AbortCheckpointOnBarrier():
                     pass

@@ -17,8 +17,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
-from flykka.actors.machines.exchange.effects import GateEffect, GiveCredit, PartitionEffect, RequestPartition, TellPeer
+from flykka.actors.machines.exchange.effects import GateEffect, PartitionEffect, RequestPartition
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.tasks.batch import BatchRef
@@ -30,9 +31,10 @@ from flykka.messages.tasks.exchange import (
     EndOfPartition,
     Watermark,
 )
-from tests.actors.machines.exchange.builders import CONSUMER, batch, gate_descriptor, partition
+from tests.actors.machines.exchange.builders import CONSUMER, batch, gate_descriptor, partition, partition_id
 
 CHANNELS = 3
+PRODUCERS = [partition_id(channel) for channel in range(CHANNELS)]
 
 SOME_CHANNEL = st.integers(0, CHANNELS - 1)
 A_FEW = st.integers(1, 6)
@@ -186,7 +188,7 @@ class Exchange(RuleBasedStateMachine):
 
     def _post_to_gate(self, channel: int, effects: Iterable[PartitionEffect]) -> None:
         for effect in effects:
-            if isinstance(effect, TellPeer):
+            if isinstance(effect, Tell):
                 assert isinstance(effect.message, ToGate)
                 self.to_gate[channel].append(effect.message)
 
@@ -195,8 +197,8 @@ class Exchange(RuleBasedStateMachine):
             match effect:
                 case RequestPartition(channel=channel):
                     self.to_producer[channel].append(effect)
-                case GiveCredit(channel=channel, message=message):
-                    self.to_producer[channel].append(message)
+                case Tell(message=AddCredit() as credit):
+                    self.to_producer[PRODUCERS.index(credit.partition_id)].append(credit)
                 case _:
                     raise AssertionError(f"nothing goes wrong in here, and yet: {effect}")
 

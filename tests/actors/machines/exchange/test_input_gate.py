@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.exchange.effects import (
-    PRODUCER_FAILED_ERROR,
-    ChannelFailureKind,
-    GiveCredit,
-    ReleaseBatch,
-    TurnAway,
-)
+from flykka.actors.machines.effects import Role, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind, ReleaseBatch
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.messages.tasks.exchange import (
     AddCredit,
@@ -19,6 +14,7 @@ from flykka.messages.tasks.exchange import (
     EndOfData,
     EndOfPartition,
 )
+from flykka.messages.wire.ids import ResultPartitionId
 from tests.actors.machines.exchange.builders import (
     announcement,
     batch,
@@ -33,11 +29,9 @@ from tests.actors.machines.exchange.builders import (
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 
 
-def credit(count: int, channel: int = 0) -> GiveCredit:
-    return GiveCredit(
-        channel=channel,
-        message=AddCredit(partition_id=partition_id(channel), subpartition=0, credit=count),
-    )
+def credit(count: int, channel: int = 0) -> Tell[ResultPartitionId]:
+    producer = partition_id(channel)
+    return Tell(to=producer, message=AddCredit(partition_id=producer, subpartition=0, credit=count))
 
 
 def test_channels_with_data_are_read_in_turns() -> None:
@@ -189,7 +183,7 @@ def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     effects = gate.on_buffer(response(batch(), channel=7))
 
     stop = CancelPartitionRequest(partition_id=partition_id(7), subpartition=0)
-    assert effects == [TurnAway(message=stop), ReleaseBatch(batch=batch())]
+    assert effects == [Tell(to=Role.SENDER, message=stop), ReleaseBatch(batch=batch())]
 
 
 @pytest.mark.parametrize(

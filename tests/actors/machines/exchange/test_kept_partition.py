@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PartitionEffect, TellPeer
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PartitionEffect
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
@@ -80,7 +80,7 @@ def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
 def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
     (refused,) = asked(kept("a"), 1, subpartition=subpartition)
 
-    assert isinstance(refused, TellPeer)
+    assert isinstance(refused, Tell)
     assert isinstance(refused.message, ErrorResponse)
     assert refused.message.cause.type_name == "UnknownSubpartitionError"
     assert str(subpartition) in refused.message.cause.message

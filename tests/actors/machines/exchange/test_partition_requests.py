@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import (
-    ChannelFailed,
-    ChannelFailureKind,
-    RequestPartition,
-    RetryRequest,
-)
+from flykka.actors.machines.effects import Ignore, StartTimer
+from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind, RequestPartition
 from flykka.actors.machines.exchange.input_gate import InputGate
 from tests.actors.machines.exchange.builders import (
     PRODUCERS,
@@ -45,9 +40,9 @@ def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() 
     delays = []
     for _ in range(8):
         (effect,) = gate.on_error(error(not_found=True))
-        assert isinstance(effect, RetryRequest)
+        assert isinstance(effect, StartTimer)
         delays.append(effect.delay_ms)
-        gate.retry(effect.channel)
+        gate.retry(0)
 
     assert delays == [100, 200, 400, 800, 1600, 3200, 6400, 10_000]
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch, TellPeer
+from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
@@ -20,15 +20,16 @@ from flykka.messages.tasks.exchange import (
     Watermark,
 )
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
 from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition, partition_id, sent
 
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
 
 
-def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition: int = 0) -> TellPeer:
-    return TellPeer(
-        receiver=CONSUMER,
+def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition: int = 0) -> Tell[Ref]:
+    return Tell(
+        to=CONSUMER,
         message=BufferResponse(
             partition_id=partition_id(),
             subpartition=subpartition,
@@ -39,9 +40,9 @@ def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition
     )
 
 
-def waiting(backlog: int) -> TellPeer:
-    return TellPeer(
-        receiver=CONSUMER,
+def waiting(backlog: int) -> Tell[Ref]:
+    return Tell(
+        to=CONSUMER,
         message=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
     )
 
@@ -55,7 +56,7 @@ def filled(*names: str) -> ResultPartition:
 
 def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
     (effect,) = effects
-    assert isinstance(effect, TellPeer)
+    assert isinstance(effect, Tell)
     assert isinstance(effect.message, ErrorResponse)
     return effect.message
 

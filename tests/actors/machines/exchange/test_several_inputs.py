@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.effects import Ignore
-from flykka.actors.machines.exchange.effects import PersistInFlight, ReleaseBatch, RequestPartition, TurnAway
+from flykka.actors.machines.effects import Ignore, Role, Tell
+from flykka.actors.machines.exchange.effects import PersistInFlight, ReleaseBatch, RequestPartition
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import CheckpointBarrier, EndOfData, EndOfPartition
@@ -114,7 +114,8 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     dropped = inputs.on_buffer(response(batch()))
     others = inputs.on_backlog(announcement(1)) + inputs.on_error(error())
 
-    assert isinstance(dropped[0], TurnAway)
+    assert isinstance(dropped[0], Tell)
+    assert dropped[0].to is Role.SENDER
     assert dropped[1:] == [ReleaseBatch(batch=batch())]
     assert all(isinstance(effect, Ignore) for effect in others)
     assert inputs.is_finished

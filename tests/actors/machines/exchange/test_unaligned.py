@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
@@ -12,7 +13,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     BarrierEvent,
     BlockChannel,
     PrioritizeBarrier,
-    StartAlignmentTimer,
     StartPersisting,
     StopPersisting,
     TriggerCheckpointOnBarrier,
@@ -21,7 +21,13 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 from flykka.actors.machines.exchange.effects import PersistInFlight
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointDeclineReason, CheckpointOptions
-from flykka.messages.tasks.exchange import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
+from flykka.messages.tasks.exchange import (
+    AlignmentTimeoutDue,
+    Buffer,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    EndOfPartition,
+)
 from tests.actors.machines.exchange.builders import batch, requested_gate, response
 
 TIMEOUT_MS = 100
@@ -89,7 +95,7 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     later = read(aligner, (2, announced(1)), (1, unaligned(1)), (2, unaligned(1)))
 
     assert begun == [
-        [StartAlignmentTimer(checkpoint_id=1, delay_ms=TIMEOUT_MS + 1)],
+        [StartTimer(key="alignment", delay_ms=TIMEOUT_MS + 1, message=AlignmentTimeoutDue(checkpoint_id=1))],
         [],
         [BlockChannel(channel=0)],
     ]
@@ -121,7 +127,7 @@ def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer(
     [actions] = read(BarrierAligner(2), (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
 
     assert actions == [
-        StartAlignmentTimer(checkpoint_id=1, delay_ms=0),
+        StartTimer(key="alignment", delay_ms=0, message=AlignmentTimeoutDue(checkpoint_id=1)),
         BlockChannel(channel=0),
         StartPersisting(checkpoint_id=1),
         trigger(unaligned(1, TIMEOUT_MS), since_ms=TIMEOUT_MS + 1),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.attempt.partition_producer import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.effects import Ignore, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.graph.effects import Effect
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.attempt.split_reader import SplitReader
+from flykka.actors.machines.attempt.source import SplitReader
 from flykka.messages.attempt.answers import ChainClosed
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
@@ -101,11 +101,11 @@ def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None
     held.add((split("a"),))
     held.no_more()
 
-    before = held.exhausted
+    before = held.is_exhausted
     held.next()
 
     assert not before
-    assert held.exhausted
+    assert held.is_exhausted
     assert held.splits_to_request() == 0
 
 

@@ -1,0 +1,246 @@
+"""The state of an execution attempt, and its end (Flink's Task, with its TaskInterrupter and TaskCancelerWatchDog).
+
+CREATED -> DEPLOYING while the chain is restored -> RUNNING -> FINISHED, CANCELED or FAILED. The chain is closed first,
+and the end is reported when it has closed, so that the next attempt never runs beside this one. The first reason to end
+counts; but an attempt that is about to finish may still fail or be cancelled while functions of the user are closed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
+from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
+from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
+from flykka.actors.machines.states import task_may_move
+from flykka.messages.attempt.answers import ChainClosed
+from flykka.messages.attempt.commands import CancelWork, CloseChain, InterruptWork
+from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.task import (
+    CancellationDue,
+    ExecutionState,
+    FatalErrorOccurred,
+    PartitionProducerState,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId
+
+INTERVAL_MS = 30_000
+TIMEOUT_MS = 180_000
+"""Defaults of the cluster: Flink's."""
+
+S = ExecutionState
+# Looked up several times in every turn of a Task: an Enum member is slow to reach.
+_RUNNING = S.RUNNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    state: ExecutionState
+    failure: SerializedThrowable | None = None
+
+
+class AttemptState:
+    """The current state of an attempt, and the end that it approaches."""
+
+    __slots__ = ("_end", "_now", "attempt", "cancellation", "current", "is_closing")
+
+    def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings | None = None) -> None:
+        self.attempt = attempt
+        self.cancellation = TaskCancellation(attempt, cluster or TaskCancellationSettings())
+        self.current = S.CREATED
+        # While the chain is closing, only the answer to that counts.
+        self.is_closing = False
+        self._end: _End | None = None
+        self._now = 0
+
+    @property
+    def is_running(self) -> bool:
+        """The attempt is RUNNING, and not about to end."""
+        return self.current is _RUNNING and self._end is None
+
+    @property
+    def is_finishing(self) -> bool:
+        """The attempt completes the work that it has begun, and has then FINISHED."""
+        return self._end is not None and self._end.state is S.FINISHED
+
+    @property
+    def may_process(self) -> bool:
+        """The attempt is running or finishing."""
+        return self.is_running or self.is_finishing
+
+    @property
+    def may_consume(self) -> bool:
+        """The attempt reads partitions, or is about to: the states of their producers matter."""
+        return self.current in (S.DEPLOYING, S.RUNNING) and self._end is None
+
+    @property
+    def ending(self) -> ExecutionState | None:
+        """The end that the attempt approaches, while its chain closes."""
+        return None if self._end is None else self._end.state
+
+    @property
+    def _has_final_end(self) -> bool:
+        return self._end is not None and self._end.state is not S.FINISHED
+
+    def on_tick(self, now: int) -> None:
+        """Set the time of the event at hand."""
+        self._now = now
+
+    def deploy(self, job: TaskCancellationSettings) -> None:
+        """Begin to restore the chain; the settings of the job take precedence over those of the cluster."""
+        self.cancellation.configure(job)
+        self._move(S.DEPLOYING)
+
+    def run(self) -> list[TaskEffect]:
+        """Run, now that the chain is open."""
+        if self._end is not None:
+            return [Ignore(reason=f"the attempt is on its way to {self._end.state}")]
+        self._move(S.RUNNING)
+        return [self._report(_End(state=S.RUNNING))]
+
+    def finish(self) -> list[TaskEffect]:
+        """Approach FINISHED: everything is processed and committed."""
+        return self._begin_end(_End(state=S.FINISHED))
+
+    def close(self) -> list[TaskEffect]:
+        """Close the chain of an attempt that finishes, whose work has ended."""
+        return [] if self.is_closing else self._close(cancel=False)
+
+    def cancel(self) -> list[TaskEffect]:
+        """Cancel the work, and approach CANCELED."""
+        if not self._has_final_end:
+            self._move(S.CANCELING)
+        return self._begin_end(_End(state=S.CANCELED))
+
+    def fail(self, failure: SerializedThrowable) -> list[TaskEffect]:
+        """Cancel the work, and approach FAILED."""
+        return self._begin_end(_End(state=S.FAILED, failure=failure))
+
+    def on_cancellation_due(self) -> list[TaskEffect]:
+        """Escalate the cancellation: the chain has not closed."""
+        return self.cancellation.on_due(self._now)
+
+    def on_monotony_violated(self, vertex: str, violated: MonotonyViolated | None) -> list[TaskEffect]:
+        """Log that event times have gone back which should ascend, or fail, as the job specifies."""
+        if violated is None:
+            return []
+        text = f"{vertex}: {violated}"
+        if violated.is_fatal:
+            return self.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
+        return [LogWarning(text=text)]
+
+    def on_producer_state(self, producer: PartitionProducerState) -> list[TaskEffect]:
+        """Decide on a partition that was not found, by the state of its producer (Flink's RemoteChannelStateChecker).
+
+        The attempt cancels itself if the producer has failed, was cancelled or replaced: then the producer's failure
+        decides what follows. A producer that is unknown, or in an impossible state, fails the attempt.
+        """
+        match producer.state:
+            case S.SCHEDULED | S.DEPLOYING | S.RUNNING | S.FINISHED:
+                return [Ignore(reason="the producer is there or comes: its partition is asked for again")]
+            case None if producer.failure is not None and producer.failure.type_name != PRODUCER_DISPOSED_ERROR:
+                return self.fail(producer.failure)
+            case None | S.CANCELING | S.CANCELED | S.FAILED:
+                return self.cancel()
+            case S.CREATED | S.RECONCILING:
+                text = f"the producer of {producer.partition_id} is {producer.state}, and its consumer runs already"
+                return self.fail(SerializedThrowable(type_name="IllegalStateError", message=text))
+            case _:
+                assert_never(producer.state)
+
+    def chain_closed(self, closed: ChainClosed) -> list[TaskEffect]:
+        """Report the end, with the accumulators: nothing of the attempt runs any more."""
+        assert self._end is not None, "the chain closed without a command"
+        if closed.failure is not None and not self._has_final_end:
+            self._end = _End(state=S.FAILED, failure=closed.failure)
+        self._move(self._end.state)
+        return [self._report(self._end, closed.accumulators), EndAttempt()]
+
+    def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
+        """The bridge has died. If it was closing anyway, the chain counts as closed.
+
+        But results that it had not handed over are lost, and an attempt that was to keep them fails.
+        """
+        if self._end is None or (keeps_results and self.is_finishing):
+            self._end = _End(state=S.FAILED, failure=failure)
+        return self.chain_closed(ChainClosed())
+
+    def _begin_end(self, end: _End) -> list[TaskEffect]:
+        if self._end is not None and self._has_final_end:
+            return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
+        self._end = end
+        if end.state is S.FINISHED:
+            return []
+        closing = [] if self.is_closing else self._close(cancel=True)
+        return [Tell(to=Role.BRIDGE, message=CancelWork()), *closing, *self.cancellation.start_watchdog(self._now)]
+
+    def _close(self, *, cancel: bool) -> list[TaskEffect]:
+        self.is_closing = True
+        return [Tell(to=Role.BRIDGE, message=CloseChain(cancel=cancel))]
+
+    def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> TaskEffect:
+        reached = TaskExecutionState(
+            attempt=self.attempt, state=end.state, failure=end.failure, accumulators=accumulators
+        )
+        return Tell(to=Role.JOB_MASTER, message=UpdateTaskExecutionState(state=reached))
+
+    def _move(self, target: ExecutionState) -> None:
+        assert task_may_move(self.current, target), f"{self.attempt}: {self.current} -> {target}"
+        self.current = target
+
+
+class TaskCancellation:
+    """Escalates a cancellation that does not end.
+
+    The work is cancelled again at every interval, because Spark may have begun some of it after the last time, and its
+    threads are interrupted. After the timeout (0: never) the TaskManager is told to give up, since it no longer knows
+    what runs: it is lost, and with it all claims on its slots.
+    """
+
+    __slots__ = ("_attempt", "_begun_ms", "interval_ms", "timeout_ms")
+
+    def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings) -> None:
+        self._attempt = attempt
+        self.interval_ms = INTERVAL_MS if cluster.interval_ms is None else cluster.interval_ms
+        self.timeout_ms = TIMEOUT_MS if cluster.timeout_ms is None else cluster.timeout_ms
+        self._begun_ms: int | None = None
+
+    def configure(self, job: TaskCancellationSettings) -> None:
+        """Apply the settings of the job."""
+        if job.interval_ms is not None:
+            self.interval_ms = job.interval_ms
+        if job.timeout_ms is not None:
+            self.timeout_ms = job.timeout_ms
+
+    def start_watchdog(self, now: int) -> list[TaskEffect]:
+        """Start the timer; later calls change nothing."""
+        if self._begun_ms is not None:
+            return []
+        self._begun_ms = now
+        return [self._timer(now, now)]
+
+    def on_due(self, now: int) -> list[TaskEffect]:
+        """Cancel again, or give up: the attempt has not ended."""
+        assert self._begun_ms is not None, "a cancellation is due that has not begun"
+        if self.timeout_ms and now - self._begun_ms >= self.timeout_ms:
+            fatal = FatalErrorOccurred(attempt=self._attempt, cause=self._cause())
+            return [Tell(to=Role.TASK_MANAGER, message=fatal)]
+        again = [Tell(to=Role.BRIDGE, message=message) for message in (CancelWork(), InterruptWork())]
+        return [*again, self._timer(self._begun_ms, now)]
+
+    def _timer(self, begun_ms: int, now: int) -> StartTimer:
+        left_ms = begun_ms + self.timeout_ms - now if self.timeout_ms else self.interval_ms
+        return StartTimer(key="cancellation", delay_ms=min(self.interval_ms, left_ms), message=CancellationDue())
+
+    def _cause(self) -> SerializedThrowable:
+        return SerializedThrowable(
+            type_name="TaskCancellationTimeoutError",
+            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: what it runs"
+            " cannot be stopped; set_task_cancellation(timeout=...) lets it take longer",
+        )

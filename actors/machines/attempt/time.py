@@ -1,0 +1,180 @@
+"""Event time and processing time of a task: the watermarks that it makes itself, and its processing-time timers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from flykka.actors.machines.effects import StartTimer
+from flykka.actors.machines.exchange.watermark_generators import (
+    MonotonyViolated,
+    NoWatermarks,
+    TimestampsAndWatermarksOperator,
+    watermark_generator,
+)
+from flykka.actors.machines.state.watermarks import restored_watermark
+from flykka.messages.attempt.answers import StageResult
+from flykka.messages.graph.job_graph import JobType, JobVertex
+from flykka.messages.state.handles import WatermarkState
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Event, Watermark
+from flykka.messages.tasks.task import EventTimeHold, ProcessingTimeDue, TaskDeploymentDescriptor
+
+HELD_BACK_AFTER_MS = 10_000
+"""Event time is reported as held back by a source or partition that has been silent for as long."""
+
+
+def uses_event_time(vertex: JobVertex) -> bool:
+    """True if an operator of the chain goes by event time."""
+    return any(operator.kind.uses_event_time for operator in vertex.operators)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceChecked:
+    """It is `now_ms` by the clock of silence: partitions may be idle, or event time advances in their quiet periods."""
+
+    now_ms: int
+
+
+class TaskEventTime:
+    """The watermarks that a task makes of the rows that it reads. If it makes none, it has those of its inputs.
+
+    The clock of silence stands still while the task has something to read that it cannot read yet, as Flink's clock of
+    idleness does.
+    """
+
+    __slots__ = ("_generator", "_has_event_time", "_now_ms", "_paused_ms", "_subtask", "is_paused")
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
+        vertex = descriptor.vertex
+        self._subtask = descriptor.subtask
+        self._has_event_time = vertex.watermark_delay_ms is not None
+        self._generator: TimestampsAndWatermarksOperator | None = None
+        self._now_ms = self._paused_ms = 0
+        self.is_paused = False
+        if vertex.operators[0].kind.makes_watermarks:
+            # The consumers in a batch job need event time only once, at its end.
+            is_batch = descriptor.job_type is JobType.BATCH
+            make = NoWatermarks if is_batch else partial(watermark_generator, vertex)
+            self._generator = TimestampsAndWatermarksOperator(make, vertex.idle_timeout_ms, vertex.quiet_period_ms)
+            if not is_batch:
+                self._generator.restore(restored_watermark(descriptor.restore))
+
+    @property
+    def makes_watermarks(self) -> bool:
+        """The task makes watermarks."""
+        return self._generator is not None
+
+    @property
+    def generator(self) -> TimestampsAndWatermarksOperator:
+        """The generator of the watermarks that the task makes."""
+        assert self._generator is not None, "the task makes no watermarks"
+        return self._generator
+
+    @property
+    def watermark_ms(self) -> int:
+        """The last watermark that the task has made; the least if there is none."""
+        return WATERMARK_MIN if self._generator is None else self._generator.said_ms
+
+    @property
+    def state(self) -> WatermarkState | None:
+        """The state of the generator, if there is one."""
+        return None if self._generator is None else self._generator.state
+
+    @property
+    def silence_clock_ms(self) -> int:
+        """The clock of silence."""
+        return self._now_ms - self._paused_ms
+
+    def on_tick(self, now: int) -> None:
+        """Set the time of the event at hand."""
+        if self.is_paused:
+            self._paused_ms += now - self._now_ms
+        self._now_ms = now
+
+    def on_result(self, result: StageResult) -> MonotonyViolated | None:
+        """Take the event times of a stage that has read rows; the violation if they should ascend and do not."""
+        if self._generator is None:
+            return None
+        if result.partition_times:
+            return self._generator.on_partitions(result.partition_times, self.silence_clock_ms)
+        latest_ms, earliest_ms = result.event_time_max, result.event_time_min
+        if latest_ms is None:
+            return None
+        return self._generator.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
+
+    def emit(self) -> Watermark | None:
+        """The watermark after a stage that has read rows."""
+        return None if self._generator is None else self._generator.emit()
+
+    def on_follower(self, follower: Event | SilenceChecked) -> Event | None:
+        """The event to send, now that all stages before the follower have ended."""
+        if isinstance(follower, SilenceChecked):
+            return self.generator.on_time(follower.now_ms)
+        if isinstance(follower, Watermark) and self._generator is not None:
+            return self._generator.on_watermark(follower)
+        return follower
+
+    @property
+    def held_back_by(self) -> EventTimeHold | None:
+        """The source or partition that the watermarks of this task wait for."""
+        if self._generator is None or not self._has_event_time or self._generator.said_ms == WATERMARK_MAX:
+            return None
+        held = self._generator.held_back_by(self.silence_clock_ms)
+        if held is None:
+            return None
+        partition, watermark_ms, silent_ms = held
+        return EventTimeHold(
+            subtask=self._subtask,
+            since_ms=self._now_ms - silent_ms,
+            partition=partition,
+            watermark_ms=watermark_ms,
+        )
+
+    @property
+    def long_held_back_by(self) -> EventTimeHold | None:
+        """The same, once it has lasted long enough to be reported."""
+        held = self.held_back_by
+        return held if held is not None and self._now_ms - held.since_ms >= HELD_BACK_AFTER_MS else None
+
+
+class ProcessingTimers:
+    """The next processing-time timer of a task (Flink's ProcessingTimeService); none without operators that use them.
+
+    The engine has the timers, and reports the first with the result of every stage. One timer of the actor runs for it.
+    """
+
+    __slots__ = ("_is_ended", "_next_ms", "_uses_processing_time", "is_due")
+
+    def __init__(self, vertex: JobVertex) -> None:
+        self._uses_processing_time = any(operator.kind.uses_processing_time for operator in vertex.operators)
+        self._next_ms: int | None = None
+        self._is_ended = False
+        self.is_due = False
+
+    def time_of_stage(self, now: int) -> int:
+        """The processing time of a stage that begins `now`; 0 if no operator uses it."""
+        return now if self._uses_processing_time else 0
+
+    def on_restored(self) -> None:
+        """Fire once: the engine reports restored timers only with a stage."""
+        self.is_due = self._uses_processing_time
+
+    def on_stage_finished(self, next_timer_ms: int | None, now: int) -> list[StartTimer]:
+        """Take the first timer that the engine has reported."""
+        before, self._next_ms = self._next_ms, None if self._is_ended else next_timer_ms
+        self.on_due(now)
+        if self._next_ms is None or self._next_ms == before or self.is_due:
+            return []
+        return [StartTimer(key="processing-time", delay_ms=self._next_ms - now, message=ProcessingTimeDue())]
+
+    def on_due(self, now: int) -> None:
+        """Check the first timer: the actor's may be that of a timer which is no longer the first."""
+        self.is_due = self._next_ms is not None and self._next_ms <= now
+
+    def fire(self) -> None:
+        """Forget the timer, which a stage fires."""
+        self._next_ms, self.is_due = None, False
+
+    def end(self) -> None:
+        """Fire no more: the data has ended (as in Flink)."""
+        self._next_ms, self.is_due, self._is_ended = None, False, True
