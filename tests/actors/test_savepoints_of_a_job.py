@@ -77,7 +77,7 @@ def report(cluster: JobCluster, state: ExecutionState) -> None:
         cluster.report(attempt, state)
 
 
-def read(path: str) -> CompletedCheckpoint:
+def checkpoint_metadata(path: str) -> CompletedCheckpoint:
     return CheckpointStorage(path).read_metadata(path)
 
 
@@ -100,7 +100,7 @@ def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: Job
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
-    taken = read(told.savepoint_path)
+    taken = checkpoint_metadata(told.savepoint_path)
     assert told.savepoint_path == str(folder)
     assert folder.name.startswith(f"savepoint-{JOB[:6]}-")
     assert (taken.snapshot_type, taken.checkpoint_id, taken.job_name) == (SnapshotType.SAVEPOINT, 1, "job")
@@ -119,7 +119,7 @@ def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
     acknowledge(cluster, 1)
 
     told = cluster.heard(cluster.client, TriggerSavepointSuccess)
-    assert [read(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
+    assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
 
     [told] = cluster.heard(cluster.client, RequestCheckpointSuccess)
     assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
-    assert (read(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
+    assert (checkpoint_metadata(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
 
 
@@ -171,7 +171,7 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     report(cluster, ExecutionState.CANCELED)
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
-    assert read(told.savepoint_path).checkpoint_id == 1
+    assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
 
@@ -286,7 +286,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     assert cluster.heard(cluster.client, JobResultSuccess) == [
         JobResultSuccess(job_id=JOB, checkpoint_path=str(folder))
     ]
-    assert read(str(folder)).checkpoint_id == 1
+    assert checkpoint_metadata(str(folder)).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
 
@@ -346,4 +346,4 @@ def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
     [folder] = savepoints.iterdir()
     assert f"A savepoint has been created at {folder}: it is consistent" in not_stopped(cluster)
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
-    assert read(str(folder)).checkpoint_id == 1
+    assert checkpoint_metadata(str(folder)).checkpoint_id == 1

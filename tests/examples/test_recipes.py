@@ -47,7 +47,7 @@ def at(time: str) -> str:
     return f"2026-01-01T{time}Z"
 
 
-def written(spark: SparkSession, folder: str, *columns: str) -> Rows:
+def sorted_parquet_rows(spark: SparkSession, folder: str, *columns: str) -> Rows:
     return sorted(map(tuple, spark.read.parquet(folder).selectExpr(*columns).collect()))
 
 
@@ -68,7 +68,7 @@ def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: Spark
 
     cook("De-duplicate", events=events)
 
-    assert written(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
+    assert sorted_parquet_rows(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
 
 
 def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession, folder: Path) -> None:
@@ -89,7 +89,7 @@ def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Pat
     cook("Sessions", visits=visits)
 
     columns = "user", "hour(began)", "minute(ended)", "minute(window_end)", "pages"
-    assert written(spark, "sessions", *columns) == [("ann", 10, 20, 50, 3), ("ann", 11, 0, 30, 1)]
+    assert sorted_parquet_rows(spark, "sessions", *columns) == [("ann", 10, 20, 50, 3), ("ann", 11, 0, 30, 1)]
 
 
 def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None
 
     cook("Clicks and the impressions they belong to", impressions=shown, clicks=clicks)
 
-    assert written(spark, "clicked", "ad", "minute(clicked)", "page") == [("clicked", 5, "/")] * 2
+    assert sorted_parquet_rows(spark, "clicked", "ad", "minute(clicked)", "page") == [("clicked", 5, "/")] * 2
 
 
 def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folder: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folde
 
     cook("Top n", orders=orders)
 
-    assert written(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
+    assert sorted_parquet_rows(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
 
 
 def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, 
     cook("The silent sensor", readings=readings)
 
     silent = [("door", 5), ("door", 20), ("roof", 2)]
-    assert written(spark, "silent", "sensor", "minute(silent_since)") == silent
+    assert sorted_parquet_rows(spark, "silent", "sensor", "minute(silent_since)") == silent
 
 
 def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, folder: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSess
 
     cook("A dimension that changes", purchases=purchases)
 
-    assert written(spark, "purchases priced", "item", "price") == [("gold", None), ("tea", 3.5)]
+    assert sorted_parquet_rows(spark, "purchases priced", "item", "price") == [("gold", None), ("tea", 3.5)]
 
 
 def test_a_row_is_in_the_database_once_though_it_is_put_twice(spark: SparkSession, folder: Path) -> None:

@@ -53,7 +53,7 @@ def aggregates() -> tuple[Column, ...]:
     )
 
 
-def start(
+def start_hourly_sales(
     env: StreamExecutionEnvironment, sales: Path, output: Path, *, parallelism: int = 2, interval: str = "100ms"
 ) -> JobClient:
     """Submit the program: a file a batch, a checkpoint every `interval`, restarts without end and at once."""

@@ -120,7 +120,7 @@ def written_down(
     return env
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
+def start_orders(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
     """Submit the program."""
     return written_down(env, folder, version, parallelism).execute_async("orders")
 

@@ -280,7 +280,7 @@ def define(
     return streams
 
 
-def start(
+def start_operators(
     env: StreamExecutionEnvironment, folder: Path, output: Path, names: Collection[str], interval: str
 ) -> tuple[JobClient, dict[str, DataStream]]:
     """Submit the job of some operators over a folder that grows; the streams by their names."""

@@ -54,7 +54,7 @@ def continue_to_the_end(
 def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: Path) -> list[Message]:
     heard: list[Message] = []
     arrivals.arrive(sales_files, folder / "arrivals")
-    client = arrivals.start(env, folder / "arrivals", folder / "output")
+    client = arrivals.start_hourly_arrivals(env, folder / "arrivals", folder / "output")
     client.add_listener(heard.append)
     client.wait(timeout=120)
     return heard
@@ -64,7 +64,7 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrivals.begin(sales_files, tmp_path / "arrivals")
-    client = arrivals.start(environment(), tmp_path / "arrivals", tmp_path / "output")
+    client = arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
 
     path = client.stop()
@@ -135,7 +135,7 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
 
     arrivals.begin(sales_files, tmp_path / "arrivals")
     first = environment()
-    client = arrivals.start(first, tmp_path / "arrivals", tmp_path / "output")
+    client = arrivals.start_hourly_arrivals(first, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     kept = client.stop()
     ends(first)
@@ -152,7 +152,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
 ) -> None:
     arrivals.begin(sales_files, tmp_path / "arrivals")
     env = environment()
-    client = arrivals.start(env, tmp_path / "arrivals", tmp_path / "output")
+    client = arrivals.start_hourly_arrivals(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     client.cancel()
     with pytest.raises(JobCancelledError, match=r"kept checkpoint: .*/chk-\d+ \(continue with") as cancelled:

@@ -98,7 +98,7 @@ class ContinuousReader(threading.Thread):
         self.looks += 1
 
 
-def start(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
+def start_sales_writer(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
     """Every sale that arrives is written down, by two subtasks."""
     env.enable_checkpointing("50ms", tolerable_failures=1_000).set_checkpoint_dir(str(sales.checkpoints(folder)))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -128,7 +128,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
     reader = ContinuousReader(sales.each(tmp_path), complete.ids)
     reader.start()
     try:
-        client = start(env, arrivals, tmp_path)
+        client = start_sales_writer(env, arrivals, tmp_path)
         injector = FaultInjector(env, tmp_path, random.Random(1))
         for number, kind in enumerate(KINDS, start=1):
             moment = Moment(message="CommitCheckpoint" if number % 2 else "StageResult", count=1 + number // 2)

@@ -38,7 +38,7 @@ def cancelled_job(folder: Path, *, fsync: bool = True) -> None:
     state_program.arrive(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
         env.set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION").set_checkpoint_fsync(fsync)
-        client = state_program.start(env, folder, parallelism=1)
+        client = state_program.start_orders(env, folder, parallelism=1)
         wait_read(client, rows=len(state_program.FIRST))
         client.trigger_savepoint()
         for _ in range(2):
@@ -229,7 +229,7 @@ def restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Pat
     state_program.arrive(run / "orders", "then", state_program.THEN)
     (run / "orders" / END).touch()
     env.from_checkpoint(str(path))
-    state_program.start(env, run, parallelism=1).wait(timeout=120)
+    state_program.start_orders(env, run, parallelism=1).wait(timeout=120)
     return run / "output-1"
 
 

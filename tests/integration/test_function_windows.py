@@ -27,7 +27,7 @@ from tests.integration import arrivals, stateful
 from tests.integration.stateful import StatefulExample
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import kill_at
-from tests.integration.test_stateful_examples import MOMENTS, assert_true, start
+from tests.integration.test_stateful_examples import MOMENTS, assert_true, start_example
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -152,7 +152,7 @@ def test_a_kill_changes_no_window(
     env = environment().set_parallelism(2)
     kill = kill_at(env, MOMENTS[0])
 
-    client = start(env, windows, tmp_path / "arrivals", tmp_path / "output")
+    client = start_example(env, windows, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
     arrivals.arrive(events, tmp_path / "arrivals")
     client.wait(timeout=120)
@@ -171,12 +171,12 @@ def test_open_windows_of_four_subtasks_go_on_with_two(
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(events, folder, files=3)
-    client = start(environment().set_parallelism(4), windows, folder, output)
+    client = start_example(environment().set_parallelism(4), windows, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
 
-    client = start(environment().set_parallelism(2).from_checkpoint(savepoint), windows, folder, output)
+    client = start_example(environment().set_parallelism(2).from_checkpoint(savepoint), windows, folder, output)
     arrivals.arrive(events, folder)
     client.wait(timeout=120)
 

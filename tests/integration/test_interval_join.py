@@ -94,7 +94,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(
+def start_interval_join(
     env: StreamExecutionEnvironment,
     folder: Path,
     output: Path,
@@ -142,7 +142,7 @@ def test_the_rows_are_those_of_a_batch(
     parallelism: int,
     join: Join,
 ) -> None:
-    start(environment().set_parallelism(parallelism), files, tmp_path / "output", join).wait(timeout=120)
+    start_interval_join(environment().set_parallelism(parallelism), files, tmp_path / "output", join).wait(timeout=120)
 
     assert_true(spark, files, tmp_path / "output", join)
 
@@ -167,7 +167,7 @@ def test_a_kill_changes_nothing(
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
-    start(env, files, tmp_path / "output", FULL).wait(timeout=120)
+    start_interval_join(env, files, tmp_path / "output", FULL).wait(timeout=120)
 
     assert kill.done
     assert_true(spark, files, tmp_path / "output", FULL)
@@ -187,7 +187,7 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
         (arriving / side).mkdir(parents=True)
         for number in range(2):
             shutil.copy(files / side / f"{number}.parquet", arriving / side)
-    client = start(environment().set_parallelism(2), arriving, output, FULL, monitor=True)
+    client = start_interval_join(environment().set_parallelism(2), arriving, output, FULL, monitor=True)
     wait_checkpoint(client)
     path = client.stop()
     for side in ("left", "right"):
@@ -196,7 +196,7 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
         (arriving / side / arrivals.END).touch()
 
     env = environment().set_parallelism(parallelism).from_checkpoint(path)
-    start(env, arriving, output, FULL, monitor=True).wait(timeout=120)
+    start_interval_join(env, arriving, output, FULL, monitor=True).wait(timeout=120)
 
     assert_true(spark, files, output, FULL)
 
@@ -211,7 +211,7 @@ def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
     def slowed(rows: DataStream) -> DataStream:
         return rows.rebalance().transform(test_unaligned.slowly)
 
-    start(env, files, tmp_path / "output", FULL, slowed).wait(timeout=120)
+    start_interval_join(env, files, tmp_path / "output", FULL, slowed).wait(timeout=120)
 
     assert kill.done
     assert_true(spark, files, tmp_path / "output", FULL)

@@ -138,7 +138,7 @@ def write(folder: Path, files: range) -> None:
         hidden.rename(folder / f"{file:02}.parquet")
 
 
-def start(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
+def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
     """A file a batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -185,7 +185,7 @@ def test_a_kill_loses_and_doubles_no_event(
     env = environment().set_parallelism(2)
     kill = kill_at(env, Moment(name="snapshot", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
-    client = start(env, define, tmp_path / "rows", tmp_path / "output")
+    client = start_numbers(env, define, tmp_path / "rows", tmp_path / "output")
     assert kill.wait(timeout=60)
     coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
 
@@ -199,12 +199,12 @@ def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
     write(folder, range(FILES // 2))
-    client = start(environment().set_parallelism(2), keyed, folder, output)
+    client = start_numbers(environment().set_parallelism(2), keyed, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     former = Numbering.made[-1]
 
-    client = start(environment().set_parallelism(1).from_savepoint(savepoint), keyed, folder, output)
+    client = start_numbers(environment().set_parallelism(1).from_savepoint(savepoint), keyed, folder, output)
     coordinator = finish(client, folder, output)
 
     assert coordinator is not former
@@ -269,7 +269,7 @@ def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
     write(tmp_path / "rows", range(FILES // 2))
     record = tmp_path / "run.trace"
     env = environment(record=str(record))
-    client = start(env, unkeyed, tmp_path / "rows", tmp_path / "output")
+    client = start_numbers(env, unkeyed, tmp_path / "rows", tmp_path / "output")
     coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
     env.close()
     made = len(Numbering.made)
@@ -290,7 +290,7 @@ def test_subtasks_share_a_global_aggregate(
     def define(rows: DataStream) -> DataStream:
         return rows.rebalance().process(ShowLargest(), "id bigint, largest bigint").uid("largest")
 
-    start(environment().set_parallelism(2), define, tmp_path / "rows", tmp_path / "output").wait(timeout=120)
+    start_numbers(environment().set_parallelism(2), define, tmp_path / "rows", tmp_path / "output").wait(timeout=120)
 
     seen = {row["id"]: row["largest"] for row in spark.read.parquet(str(tmp_path / "output")).collect()}
     assert seen.keys() == set(range(FILES * ROWS))

@@ -108,7 +108,7 @@ def rich(sales: DataStream) -> DataStream:
 Define = Callable[[DataStream], DataStream]
 
 
-def start(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
+def start_pairs(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
     """A file a batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -142,7 +142,7 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     env = environment().set_parallelism(2)
     kill = kill_at(env, KILL)
 
-    client = start(env, define, tmp_path / "arrivals", tmp_path / "output")
+    client = start_pairs(env, define, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
     arrivals.arrive(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
@@ -160,13 +160,13 @@ def test_what_four_subtasks_hold_is_dealt_out_to_two(
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(few_sales, folder)
-    client = start(environment().set_parallelism(4), define, folder, output)
+    client = start_pairs(environment().set_parallelism(4), define, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
     arrivals.arrive(few_sales, folder)
 
-    start(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
+    start_pairs(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
 
     assert_released(spark, few_sales, output, held=2)
 
@@ -176,12 +176,12 @@ def test_a_rich_function_goes_on_from_its_savepoint(
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(few_sales, folder)
-    client = start(environment().set_parallelism(1), rich, folder, output)
+    client = start_pairs(environment().set_parallelism(1), rich, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     arrivals.arrive(few_sales, folder)
 
-    start(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
+    start_pairs(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
 
     batches = spark.read.parquet(str(output)).groupBy("before").count().orderBy("before").collect()
     assert [row["before"] for row in batches] == [

@@ -73,7 +73,7 @@ class Operators:
         for number in files:
             stateful_operators.write(arriving, number)
         env = env if savepoint is None else env.from_savepoint(savepoint)
-        return stateful_operators.start(env, arriving, self.folder / "output", self.names, interval)
+        return stateful_operators.start_operators(env, arriving, self.folder / "output", self.names, interval)
 
 
 @pytest.mark.parametrize(

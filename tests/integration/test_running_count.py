@@ -26,7 +26,7 @@ MOMENTS = (
 )
 
 
-def start(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
+def start_running_count(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
     """Count the sales of each shop as they arrive, a file a batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -56,7 +56,7 @@ def test_a_kill_changes_no_count(
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
-    client = start(env, tmp_path / "arrivals", tmp_path / "output")
+    client = start_running_count(env, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
     arrivals.arrive(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
@@ -72,13 +72,13 @@ def test_counts_go_on_with_another_parallelism_again_and_again(
     path = ""
     for parallelism, files in ((1, 3), (3, 5)):
         env = environment().set_parallelism(parallelism)
-        client = start(env.from_checkpoint(path) if path else env, folder, output)
+        client = start_running_count(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)
         path = client.stop()
         for file in sorted(few_sales.glob("*.parquet"))[:files]:
             shutil.copy(file, folder)
 
     arrivals.arrive(few_sales, folder)
-    start(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
+    start_running_count(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
 
     assert_counted(spark, few_sales, output)

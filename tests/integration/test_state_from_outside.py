@@ -30,7 +30,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
     """A savepoint of the first version, when it has read the first orders."""
     state_program.arrive(folder / "orders", "first", state_program.FIRST)
-    client = state_program.start(env, folder)
+    client = state_program.start_orders(env, folder)
     wait_read(client, rows=len(state_program.FIRST))
     return Path(client.stop_with_savepoint())
 
@@ -76,7 +76,7 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
     with pytest.raises(CheckpointNotFoundError, match="is no checkpoint or savepoint"):
         flykka.state.read(tmp_path / "nowhere", "totals")
 
-    client = state_program.start(environment().from_savepoint(str(path)), tmp_path, version=2, parallelism=1)
+    client = state_program.start_orders(environment().from_savepoint(str(path)), tmp_path, version=2, parallelism=1)
     finish(client, tmp_path)
 
     output = tmp_path / "output-2"
@@ -229,7 +229,7 @@ def test_a_running_job_answers_from_its_last_checkpoint(
     environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
-    client = state_program.start(environment(), tmp_path, parallelism=1)
+    client = state_program.start_orders(environment(), tmp_path, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
     # The one in progress may have begun before.
     begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)

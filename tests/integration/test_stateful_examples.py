@@ -31,7 +31,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stateful.write(tmp_path_factory.mktemp("input") / "events")
 
 
-def start(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:
+def start_example(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:
     """Submit the job over a folder that grows: a file a batch, a checkpoint every 300 ms, restarts at once."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -86,7 +86,7 @@ def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
     env = environment().set_parallelism(parallelism)
     kill = None if moment is None else kill_at(env, moment)
 
-    client = start(env, example, tmp_path / "arrivals", tmp_path / "output")
+    client = start_example(env, example, tmp_path / "arrivals", tmp_path / "output")
     assert kill is None or kill.wait(timeout=60)
     arrivals.arrive(events, tmp_path / "arrivals")
     client.wait(timeout=120)
@@ -105,12 +105,12 @@ def test_a_savepoint_of_four_subtasks_goes_on_with_two(
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(events, folder, files=3)
-    client = start(environment().set_parallelism(4), example, folder, output)
+    client = start_example(environment().set_parallelism(4), example, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
 
-    client = start(environment().set_parallelism(2).from_checkpoint(savepoint), example, folder, output)
+    client = start_example(environment().set_parallelism(2).from_checkpoint(savepoint), example, folder, output)
     arrivals.arrive(events, folder)
     client.wait(timeout=120)
 

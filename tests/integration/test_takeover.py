@@ -26,7 +26,7 @@ KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultNoted:1", "b
 published; when the end of the first job is noted and nothing put away; between the jobs; behind the second one."""
 
 
-def run(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
+def run_takeover_app(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.integration.takeover_app", str(folder), str(folder / "store"), how]
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False, env=os.environ)
 
@@ -36,10 +36,10 @@ def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for how in KILLS:
-        killed = run(tmp_path, how)
+        killed = run_takeover_app(tmp_path, how)
         assert killed.returncode == -signal.SIGKILL, f"{how}: {killed.stdout}{killed.stderr}"
 
-    ended = run(tmp_path)
+    ended = run_takeover_app(tmp_path)
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == ["first: had finished before", "second: had finished before"]

@@ -56,7 +56,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(
+def start_temporal_join(
     env: StreamExecutionEnvironment,
     folder: Path,
     output: Path,
@@ -125,7 +125,7 @@ def batch(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
 def test_inner_joins_are_those_of_a_batch(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
 ) -> None:
-    start(environment().set_parallelism(2), files, tmp_path / "output", inner_join).wait(timeout=120)
+    start_temporal_join(environment().set_parallelism(2), files, tmp_path / "output", inner_join).wait(timeout=120)
 
     truth = batch(spark, files, is_outer=False)
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
@@ -136,7 +136,7 @@ def test_in_sql_a_version_that_is_deleted_is_none(
 ) -> None:
     env = environment().set_parallelism(1)
 
-    start(env, files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
+    start_temporal_join(env, files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
 
     newest = batch(spark, files, is_outer=True)
     truth = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
@@ -151,7 +151,7 @@ def test_a_kill_changes_nothing(
     env = environment().set_parallelism(2)
     kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
-    start(env, files, tmp_path / "output", left_join).wait(timeout=120)
+    start_temporal_join(env, files, tmp_path / "output", left_join).wait(timeout=120)
 
     assert kill.done
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, files, is_outer=True))
@@ -166,7 +166,7 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
         (arriving / side).mkdir(parents=True)
         for number in range(2):
             shutil.copy(files / side / f"{number}.parquet", arriving / side)
-    client = start(environment().set_parallelism(2), arriving, output, left_join, monitor=True)
+    client = start_temporal_join(environment().set_parallelism(2), arriving, output, left_join, monitor=True)
     wait_checkpoint(client)
     path = client.stop()
     for side in ("orders", "rates"):
@@ -175,6 +175,6 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
         (arriving / side / arrivals.END).touch()
 
     env = environment().set_parallelism(3).from_checkpoint(path)
-    start(env, arriving, output, left_join, monitor=True).wait(timeout=120)
+    start_temporal_join(env, arriving, output, left_join, monitor=True).wait(timeout=120)
 
     assertDataFrameEqual(spark.read.parquet(str(output)), batch(spark, files, is_outer=True))

@@ -38,7 +38,7 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
         task_managers=2, slots_per_task_manager=2, record=str(record)
     ) as env:
         kill = kill_when(env.cluster.system, VICTIM, lambda _, said: isinstance(said, CommitCheckpoint))
-        sales.start(env, sales_files, folder / "output").wait(timeout=120)
+        sales.start_hourly_sales(env, sales_files, folder / "output").wait(timeout=120)
         assert kill.done
     return TraceReader.open(record)
 

@@ -28,7 +28,7 @@ def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_publish
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
     # Nothing is published yet, which would be a reason to refuse the second one.
     arrivals.begin(sales_files, arrived, files=1)
-    client = arrivals.start(environment(), arrived, output)
+    client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
     # The same output folder, with a checkpoint folder beside the link.
     (tmp_path / "elsewhere").mkdir()
@@ -88,7 +88,7 @@ def test_a_job_whose_folder_another_process_has_taken_over_fails_at_once_and_pub
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(sales_files, arrived)
-    client = arrivals.start(environment(), arrived, output)
+    client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
     folder = checkpoint_folder(str(tmp_path / "checkpoints"), "sales", 1_000)
 

@@ -42,7 +42,9 @@ LATE_SHOP = 99
 LATE_ROWS = 50
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, unaligned: bool) -> JobClient:
+def start_upgradable_job(
+    env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, unaligned: bool
+) -> JobClient:
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints")).set_parallelism(parallelism)
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -148,7 +150,7 @@ def test_a_job_goes_on_whatever_its_shape(
         if number:
             arrive_late(tmp_path, number)
         env = environment() if path is None else environment().from_savepoint(str(path))
-        client = start(env, tmp_path, parallelism, unaligned=end is cancel)
+        client = start_upgradable_job(env, tmp_path, parallelism, unaligned=end is cancel)
         wait_checkpoint(client)
         if end is stop_with_savepoint and path is not None:
             # With its first checkpoint the job does not need it any more.

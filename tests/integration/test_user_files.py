@@ -47,7 +47,7 @@ def test_functions_see_what_was_registered_and_nothing_is_left_of_it(
 ) -> None:
     monkeypatch.chdir(folder)
 
-    assert_seen(user_files_app.run(None), processes=1)
+    assert_seen(user_files_app.run_user_files_job(None), processes=1)
 
 
 @pytest.mark.long

@@ -96,7 +96,7 @@ def left_on(context: SparkContext) -> list[str]:
     return [*here(None), *context.parallelize(range(4), 4).mapPartitions(here).collect()]
 
 
-def run(master: str | None) -> dict[str, Any]:
+def run_user_files_job(master: str | None) -> dict[str, Any]:
     """Run the program in the current folder; return the rows of the functions, and what the job has left."""
     folder = Path.cwd()
     with StreamExecutionEnvironment.get_execution_environment(master) as env:
@@ -114,4 +114,4 @@ def run(master: str | None) -> dict[str, Any]:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
-    print(json.dumps(run(MASTER)))
+    print(json.dumps(run_user_files_job(MASTER)))

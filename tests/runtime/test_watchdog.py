@@ -33,7 +33,7 @@ class Gate:
 
 
 @pytest.fixture
-def told(threaded: ActorSystem) -> list[SlowTurn]:
+def slow_turns(threaded: ActorSystem) -> list[SlowTurn]:
     seen: list[SlowTurn] = []
     threaded.event_stream.subscribe(seen.append, SlowTurn)
     return seen
@@ -76,7 +76,7 @@ def test_a_turn_that_blocks_is_told_of_with_its_stack(caplog: pytest.LogCaptureF
 
 
 def test_of_one_turn_it_tells_in_growing_intervals(
-    threaded: ActorSystem, told: list[SlowTurn], gate: Gate, watchdog: Watchdog
+    threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(player([], {"x": gate.hold}), "a").tell(says("x"))
     assert gate.reached.wait(5)
@@ -84,10 +84,12 @@ def test_of_one_turn_it_tells_in_growing_intervals(
     for hour in range(18):
         watchdog.check_threads(hour * HOUR)
 
-    assert [round(turn.elapsed_ms / 3_600_000) for turn in told] == [1, 2, 4, 8, 16]
+    assert [round(turn.elapsed_ms / 3_600_000) for turn in slow_turns] == [1, 2, 4, 8, 16]
 
 
-def test_many_short_turns_are_no_slow_one(threaded: ActorSystem, told: list[SlowTurn], watchdog: Watchdog) -> None:
+def test_many_short_turns_are_no_slow_one(
+    threaded: ActorSystem, slow_turns: list[SlowTurn], watchdog: Watchdog
+) -> None:
     gates = [Gate(), Gate()]
     ref = threaded.spawn(player([], {"0": gates[0].hold, "1": gates[1].hold}), "a")
     ref.tell(says("0"))
@@ -98,21 +100,23 @@ def test_many_short_turns_are_no_slow_one(threaded: ActorSystem, told: list[Slow
         watchdog.check_threads(hour * HOUR)
         gate.open()
 
-    assert told == []
+    assert slow_turns == []
 
 
-def test_a_pinned_actor_may_block(threaded: ActorSystem, told: list[SlowTurn], gate: Gate, watchdog: Watchdog) -> None:
+def test_a_pinned_actor_may_block(
+    threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
+) -> None:
     threaded.spawn(player([], {"x": gate.hold}).with_dispatcher("pinned"), "a").tell(says("x"))
     assert gate.reached.wait(5)
 
     for hour in range(3):
         watchdog.check_threads(hour * HOUR)
 
-    assert told == []
+    assert slow_turns == []
 
 
 def test_a_pinned_actor_that_may_not_block_is_reported(
-    threaded: ActorSystem, told: list[SlowTurn], gate: Gate, watchdog: Watchdog
+    threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(player([], {"x": gate.hold}).with_dispatcher("pinned", may_block=False), "a").tell(says("x"))
     assert gate.reached.wait(5)
@@ -120,8 +124,8 @@ def test_a_pinned_actor_that_may_not_block_is_reported(
     for hour in range(2):
         watchdog.check_threads(hour * HOUR)
 
-    assert [(turn.ref.path, turn.thread) for turn in told] == [("/user/a", "flykka-pinned-/user/a#1")]
-    assert "in hold" in told[0].stack
+    assert [(turn.ref.path, turn.thread) for turn in slow_turns] == [("/user/a", "flykka-pinned-/user/a#1")]
+    assert "in hold" in slow_turns[0].stack
 
 
 def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate: Gate) -> None:
@@ -140,7 +144,7 @@ def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate
 
 
 def test_a_slow_start_is_told_of_too(
-    threaded: ActorSystem, told: list[SlowTurn], gate: Gate, watchdog: Watchdog
+    threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(player([], {"start": gate.hold}), "a")
     assert gate.reached.wait(5)
@@ -148,12 +152,12 @@ def test_a_slow_start_is_told_of_too(
     for hour in range(2):
         watchdog.check_threads(hour * HOUR)
 
-    assert [turn.handles for turn in told] == ["Create"]
-    assert "in pre_start" in told[0].stack
+    assert [turn.handles for turn in slow_turns] == ["Create"]
+    assert "in pre_start" in slow_turns[0].stack
 
 
 def test_a_coroutine_that_blocks_the_loop_is_told_of(
-    threaded: ActorSystem, told: list[SlowTurn], gate: Gate, watchdog: Watchdog
+    threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     class Blocking(Actor):
         async def handle_message(self, message: Message) -> None:
@@ -165,7 +169,7 @@ def test_a_coroutine_that_blocks_the_loop_is_told_of(
     for hour in range(2):
         watchdog.check_threads(hour * HOUR)
 
-    assert [(turn.ref.path, turn.handles, turn.thread) for turn in told] == [("/user/a", "Say", "flykka-loop")]
+    assert [(turn.ref.path, turn.handles, turn.thread) for turn in slow_turns] == [("/user/a", "Say", "flykka-loop")]
 
 
 def watchdogs(name: str) -> list[threading.Thread]:

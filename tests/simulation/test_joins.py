@@ -52,7 +52,7 @@ def emitted(output: Output[Rows]) -> list[tuple[int, int]]:
     return [(row.parts[0][0], row.time_ms) for row in output.rows or ()]
 
 
-def told(rows: Rows) -> list[tuple[int, int]]:
+def keys_and_times(rows: Rows) -> list[tuple[int, int]]:
     return sorted((row.parts[0][0], row.time_ms) for row in rows)
 
 
@@ -67,14 +67,14 @@ def joins_of(topology: Topology) -> list[Join]:
 def test_a_pair_has_the_numbers_of_both_and_the_later_time() -> None:
     left, right = (row(3, 100), row(4, 300)), (row(8, 105), row(9, 110), row(9, 105, key=1))
 
-    assert told(Join(left_inputs=1, bounds=TEN).results(left, right)) == [(4_0000_0009, 105)]
-    assert told(Join(left_inputs=1).pairs(left[:1], right)) == [(4_0000_0009, 105), (4_0000_0010, 110)]
+    assert keys_and_times(Join(left_inputs=1, bounds=TEN).results(left, right)) == [(4_0000_0009, 105)]
+    assert keys_and_times(Join(left_inputs=1).pairs(left[:1], right)) == [(4_0000_0009, 105), (4_0000_0010, 110)]
 
 
 def test_rows_of_outer_sides_come_out_when_all_that_they_could_meet_has_passed() -> None:
     full = Join(left_inputs=1, bounds=TEN, outer=FULL)
 
-    assert told(full.results((row(3, 100),), (row(8, 200),))) == [(9, 201), (4_0000_0000, 111)]
+    assert keys_and_times(full.results((row(3, 100),), (row(8, 200),))) == [(9, 201), (4_0000_0000, 111)]
 
 
 @pytest.mark.parametrize("behaviour", [Join(left_inputs=1, bounds=TEN, outer=FULL), Join(left_inputs=1)], ids=str)
@@ -91,7 +91,7 @@ def test_the_operator_emits_what_is_true_however_its_rows_come(behaviour: Join, 
     seen += emitted(operator.advance_watermark(WATERMARK_MAX, 0))
 
     left, right = (tuple(each for gate, each in arriving if gate == side) for side in (0, 1))
-    assert sorted(seen) == told(behaviour.results(left, right))
+    assert sorted(seen) == keys_and_times(behaviour.results(left, right))
 
 
 def test_a_row_that_comes_late_meets_none(make: Make) -> None:

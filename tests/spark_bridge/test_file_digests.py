@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def written(spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
+def write_range_files(spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
     filesystem = FileSystem(spark)
     path = filesystem.qualified(str(folder))
     files = write_files(filesystem, spark.range(0, 100, numPartitions=3), path)
@@ -30,7 +30,7 @@ def written(spark: SparkSession, folder: Path) -> tuple[str, list[str]]:
 def test_executors_compute_the_digests_that_the_driver_computes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, files = written(spark, tmp_path / "rows")
+    folder, files = write_range_files(spark, tmp_path / "rows")
 
     here = seal(spark, files, folder)
     monkeypatch.setattr(module, "has_one_machine", lambda session: False)
@@ -45,7 +45,7 @@ def test_executors_compute_the_digests_that_the_driver_computes(
 def test_verifying_names_the_file_that_was_altered_or_removed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_one_machine: bool
 ) -> None:
-    folder, files = written(spark, tmp_path / "rows")
+    folder, files = write_range_files(spark, tmp_path / "rows")
     sealed = list(zip(files, seal(spark, files, folder), strict=True))
     monkeypatch.setattr(module, "has_one_machine", lambda session: has_one_machine)
     second = Path(files[1].removeprefix("file:"))
@@ -62,7 +62,7 @@ def test_verifying_names_the_file_that_was_altered_or_removed(
 
 
 def test_files_are_synced_before_the_folders_that_name_them(spark: SparkSession, tmp_path: Path) -> None:
-    folder, files = written(spark, tmp_path / "job" / "rows")
+    folder, files = write_range_files(spark, tmp_path / "job" / "rows")
 
     with watched_syncs() as syncs:
         seal(spark, files, folder, within=f"file:{tmp_path}/job")
@@ -76,7 +76,7 @@ def test_files_are_synced_before_the_folders_that_name_them(spark: SparkSession,
 
 
 def test_nothing_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
-    folder, files = written(spark, tmp_path / "rows")
+    folder, files = write_range_files(spark, tmp_path / "rows")
 
     with watched_syncs() as syncs:
         sealed = seal(spark, files, folder, sync=False)

@@ -22,7 +22,7 @@ from tests.spark_bridge.told import Told
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def written(laboratory: Laboratory, files: int = 3) -> None:
+def write_files_of_one_row(laboratory: Laboratory, files: int = 3) -> None:
     """Files of one row each."""
     for number in range(files):
         write_rows(laboratory.input / f"{number}.parquet", [(number, 10 * number, number)])
@@ -55,7 +55,7 @@ def jobs(laboratory: Laboratory) -> int:
 
 
 def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(laboratory: Laboratory) -> None:
-    written(laboratory)
+    write_files_of_one_row(laboratory)
     told = source(laboratory)
     before, held = jobs(laboratory), laboratory.persisted()
 
@@ -68,7 +68,7 @@ def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(l
 
 
 def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(laboratory: Laboratory) -> None:
-    written(laboratory)
+    write_files_of_one_row(laboratory)
     first, second = source(laboratory, "first"), source(laboratory, "second")
     made = [first.read([split]) for split in laboratory.splits(first.engine.descriptor.vertex)]
     made.append(read_all(laboratory, second))
@@ -86,7 +86,7 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
 
 
 def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> None:
-    written(laboratory)
+    write_files_of_one_row(laboratory)
     told = source(laboratory, strategy=ShipStrategy.HASH)
     before = jobs(laboratory)
 
@@ -96,7 +96,7 @@ def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> 
 
 
 def test_many_files_are_read_by_the_source(laboratory: Laboratory) -> None:
-    written(laboratory, files=36)
+    write_files_of_one_row(laboratory, files=36)
     told = source(laboratory)
     before = jobs(laboratory)
 
@@ -106,7 +106,7 @@ def test_many_files_are_read_by_the_source(laboratory: Laboratory) -> None:
 
 
 def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
-    written(laboratory)
+    write_files_of_one_row(laboratory)
     session = laboratory.plane.sessions.current.newSession()
     session.conf.set(LAZY_READING, "false")
     registry = CodeRegistry()
@@ -123,7 +123,7 @@ def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(laboratory: Laboratory) -> None:
-    written(laboratory)
+    write_files_of_one_row(laboratory)
     told = source(laboratory)
     finished = read_all(laboratory, told)
     reader = sink(laboratory, told)
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(labora
 
 
 def test_batches_on_their_way_are_written_for_an_unaligned_checkpoint(laboratory: Laboratory, tmp_path: Path) -> None:
-    written(laboratory)
+    write_files_of_one_row(laboratory)
     told = source(laboratory)
     batch = batch_of(read_all(laboratory, told))
     reader = sink(laboratory, told)

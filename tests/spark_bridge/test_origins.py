@@ -36,7 +36,7 @@ def failed(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
     return source.expect_failure().cause
 
 
-def told(laboratory: Laboratory, *codes: OperatorCode) -> list[str]:
+def failure_lines(laboratory: Laboratory, *codes: OperatorCode) -> list[str]:
     return failed(laboratory, *codes).message.splitlines()
 
 
@@ -47,7 +47,7 @@ def where(condition: str) -> OperatorCode:
 def test_a_cast_in_an_aggregate_is_not_blamed_on_the_function_before_it(laboratory: Laboratory) -> None:
     aggregate = LocalAggregateCode(of=laboratory.windows(F.sum(F.expr(WORD)).alias("sum")))
 
-    first, *lines = told(laboratory, where("amount > 0"), aggregate)
+    first, *lines = failure_lines(laboratory, where("amount > 0"), aggregate)
 
     assert first.startswith("operator 'source-local-window-aggregate-2' (app.py:2): [CAST_INVALID_INPUT]")
     assert lines == ['  File "app.py", line 2, in source-local-window-aggregate-2']
@@ -56,7 +56,7 @@ def test_a_cast_in_an_aggregate_is_not_blamed_on_the_function_before_it(laborato
 def test_a_piece_of_sql_is_blamed_on_the_operator_that_has_it(laboratory: Laboratory) -> None:
     worded = transform(lambda rows: rows.withColumn("word", F.expr(WORD)))
 
-    first, *lines = told(laboratory, where("amount > 0"), worded, where("word > 5"), laboratory.sink())
+    first, *lines = failure_lines(laboratory, where("amount > 0"), worded, where("word > 5"), laboratory.sink())
 
     assert first.startswith("operator 'source-stateless-3' (app.py:3): [CAST_INVALID_INPUT]")
     assert lines == ['  File "app.py", line 3, in source-stateless-3']
@@ -66,7 +66,7 @@ def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(la
     divided = transform(lambda rows: rows.selectExpr("*", "amount / (amount - key) AS x"))
     renamed = transform(lambda rows: rows.selectExpr("key", "amount / (amount - key) AS x"))
 
-    first, *lines = told(laboratory, where("amount > 0"), divided, renamed, laboratory.sink())
+    first, *lines = failure_lines(laboratory, where("amount > 0"), divided, renamed, laboratory.sink())
 
     assert first.startswith("stage 1 of 'source-source-0 -> ")
     assert lines == [
@@ -79,7 +79,7 @@ def test_the_same_piece_of_sql_in_two_operators_makes_both_of_them_candidates(la
 def test_a_function_that_raises_in_a_worker_is_known_by_its_name(laboratory: Laboratory) -> None:
     rated = transform(lambda rows: rows.withColumn("rate", F.udf(rate, "long")("key")))
 
-    first, above, *_, frame, line = told(laboratory, where("amount > 0"), rated, laboratory.sink())
+    first, above, *_, frame, line = failure_lines(laboratory, where("amount > 0"), rated, laboratory.sink())
 
     assert first == "operator 'source-stateless-2' (app.py:2): no rate for 1"
     assert above == '  File "app.py", line 2, in source-stateless-2'
@@ -94,7 +94,7 @@ def test_an_overwritten_static_table_is_blamed_on_its_join_and_not_on_the_source
     static = spark.read.parquet(table)
     shutil.rmtree(table)
 
-    first, *_ = told(
+    first, *_ = failure_lines(
         laboratory, where("amount > 0"), transform(lambda rows: rows.join(static, "key")), laboratory.sink()
     )
 

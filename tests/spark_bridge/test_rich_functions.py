@@ -74,7 +74,7 @@ def begun(laboratory: Laboratory, *functions: RichFunction, number: int = 0) -> 
     return laboratory.begin(laboratory.source(*transforms, laboratory.sink()), number=number)
 
 
-def read(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
+def read_batches(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
     """Let the attempt read so many batches, one after the other."""
     for number in range(batches):
         write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
@@ -95,7 +95,7 @@ def test_functions_live_from_the_last_to_the_first_around_their_batches(
     write_rows(laboratory.input / "0.parquet", [])
     told = begun(laboratory, Noting(life, "first"), Noting(life, "second")).open()
 
-    read(laboratory, told, batches=2)
+    read_batches(laboratory, told, batches=2)
     assert closing(told, cancel=cancel) is None
     told.engine.close()
 
@@ -110,7 +110,7 @@ def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life:
     write_rows(laboratory.input / "0.parquet", [])
     told = begun(laboratory, Noting(life, "it")).open()
 
-    read(laboratory, told)
+    read_batches(laboratory, told)
     told.close()
 
     attempt = told.engine.descriptor.attempt
@@ -123,7 +123,7 @@ def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: La
 
     for number in range(2):
         told = begun(laboratory, function, number=number).open()
-        read(laboratory, told)
+        read_batches(laboratory, told)
         told.close()
 
     assert life.events == ["open it", "batch 1 it", "close it"] * 2

@@ -23,7 +23,7 @@ def test_the_pieces_of_a_state_are_read_by_one_job_each_time_and_their_columns_a
 ) -> None:
     windows = laboratory.begin(laboratory.vertex("windows", laboratory.windows(), laboratory.sink()))
     backend = backend_of(windows.engine)
-    handles = [written(backend, laboratory.plane.session, f"{piece}") for piece in range(4)]
+    handles = [write_three_rows(backend, laboratory.plane.session, f"{piece}") for piece in range(4)]
     spark.sparkContext.setJobGroup("reading state", "")
 
     whole, half = backend.load(part(handles)), backend.load(part(handles[:2]))
@@ -42,7 +42,7 @@ def backend_of(engine: SparkEngine) -> SparkStateBackend:
     return backend
 
 
-def written(backend: SparkStateBackend, session: SparkSession, state_id: str) -> SharedStateHandle:
+def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id: str) -> SharedStateHandle:
     """Three rows of state in a folder."""
     segment = backend.keep(session.range(3).selectExpr("id as __window", "id as __key_0"))
     assert segment is not None

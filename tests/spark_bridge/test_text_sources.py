@@ -51,7 +51,9 @@ def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
     return [tuple(row) for row in together(read).collect()]
 
 
-def read(laboratory: Laboratory, source: FileSource, *codes: OperatorCode) -> StageResult | WorkFailed | EngineFailed:
+def read_as_one_batch(
+    laboratory: Laboratory, source: FileSource, *codes: OperatorCode
+) -> StageResult | WorkFailed | EngineFailed:
     """What an attempt answers that reads all of a source as one batch."""
     vertex = laboratory.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
     attempt = laboratory.begin(vertex).open()
@@ -67,7 +69,7 @@ def test_rows_and_the_latest_event_time_are_counted_below_a_filter(
 ) -> None:
     few = transform(lambda batch: batch.where("key = 1").select("key"))
 
-    finished = read(laboratory, reach(csv(folder)), few)
+    finished = read_as_one_batch(laboratory, reach(csv(folder)), few)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -89,7 +91,9 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
         (folder / f"{number}.json").write_text(f'{{"key": {number}, "at": "2024-01-01T00:00:{number:02}Z"}}\n')
     before = len(tasks(spark))
 
-    finished = read(laboratory, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at")))
+    finished = read_as_one_batch(
+        laboratory, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at"))
+    )
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (40, 40, at_ms(39))
@@ -107,7 +111,7 @@ def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
     static = laboratory.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
     function = transform(lambda batch: static.join(batch, "key") if reads_them else static)
 
-    finished = read(laboratory, reach(csv(folder)), function)
+    finished = read_as_one_batch(laboratory, reach(csv(folder)), function)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -138,7 +142,7 @@ def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
 ) -> None:
     (folder / f"{name} file.csv").write_text(text.format(line))
 
-    failed = read(laboratory, reach(csv(folder)).files_per_batch(2))
+    failed = read_as_one_batch(laboratory, reach(csv(folder)).files_per_batch(2))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert re.search(rf"/{name} file.csv(: | has the header )", failed.cause.message)
@@ -162,7 +166,7 @@ def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
 ) -> None:
     (tmp_path / "bad.json").write_text(text)
 
-    failed = read(laboratory, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
+    failed = read_as_one_batch(laboratory, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/bad.json: " in failed.cause.message
@@ -176,7 +180,7 @@ def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tm
     sound = (tmp_path / "broken.parquet").read_bytes()
     (tmp_path / "broken.parquet").write_bytes(sound[:4] + b"\xff" * 60 + sound[64:])
 
-    failed = read(laboratory, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
+    failed = read_as_one_batch(laboratory, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/broken.parquet: " in failed.cause.message

@@ -118,7 +118,7 @@ def ask(cluster: TaskManagerCluster, reader: Peer, credit: int = 2) -> None:
     reader.say(cluster.task_manager, request)
 
 
-def read(reader: Peer) -> list[Buffer]:
+def buffers_received(reader: Peer) -> list[Buffer]:
     return [response.buffer for response in reader.heard(BufferResponse)]
 
 
@@ -131,7 +131,7 @@ def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskMan
 
     assert (PRODUCER, ExecutionState.FINISHED) in cluster.states()
     assert cluster.tasks() == []
-    assert (read(first), read(second)) == (WHOLE, WHOLE)
+    assert (buffers_received(first), buffers_received(second)) == (WHOLE, WHOLE)
 
 
 def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
@@ -192,13 +192,13 @@ def test_credits_are_those_of_who_gives_them(cluster: TaskManagerCluster) -> Non
     gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
     ask(cluster, gone, credit=1)
     ask(cluster, reader, credit=1)
-    before = read(reader)
+    before = buffers_received(reader)
 
     reader.say(cluster.task_manager, AddCredit(partition_id=KEPT, subpartition=0, credit=1))
 
     assert before == WHOLE[:1]
-    assert read(reader) == WHOLE[1:]
-    assert read(gone) == WHOLE[:1]
+    assert buffers_received(reader) == WHOLE[1:]
+    assert buffers_received(gone) == WHOLE[:1]
 
 
 def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: TaskManagerCluster) -> None:

@@ -51,7 +51,7 @@ class RecordingHook(MasterTriggerRestoreHook):
         self.closes += 1
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     if isinstance(case["steps"][0], list):
         _register(case)

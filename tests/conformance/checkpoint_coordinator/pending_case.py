@@ -22,7 +22,7 @@ from tests.conformance.checkpoint_coordinator.words import reason
 GIVEN = {"component", "forced", "tasks", "collected_states", "kind"}
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     pending = _Pending(case)
     for step in case["steps"]:

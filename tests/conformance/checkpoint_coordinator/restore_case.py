@@ -25,7 +25,7 @@ ACKNOWLEDGED = "all tasks acknowledged with keyed state"
 Vertices = Mapping[str, Mapping[str, int]]
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     given = case["given"]
     only_known_words("given", given, GIVEN)

@@ -47,7 +47,7 @@ class PointSessions(EventTimeSessionWindows):
         return list(EventTimeSessionWindows.assign_windows(self, element, timestamp, context))
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "window", "trigger", "allowed_lateness_ms", "aggregate"})

@@ -53,7 +53,7 @@ class TriggerOperator(KeyedProcessFunction):
                 yield {"fired": list(window_of(name))}
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "trigger", "n", "interval_ms", "inner_returns"})

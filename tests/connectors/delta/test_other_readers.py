@@ -104,7 +104,7 @@ READERS: list[Callable[[Path], Find]] = [by_delta_rs, by_polars, by_duckdb]
 """Each opens a table once, and then finds the ids of rows in it."""
 
 
-def written(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
+def append_checkpoints(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
     # Its times are in microseconds, which have bounds.
     session, attempt = engine_session(spark), Attempt(spark, DeltaSink.append(table))
     for number, rows in enumerate(checkpoints, 1):
@@ -123,8 +123,8 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     """The rows in one file, and each in a file of its own."""
     folder, rows = tmp_path_factory.mktemp("tables"), [tuple(row.values()) for row in ROWS]
     return {
-        "together": written(spark, folder / "together", SCHEMA, rows),
-        "alone": written(spark, folder / "alone", SCHEMA, *([row] for row in rows)),
+        "together": append_checkpoints(spark, folder / "together", SCHEMA, rows),
+        "alone": append_checkpoints(spark, folder / "alone", SCHEMA, *([row] for row in rows)),
     }
 
 
@@ -189,7 +189,7 @@ def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
 
 
 def test_rows_without_a_column_of_the_table_are_found_as_null(spark: SparkSession, tmp_path: Path) -> None:
-    table = written(spark, tmp_path / "table", "id bigint, more string", [(1, "a")])
+    table = append_checkpoints(spark, tmp_path / "table", "id bigint, more string", [(1, "a")])
     Attempt(spark, DeltaSink.append(table), uid="other").publish(1, frame(spark, "id bigint", (2,)))
 
     for opened_by in READERS:
@@ -213,5 +213,5 @@ def test_bounds_are_those_of_deltas_own_writer(spark: SparkSession, tables: dict
     assert ends["wall"] == ("1969-12-31T23:59:59.999", "2026-01-01T00:00:00.000")
     assert ends["a.b"] == (1, 3)
 
-    (of_ascii,) = statistics(written(spark, tmp_path / "ascii", "text string", [("b" * 40,)]))
+    (of_ascii,) = statistics(append_checkpoints(spark, tmp_path / "ascii", "text string", [("b" * 40,)]))
     assert (of_ascii["minValues"], of_ascii["maxValues"]) == ({"text": "b" * 32}, {"text": "b" * 32 + "\x7f"})

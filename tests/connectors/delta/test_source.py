@@ -77,7 +77,7 @@ def look(spark: SparkSession, source: DeltaSource, position: bytes = b"") -> Spl
     return looking(spark, source).discover(position)
 
 
-def read(spark: SparkSession, source: DeltaSource, found: SplitsDiscovered) -> list[tuple[Any, ...]]:
+def read_sorted_rows(spark: SparkSession, source: DeltaSource, found: SplitsDiscovered) -> list[tuple[Any, ...]]:
     bound = source.bound(spark, None)
     if not found.splits:
         return []
@@ -86,7 +86,7 @@ def read(spark: SparkSession, source: DeltaSource, found: SplitsDiscovered) -> l
 
 
 def keys(spark: SparkSession, source: DeltaSource) -> list[int]:
-    return [row[0] for row in read(spark, source, look(spark, source))]
+    return [row[0] for row in read_sorted_rows(spark, source, look(spark, source))]
 
 
 def test_it_reads_the_table_as_it_was(spark: SparkSession, table: Path) -> None:
@@ -138,7 +138,7 @@ def test_many_files_are_found_in_several_looks(
     while True:
         found = look(spark, source, position)
         counts.append(len(found.splits))
-        rows += read(spark, source, found)
+        rows += read_sorted_rows(spark, source, found)
         position = found.position
         if not found.more:
             break
@@ -201,7 +201,7 @@ def test_partition_columns_are_put_in(spark: SparkSession, tmp_path: Path, whole
     )
     source = DeltaSource.of_path(table) if whole else DeltaSource.of_path(table).starting_version(0)
 
-    found = read(spark, source, look(spark, source))
+    found = read_sorted_rows(spark, source, look(spark, source))
 
     local = at.astimezone().replace(tzinfo=None)
     assert [(key, day, name, flag) for key, day, name, _, flag in found] == [
@@ -231,14 +231,14 @@ def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, 
     commit.write_text("\n".join(lines))
     source = DeltaSource.of_path(partitioned)
 
-    assert read(spark, source, look(spark, source)) == [(1, dt.date(2024, 5, 1)), (2, dt.date(2024, 5, 2))]
+    assert read_sorted_rows(spark, source, look(spark, source)) == [(1, dt.date(2024, 5, 1)), (2, dt.date(2024, 5, 2))]
 
 
 def test_columns_that_a_file_does_not_have_are_null(spark: SparkSession, table: Path) -> None:
     DeltaTable(str(table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
     source = DeltaSource.of_path(table)
 
-    assert read(spark, source, look(spark, source))[0] == (0, "row 0", None)
+    assert read_sorted_rows(spark, source, look(spark, source))[0] == (0, "row 0", None)
 
 
 def test_a_column_that_appears_meanwhile_is_not_read_and_one_that_goes_is_missed(
@@ -264,7 +264,7 @@ def test_what_only_moves_rows_is_passed_over(spark: SparkSession, table: Path) -
     DeltaTable(str(table)).optimize.compact()
     add(table, [(4, "new")])
 
-    assert [key for key, _ in read(spark, source, look(spark, source, found.position))] == [4]
+    assert [key for key, _ in read_sorted_rows(spark, source, look(spark, source, found.position))] == [4]
 
 
 def rewrite(table: Path) -> None:
@@ -293,10 +293,10 @@ def test_a_version_that_takes_rows_back_fails_the_job(
     with pytest.raises(SourceError, match=text):
         look(spark, source, found.position)
     skipping = source.skip_change_commits()
-    assert [key for key, _ in read(spark, skipping, look(spark, skipping, found.position))] == [4]
+    assert [key for key, _ in read_sorted_rows(spark, skipping, look(spark, skipping, found.position))] == [4]
     if act is delete:
         ignoring = source.ignore_deletes()
-        assert [key for key, _ in read(spark, ignoring, look(spark, ignoring, found.position))] == [4]
+        assert [key for key, _ in read_sorted_rows(spark, ignoring, look(spark, ignoring, found.position))] == [4]
 
 
 def commit(table: Path, version: int, *entries: dict[str, Any]) -> None:

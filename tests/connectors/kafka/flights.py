@@ -80,7 +80,7 @@ def in_delta(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(rows_of(folder / OUTPUT))
 
 
-def start(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:
+def start_flights_job(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:
     """Submit the program."""
     flights_topic, output = topics(folder)
     env.enable_checkpointing("200ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
@@ -122,7 +122,7 @@ def _tell(message: Message) -> None:
 def main(address: str, folder: str, target: str) -> None:
     """Run until somebody ends the process."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
-        client = start(env, address, Path(folder), target)
+        client = start_flights_job(env, address, Path(folder), target)
         client.add_listener(_tell)
         client.wait()
 

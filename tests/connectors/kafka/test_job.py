@@ -88,7 +88,7 @@ def test_a_task_manager_that_dies_changes_nothing(
 
     kill = kill_when(env.cluster.system, lambda: env.cluster.system.find(recipients[-1]), matches, 2)
 
-    client = flights.start(env, flown.address, tmp_path, target)
+    client = flights.start_flights_job(env, flown.address, tmp_path, target)
     assert kill.wait(timeout=60)
     flights.assert_none_is_there_twice(published())
     client.wait(timeout=PATIENCE_S)
@@ -115,7 +115,7 @@ def test_a_broker_that_dies_changes_nothing(
         flown.start()
         died.set()
 
-    client = flights.start(environment(), flown.address, tmp_path, target)
+    client = flights.start_flights_job(environment(), flown.address, tmp_path, target)
     client.add_listener(on_checkpoint(2, kill_and_start))
     assert died.wait(60)
     flights.assert_none_is_there_twice(published())
@@ -147,7 +147,7 @@ def test_a_driver_that_dies_changes_nothing(
 
     env = environment()
     env.from_checkpoint("latest")
-    flights.start(env, flown.address, tmp_path, target).wait(timeout=PATIENCE_S)
+    flights.start_flights_job(env, flown.address, tmp_path, target).wait(timeout=PATIENCE_S)
 
     assert published() == flights.expected()
 

@@ -54,7 +54,7 @@ def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
     flown: Broker, gate: Gate, env: StreamExecutionEnvironment, moment: Moment, tmp_path: Path
 ) -> None:
     with gate.hold(moment) as held:
-        client = flights.start(env, gate.address, tmp_path, "kafka")
+        client = flights.start_flights_job(env, gate.address, tmp_path, "kafka")
         held.wait()
         flown.kill()
     flown.start()
@@ -78,7 +78,7 @@ def test_a_driver_that_is_killed_in_a_transaction_changes_nothing(
         flights.assert_none_is_there_twice(flights.in_kafka(flown, tmp_path))
 
         env.from_checkpoint("latest")
-        client = flights.start(env, flown.address, tmp_path, "kafka")
+        client = flights.start_flights_job(env, flown.address, tmp_path, "kafka")
         held.release()
         client.wait(timeout=PATIENCE_S)
 

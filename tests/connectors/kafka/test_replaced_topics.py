@@ -93,7 +93,7 @@ def test_a_topic_that_is_gone_is_named(kafka: Broker, topic: str) -> None:
         any(discovery.discover(position) is None for _ in count())
 
 
-def start(env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path) -> JobClient:
+def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path) -> JobClient:
     """Start a job from the topic into files."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = KafkaSource.of_topics(broker.address, topic, log_level=0).discover_partitions_every("100ms")
@@ -127,7 +127,7 @@ def test_a_job_fails_for_good_when_its_topic_is_made_again(
     kafka.create(topic)
     kafka.send(topic, b"1", b"2", b"3")
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        client = start(env, kafka, topic, tmp_path)
+        client = start_topic_to_files(env, kafka, topic, tmp_path)
         wait_read(client, 3)
         make_again(kafka, topic, *[b"x"] * 5)
 
@@ -145,13 +145,13 @@ def test_a_savepoint_does_not_go_on_with_the_topic_that_was_made_again(
     kafka.create(topic)
     kafka.send(topic, b"1", b"2", b"3")
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        client = start(env, kafka, topic, tmp_path)
+        client = start_topic_to_files(env, kafka, topic, tmp_path)
         wait_read(client, 3)
         savepoint = client.stop_with_savepoint(str(tmp_path / "savepoints"))
         make_again(kafka, topic, b"x")
 
         env.from_savepoint(savepoint)
         with pytest.raises(Exception, match=rf"(?s)ReplacedTopicError.*{replaced(topic, 3)}"):
-            start(env, kafka, topic, tmp_path).wait(timeout=DEADLINE_S)
+            start_topic_to_files(env, kafka, topic, tmp_path).wait(timeout=DEADLINE_S)
 
     assert published(spark, tmp_path) == [b"1", b"2", b"3"]

@@ -44,7 +44,7 @@ def send(broker: Broker, topic: str, partition: int) -> None:
     broker.send(topic, *(json.dumps({"at": at}).encode() for at in times), partition=partition)
 
 
-def start(
+def start_count_per_second(
     env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path, watermarks: WatermarkStrategy
 ) -> JobClient:
     """Count the records of each second."""
@@ -107,7 +107,7 @@ def test_a_silent_partition_holds_event_time_until_a_record_comes(
 ) -> None:
     broker.create(topic, 2)
     send(broker, topic, 0)
-    client = start(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
+    client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
     heard = Heard(client)
     heard.wait(lambda: heard.rows == SECONDS)
     before = heard.checkpoints
@@ -128,7 +128,7 @@ def test_a_silent_partition_holds_nothing_when_it_is_idle(
     broker.create(topic, 2)
     send(broker, topic, 0)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("300ms")
-    client = start(env, broker, topic, tmp_path, strategy)
+    client = start_count_per_second(env, broker, topic, tmp_path, strategy)
     heard = Heard(client)
 
     # The other one goes on: if all are idle, nobody says what time it is.
@@ -144,7 +144,7 @@ def test_a_partition_that_is_added_while_a_job_runs_is_read_from_its_beginning(
 ) -> None:
     broker.create(topic)
     send(broker, topic, 0)
-    client = start(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
+    client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
     heard = Heard(client)
     heard.wait(lambda: heard.rows == SECONDS)
 

@@ -59,14 +59,14 @@ def look(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
     return source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active())).discover(position)
 
 
-def read(spark: SparkSession, source: KafkaSource, found: SplitsDiscovered) -> DataFrame:
+def read_splits(spark: SparkSession, source: KafkaSource, found: SplitsDiscovered) -> DataFrame:
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits, in_slices=False)
     return rows
 
 
 def rows(spark: SparkSession, source: KafkaSource) -> list[tuple[object, ...]]:
     bound = source.bound(spark, None)
-    return sorted(tuple(row) for row in read(spark, bound, look(bound)).drop(PARTITION, IS_CORRUPT).collect())
+    return sorted(tuple(row) for row in read_splits(spark, bound, look(bound)).drop(PARTITION, IS_CORRUPT).collect())
 
 
 def test_a_record_has_the_columns_that_are_asked_for(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -139,7 +139,7 @@ def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker,
     source = KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long", on_corrupt="keep"))
 
     bound = source.bound(spark, None)
-    found = {tuple(row) for row in read(spark, bound, look(bound)).drop(PARTITION).collect()}
+    found = {tuple(row) for row in read_splits(spark, bound, look(bound)).drop(PARTITION).collect()}
 
     assert found == {(1, None), (None, "{oops")}
 
@@ -221,7 +221,7 @@ def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession
     broker.send(topic, b"2", partition=1)
     found = look(source, position)
 
-    assert [tuple(row) for row in read(spark, source, found).drop(PARTITION).collect()] == [(b"2",)]
+    assert [tuple(row) for row in read_splits(spark, source, found).drop(PARTITION).collect()] == [(b"2",)]
 
 
 def test_topics_that_match_a_pattern_are_found_as_they_come(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -246,7 +246,7 @@ def test_records_that_are_gone_are_not_passed_over(spark: SparkSession, broker: 
     with pytest.raises(
         Exception, match=rf"does not give the records of {topic}-0: it has deleted them before they were read"
     ):
-        read(spark, source, found).collect()
+        read_splits(spark, source, found).collect()
 
 
 def test_a_topic_that_is_not_there_is_refused(broker: Broker) -> None:

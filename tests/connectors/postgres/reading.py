@@ -29,7 +29,7 @@ def look(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
     )
 
 
-def read(spark: SparkSession, source: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
+def read_splits(spark: SparkSession, source: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
     """The rows of what was found, with the columns that the table has now."""
     return read_by(spark, source.bound(spark, None), found)
 
@@ -42,7 +42,7 @@ def read_by(spark: SparkSession, bound: PostgresCdcSource, found: SplitsDiscover
 
 def changes_since(spark: SparkSession, source: PostgresCdcSource, position: bytes) -> list[Row]:
     """The rows that are found from a position on."""
-    return read(spark, source, look(source, position))
+    return read_splits(spark, source, look(source, position))
 
 
 def confirmed(database: Database, source: PostgresCdcSource) -> str:

@@ -13,7 +13,7 @@ from flykka.connectors.testing import Row, SourceContract
 from flykka.spark_bridge.connectors.postgres import log_ranges
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.postgres.reading import changes_since, look, read
+from tests.connectors.postgres.reading import changes_since, look, read_splits
 from tests.connectors.postgres.server import Database
 from tests.connectors.postgres.test_job import until
 from tests.connectors.postgres.writing import refused
@@ -69,7 +69,7 @@ def test_changes_come_as_rows_in_the_order_of_the_commits(
         )
         early.execute("UPDATE names SET name = 'twice' WHERE id = 2")
 
-    assert read(spark, table, begun) == [(1, "there", "+I")]
+    assert read_splits(spark, table, begun) == [(1, "there", "+I")]
     assert changes_since(spark, table, begun.position) == [
         (3, "c", "+I"),
         (4, None, "+I"),
@@ -92,7 +92,7 @@ def test_a_transaction_is_read_once_however_the_log_is_cut(
             database.run(f"INSERT INTO names VALUES ({number}, 'short')")
             long.execute("INSERT INTO names VALUES (%s, 'long')", (100 + number,))
             found = look(table, found.position)
-            rows += read(spark, table, found)
+            rows += read_splits(spark, table, found)
         during = list(rows)
     rows += changes_since(spark, table, found.position)
 
@@ -110,7 +110,7 @@ def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_come
         database.run("INSERT INTO names VALUES (3, 'committed')")
         found = look(table)
         database.run("INSERT INTO names VALUES (4, 'behind the snapshot')")
-    rows = read(spark, table, found) + changes_since(spark, table, found.position)
+    rows = read_splits(spark, table, found) + changes_since(spark, table, found.position)
 
     assert [row[0] for row in rows] == [1, 3, 4, 2]
 
@@ -122,8 +122,8 @@ def test_a_split_is_read_again_as_it_was(spark: SparkSession, database: Database
     changes = look(table, pages.position)
     database.run("UPDATE names SET name = 'c'")
 
-    assert read(spark, table, pages) == read(spark, table, pages) == [(1, "a", "+I")]
-    assert read(spark, table, changes) == read(spark, table, changes) == [(1, "b", "+U")]
+    assert read_splits(spark, table, pages) == read_splits(spark, table, pages) == [(1, "a", "+I")]
+    assert read_splits(spark, table, changes) == read_splits(spark, table, changes) == [(1, "b", "+U")]
 
 
 def test_a_large_table_is_read_in_ranges_of_pages(
@@ -135,7 +135,7 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     found = look(table.bounded())
 
     assert len(found.splits) > 4
-    assert sorted(row[0] for row in read(spark, table, found)) == list(range(1, 1001))  # type: ignore[type-var]
+    assert sorted(row[0] for row in read_splits(spark, table, found)) == list(range(1, 1001))  # type: ignore[type-var]
 
 
 def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
@@ -163,7 +163,7 @@ def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database
     table.held.close()
 
     with refused(r"snapshot by which public.names is read at first is gone"):
-        read(spark, table, found)
+        read_splits(spark, table, found)
 
 
 def test_a_bounded_source_ends_where_the_log_ended_or_at_a_place_of_it(
@@ -179,8 +179,8 @@ def test_a_bounded_source_ends_where_the_log_ended_or_at_a_place_of_it(
     database.run("INSERT INTO names VALUES (3, 'c')")
 
     assert (to_now.finished, to_then.finished, look(kept).finished) == (True, True, False)
-    assert [row[0] for row in read(spark, table, to_now)] == [1, 2]
-    assert [row[0] for row in read(spark, table, to_then)] == [1]
+    assert [row[0] for row in read_splits(spark, table, to_now)] == [1, 2]
+    assert [row[0] for row in read_splits(spark, table, to_then)] == [1]
     assert look(kept.bounded(), to_now.position).splits == ()
     assert kept.bounded().boundedness is Boundedness.BOUNDED
 
@@ -198,7 +198,7 @@ def test_values_have_the_types_of_their_columns(spark: SparkSession, database: D
     begun = look(source)
     database.run("UPDATE things SET b = b", "DELETE FROM things")
 
-    (of_snapshot,) = read(spark, source, begun)
+    (of_snapshot,) = read_splits(spark, source, begun)
     updated, deleted = changes_since(spark, source, begun.position)
 
     assert of_snapshot[:-3] == updated[:-3]
@@ -228,8 +228,8 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
     told = look(table, untold.position)
 
     with refused(r"does not tell the value of 'body', which is large"):
-        read(spark, table, untold)
-    assert read(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
+        read_splits(spark, table, untold)
+    assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
 
 def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Database) -> None:
@@ -243,7 +243,7 @@ def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Datab
     begun = look(source)
     database.run("UPDATE parts SET id = 12 WHERE id = 1", "DELETE FROM parts WHERE id = 11")
 
-    assert sorted(read(spark, source, begun)) == [(1, "a", "+I"), (11, "b", "+I")]
+    assert sorted(read_splits(spark, source, begun)) == [(1, "a", "+I"), (11, "b", "+I")]
     assert changes_since(spark, source, begun.position) == [(1, None, "-D"), (12, "a", "+I"), (11, None, "-D")]
 
 

@@ -11,7 +11,7 @@ from flykka.connectors import FileSystem, OperatorId, SourceError
 from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.errors import MissingChangesError
-from tests.connectors.postgres.reading import changes_since, look, read
+from tests.connectors.postgres.reading import changes_since, look, read_splits
 from tests.connectors.postgres.server import Database
 from tests.connectors.postgres.writing import refused
 
@@ -62,7 +62,7 @@ def test_rows_of_inheriting_tables_are_read_with_their_changes(spark: SparkSessi
         "INSERT INTO bosses VALUES (3, 'c', 'y')",
         "DELETE FROM people WHERE id = 1",
     )
-    rows = read(spark, source, begun) + changes_since(spark, source, begun.position)
+    rows = read_splits(spark, source, begun) + changes_since(spark, source, begun.position)
 
     assert applied(rows) == {2: (2, "B"), 3: (3, "c")}
 
@@ -161,8 +161,8 @@ def test_truncate_ends_the_job_unless_such_rows_may_stay(
     truncated = look(parts, begun.position)
 
     with refused(r"postgres-cdc parts .*: TRUNCATE at .* has removed rows"):
-        read(spark, parts, truncated)
-    assert read(spark, replace(parts, on_truncate="ignore"), truncated) == [(2, "b", "+I")]
+        read_splits(spark, parts, truncated)
+    assert read_splits(spark, replace(parts, on_truncate="ignore"), truncated) == [(2, "b", "+I")]
 
 
 def test_a_truncation_before_the_snapshot_or_of_another_table_is_passed_over(

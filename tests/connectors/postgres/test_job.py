@@ -47,7 +47,7 @@ def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
     made.close()
 
 
-def start(env: StreamExecutionEnvironment, shop: Database, folder: Path, *, bounded: bool) -> JobClient:
+def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder: Path, *, bounded: bool) -> JobClient:
     env.enable_checkpointing("200ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     orders = PostgresCdcSource.of_table(shop.conninfo, "orders", slot=f"slot_{shop.name}").poll_every("100ms")
     orders = orders.with_metadata("lsn")
@@ -78,7 +78,7 @@ def change(shop: Database, number: int) -> None:
 
 @pytest.mark.long
 def test_a_table_is_copied_with_its_prices(env: StreamExecutionEnvironment, shop: Database, tmp_path: Path) -> None:
-    start(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
+    start_priced_orders(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
 
     assert differences(shop) == []
     assert shop.rows("SELECT count(*) FROM priced") == [(1000,)]
@@ -96,7 +96,7 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
         return is_moment
 
     kill = kill_when(env.cluster.system, lambda: env.cluster.system.find(recipients[-1]), publishes, 2)
-    client = start(env, shop, tmp_path, bounded=False)
+    client = start_priced_orders(env, shop, tmp_path, bounded=False)
     for number in range(20):
         change(shop, number)
     assert kill.wait(timeout=PATIENCE_S)
@@ -117,7 +117,7 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
 def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
-    client = start(env, shop, tmp_path, bounded=False)
+    client = start_priced_orders(env, shop, tmp_path, bounded=False)
     change(shop, 1)
     until(lambda: differences(shop) == [])
     shop.run("ALTER TABLE orders ADD COLUMN note text")
@@ -126,7 +126,7 @@ def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
     restarts = client.details.number_of_restarts
     change(shop, 2)
 
-    start(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
+    start_priced_orders(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
 
     assert restarts == 0
     assert differences(shop) == []

@@ -20,13 +20,13 @@ ROWS = [(1, *(f"one {name}" for name in NAMES)), (2, *(f"two {name}" for name in
 TABLE = '"50% `off`"."Order %s.2"'
 
 
-def written(name: str) -> str:
+def quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 @pytest.fixture
 def odd(database: Database) -> Database:
-    columns = ", ".join(f"{written(name)} text" for name in NAMES)
+    columns = ", ".join(f"{quoted_name(name)} text" for name in NAMES)
     database.run(
         'CREATE SCHEMA "50% `off`"',
         f'CREATE TABLE {TABLE} ("user" bigint PRIMARY KEY, {columns})',

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from flykka.connectors import SourceError
 from flykka.spark_bridge.connectors.postgres import cdc_source, log_ranges
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
-from tests.connectors.postgres.reading import changes_since, confirmed, look, read
+from tests.connectors.postgres.reading import changes_since, confirmed, look, read_splits
 from tests.connectors.postgres.server import Database
 from tests.connectors.postgres.writing import DEADLINE_S, in_background, refused
 
@@ -25,7 +25,7 @@ def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
     at_first = confirmed(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
     found = look(table, begun.position)
-    read(spark, table, found)
+    read_splits(spark, table, found)
     before = confirmed(database, table)
 
     table.notify_checkpoint_complete(1, [*begun.splits, *found.splits])
@@ -48,12 +48,12 @@ def test_a_slot_that_was_dropped_or_has_gone_on_is_told(
     with pytest.raises(SourceError, match=r"keeps the changes since .*, and the job goes on from"):
         look(table, begun.position)
     with refused(r"keeps the changes since"):
-        read(spark, table, found)
+        read_splits(spark, table, found)
     table.drop_slot()
     with pytest.raises(SourceError, match=r"no replication slot .* any more, and with it are gone the changes since"):
         look(table, begun.position)
     with refused(r"no replication slot"):
-        read(spark, table, found)
+        read_splits(spark, table, found)
 
 
 def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tuple[object, ...]]:

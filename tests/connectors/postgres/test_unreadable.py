@@ -17,7 +17,7 @@ from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.connectors.postgres.read_values import OnUnreadable
 from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.postgres.reading import changes_since, look, read, read_by
+from tests.connectors.postgres.reading import changes_since, look, read_by, read_splits
 from tests.connectors.postgres.server import Database
 from tests.connectors.postgres.writing import refused
 
@@ -117,7 +117,7 @@ def test_values_are_the_same_at_first_and_as_changes(spark: SparkSession, databa
     begun = look(source)
     database.run("UPDATE things SET id = id")
 
-    ((_, *at_first, _),) = read(spark, source, begun)
+    ((_, *at_first, _),) = read_splits(spark, source, begun)
     ((_, *changed, _),) = changes_since(spark, source, begun.position)
     looked_up = postgres_table(spark, database.conninfo, "things").drop("id").first()
 
@@ -157,7 +157,7 @@ def test_a_value_is_null_at_first_and_as_a_change(
     begun = look(source)
     database.run("UPDATE days SET day = '0044-03-15 BC' WHERE id = 1")
 
-    assert [row[1:] for row in read(spark, source, begun) if row[0] == 2] == [(None, "b", "+I")]
+    assert [row[1:] for row in read_splits(spark, source, begun) if row[0] == 2] == [(None, "b", "+I")]
     assert changes_since(spark, source, begun.position) == [(1, None, "a", "+U")]
 
 
@@ -241,9 +241,9 @@ def test_a_job_that_is_run_again_reads_changes_of_before_a_column_was_widened_an
     begun = look(odd.start_from("latest-offset"))
     database.run("INSERT INTO days VALUES (7, NULL, '8')", "ALTER TABLE days ALTER COLUMN id TYPE bigint")
     widened = look(odd.start_from("latest-offset"), begun.position)
-    rows = read(spark, odd, widened)
+    rows = read_splits(spark, odd, widened)
     database.run("ALTER TABLE days ALTER COLUMN name TYPE date USING NULL")
 
     assert rows == [(7, None, "8", "+I")]
     with refused(r"'name' of public\.days had another type than date when it was changed at"):
-        read(spark, odd, widened)
+        read_splits(spark, odd, widened)

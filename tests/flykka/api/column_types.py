@@ -113,12 +113,12 @@ def described(stream: DataStream) -> object:
     return ValueStateDescriptor("v", stream.schema["v"].dataType.simpleString())
 
 
-def written(kind: FileFormat) -> Use:
+def file_sink_use(kind: FileFormat) -> Use:
     """Files that are written."""
     return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v")._type.prototype),))
 
 
-def read(kind: FileFormat) -> Use:
+def file_source_use(kind: FileFormat) -> Use:
     """Files that are read, whose columns are declared."""
 
     def prototype(rows: DataStream) -> object:
@@ -130,7 +130,7 @@ def read(kind: FileFormat) -> Use:
 
 def files(kind: FileFormat) -> Use:
     """Files that are written, and read again."""
-    return Use((*written(kind).verbs, *read(kind).verbs))
+    return Use((*file_sink_use(kind).verbs, *file_source_use(kind).verbs))
 
 
 def previewed(stream: DataStream) -> None:
@@ -213,12 +213,12 @@ USES: dict[str, Use] = {
     ),
     "parquet": files("parquet"),
     "orc": files("orc"),
-    "json, written": written("json"),
-    "json, read": read("json"),
-    "avro, written": written("avro"),
-    "avro, read": read("avro"),
-    "csv, written": written("csv"),
-    "csv, read": read("csv"),
+    "json, written": file_sink_use("json"),
+    "json, read": file_source_use("json"),
+    "avro, written": file_sink_use("avro"),
+    "avro, read": file_source_use("avro"),
+    "csv, written": file_sink_use("csv"),
+    "csv, read": file_source_use("csv"),
     "`partition_by`": Use(
         (lambda rows: FileSink.parquet("/out").partition_by("v").check_rows(rows.select("id", "v")._type.prototype),)
     ),

@@ -50,13 +50,13 @@ def checkpoint(job: str, checkpoint_id: int, timestamp_ms: int, *states: TaskSta
     )
 
 
-def written(folder: Path, *checkpoints: CompletedCheckpoint) -> list[str]:
+def write_checkpoints(folder: Path, *checkpoints: CompletedCheckpoint) -> list[str]:
     storage = CheckpointStorage(str(folder))
     return [storage.write_metadata(each) for each in checkpoints]
 
 
 def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path) -> None:
-    written(tmp_path, checkpoint("a", 7, 300), checkpoint("b", 1, 500), checkpoint("b", 2, 100))
+    write_checkpoints(tmp_path, checkpoint("a", 7, 300), checkpoint("b", 1, 500), checkpoint("b", 2, 100))
 
     listing = list_checkpoints(str(tmp_path))
 
@@ -67,10 +67,10 @@ def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path)
 def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_mentioned(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    [broken] = written(tmp_path, checkpoint("b", 9, 900))
+    [broken] = write_checkpoints(tmp_path, checkpoint("b", 9, 900))
     Path(broken, "_metadata").write_bytes(b"something else")
     (tmp_path / "a" / "chk-10").mkdir(parents=True)
-    [whole] = written(tmp_path, checkpoint("a", 8, 800))
+    [whole] = write_checkpoints(tmp_path, checkpoint("a", 8, 800))
 
     listing = list_checkpoints(str(tmp_path))
 
@@ -85,7 +85,7 @@ def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_menti
 
 
 def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_before_unasked(tmp_path: Path) -> None:
-    older, newer = written(tmp_path, checkpoint("a", 9, 900), checkpoint("a", 10, 990))
+    older, newer = write_checkpoints(tmp_path, checkpoint("a", 9, 900), checkpoint("a", 10, 990))
     Path(newer, "_metadata").write_bytes(b"something else")
 
     with pytest.raises(CheckpointError, match=f"the latest checkpoint, '{newer}', cannot be read: .*'{older}'"):
@@ -95,7 +95,7 @@ def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_
 
 def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*"
-    written(folder, checkpoint("a", 1, 100))
+    write_checkpoints(folder, checkpoint("a", 1, 100))
 
     assert len(list_checkpoints(str(folder)).completed) == 1
 
@@ -103,7 +103,7 @@ def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tm
 def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_may_still_be_named(
     tmp_path: Path,
 ) -> None:
-    _, path = written(tmp_path, checkpoint("a", 7, 300), checkpoint("a", 8, 800))
+    _, path = write_checkpoints(tmp_path, checkpoint("a", 7, 300), checkpoint("a", 8, 800))
 
     CheckpointStorage(str(tmp_path)).delete_job(JobId("b"), path)
 
@@ -116,20 +116,20 @@ def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_ma
 
 @pytest.mark.parametrize("name_of", [lambda path: path, lambda path: f"{path}/_metadata", lambda path: f"{path}/"])
 def test_a_checkpoint_is_named_by_its_folder_or_its_metadata(tmp_path: Path, name_of: Callable[[str], str]) -> None:
-    [path] = written(tmp_path, checkpoint("a", 7, 300))
+    [path] = write_checkpoints(tmp_path, checkpoint("a", 7, 300))
 
     assert find_checkpoint(name_of(path), "").path == path
 
 
 def test_a_checkpoint_may_be_named_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [path] = written(tmp_path, checkpoint("a", 7, 300))
+    [path] = write_checkpoints(tmp_path, checkpoint("a", 7, 300))
     monkeypatch.chdir(tmp_path)
 
     assert find_checkpoint("a/chk-7", "").path == path
 
 
 def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> None:
-    [path] = written(tmp_path, checkpoint("a", 7, 300))
+    [path] = write_checkpoints(tmp_path, checkpoint("a", 7, 300))
 
     with pytest.raises(
         CheckpointNotFoundError, match=r"gone' is no checkpoint or savepoint: there is no such file or folder"
@@ -174,7 +174,7 @@ def test_the_latest_of_none_is_an_error_that_names_the_directory_and_what_is_bro
     with pytest.raises(CheckpointNotFoundError, match=r"below '.*/gone': there is no such folder$"):
         find_checkpoint("latest", str(tmp_path / "gone"))
 
-    [broken] = written(tmp_path, checkpoint("a", 9, 900))
+    [broken] = write_checkpoints(tmp_path, checkpoint("a", 9, 900))
     Path(broken, "_metadata").write_bytes(b"something else")
     with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint has completed\n  cannot be read: .*chk-9"):
         find_checkpoint("latest", str(tmp_path))

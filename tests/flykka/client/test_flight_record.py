@@ -41,7 +41,7 @@ Start = Callable[[Recorder | None], LocalCluster]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start_recorded_cluster() -> Iterator[Start]:
     """Starts a cluster of one TaskManager on one thread and a virtual clock, with this recorder."""
     clusters: list[LocalCluster] = []
 
@@ -68,8 +68,10 @@ def failed(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None 
     return raised.value
 
 
-def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(start: Start, tmp_path: Path) -> None:
-    error = failed(start(FlightRecorder()), job(tmp_path))
+def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(
+    start_recorded_cluster: Start, tmp_path: Path
+) -> None:
+    error = failed(start_recorded_cluster(FlightRecorder()), job(tmp_path))
 
     path = f"{tmp_path}/{error.job_id}/flight-record.trace"
     assert error.flight_record == path
@@ -77,8 +79,10 @@ def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(start
     assert last_line == f"flight record: {path} (read it with `flykka trace show`)"
 
 
-def test_the_record_tells_the_job_from_its_submission_to_its_failure(start: Start, tmp_path: Path) -> None:
-    error = failed(start(FlightRecorder()), job(tmp_path))
+def test_the_record_tells_the_job_from_its_submission_to_its_failure(
+    start_recorded_cluster: Start, tmp_path: Path
+) -> None:
+    error = failed(start_recorded_cluster(FlightRecorder()), job(tmp_path))
 
     assert error.flight_record is not None
     messages = [turn.message for turn in TraceReader.open(error.flight_record).turns]
@@ -100,8 +104,8 @@ def test_a_full_recording_takes_the_place_of_the_ring(tmp_path: Path) -> None:
         assert type(cluster.system.recorder) is TraceRecorder
 
 
-def test_a_full_recording_is_the_record_of_every_job(start: Start, tmp_path: Path) -> None:
-    error = failed(start(TraceRecorder(tmp_path / "run.trace")), job(tmp_path / "checkpoints"))
+def test_a_full_recording_is_the_record_of_every_job(start_recorded_cluster: Start, tmp_path: Path) -> None:
+    error = failed(start_recorded_cluster(TraceRecorder(tmp_path / "run.trace")), job(tmp_path / "checkpoints"))
 
     assert error.flight_record == str(tmp_path / "run.trace")
 
@@ -115,9 +119,9 @@ def test_a_recorder_that_was_told_more_is_taken_as_it_is(tmp_path: Path) -> None
         LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder))
 
 
-def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> None:
+def test_a_ring_is_written_when_a_job_fails(start_recorded_cluster: Start, tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
-    cluster = start(TraceRecorder(path, ring=40))
+    cluster = start_recorded_cluster(TraceRecorder(path, ring=40))
 
     error = failed(cluster, job(tmp_path / "checkpoints"))
 
@@ -128,21 +132,23 @@ def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> Non
     assert trace.header.ring.not_kept > 0
 
 
-def test_without_a_recorder_there_is_no_record(start: Start, tmp_path: Path) -> None:
-    error = failed(start(None), job(tmp_path))
+def test_without_a_recorder_there_is_no_record(start_recorded_cluster: Start, tmp_path: Path) -> None:
+    error = failed(start_recorded_cluster(None), job(tmp_path))
 
     assert error.flight_record is None
     assert "flight record" not in str(error)
 
 
 def test_a_record_that_cannot_be_written_hides_nothing(
-    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    start_recorded_cluster: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("no folder")
 
     with caplog.at_level(logging.ERROR, logger="flykka"):
-        error = failed(start(FlightRecorder()), job(tmp_path), flight_record=str(in_the_way / "flight.trace"))
+        error = failed(
+            start_recorded_cluster(FlightRecorder()), job(tmp_path), flight_record=str(in_the_way / "flight.trace")
+        )
 
     assert error.flight_record is None
     assert "TaskLostError: the actor of the task died" in str(error)

@@ -57,11 +57,11 @@ def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) ->
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 
 
-def read(name: str) -> ProcessBatch:
+def process_batch(name: str) -> ProcessBatch:
     return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=0)
 
 
-def written(*names: str) -> WriteChannelState:
+def write_channel_state(*names: str) -> WriteChannelState:
     return WriteChannelState(
         checkpoint_id=1, parts=(ChannelStatePart(path="in-flight", gate=0, batches=tuple(map(batch, names))),)
     )
@@ -88,7 +88,12 @@ def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
 
 
 def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
-    run = [opened(), arrived(LEFT, BARRIER), arrived(LEFT, batch("b"), read("b")), arrived(RIGHT, BARRIER, ALIGNED)]
+    run = [
+        opened(),
+        arrived(LEFT, BARRIER),
+        arrived(LEFT, batch("b"), process_batch("b")),
+        arrived(RIGHT, BARRIER, ALIGNED),
+    ]
 
     assert said(*run) == [
         "checkpoint 1: what stands behind the barrier in subpartition 0 of left:0 was read before the snapshot"
@@ -101,8 +106,8 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
             opened(),
             arrived(LEFT, batch("l")),
             arrived(LEFT, BARRIER, UNALIGNED),
-            arrived(RIGHT, batch("r"), read("l"), read("r")),
-            arrived(RIGHT, BARRIER, written(*names)),
+            arrived(RIGHT, batch("r"), process_batch("l"), process_batch("r")),
+            arrived(RIGHT, BARRIER, write_channel_state(*names)),
             ACKNOWLEDGED,
         )
 
@@ -115,9 +120,9 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
 def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     run = [
         opened(),
-        arrived(LEFT, batch("l"), read("l")),
+        arrived(LEFT, batch("l"), process_batch("l")),
         arrived(LEFT, BARRIER, UNALIGNED),
-        arrived(RIGHT, BARRIER, written("l")),
+        arrived(RIGHT, BARRIER, write_channel_state("l")),
         ACKNOWLEDGED,
     ]
 
@@ -133,7 +138,7 @@ def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both
 
 
 def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
-    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, written()), ACKNOWLEDGED]
+    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
 
     assert said(opened(), *snapshot) == []
     assert said(opening("b"), opened("b"), *snapshot) == [

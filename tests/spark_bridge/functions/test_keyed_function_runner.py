@@ -263,7 +263,7 @@ def test_rows_without_slots_are_a_mistake_of_the_caller() -> None:
 EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integers(0, 40)), max_size=30)
 
 
-def run(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], dict[str, Any]]:
+def run_sums(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], dict[str, Any]]:
     """Process events in batches that end where they are told to; everything fires at the end."""
     kept = StateTable(Sums())
     batch: list[Row] = []
@@ -283,4 +283,4 @@ def run(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], 
 @pytest.mark.slow
 @given(EVENTS, st.sets(st.integers(0, 29)))
 def test_results_do_not_depend_on_where_batches_end(events: list[tuple[str, int, int]], ends: set[int]) -> None:
-    assert run(events, ends) == run(events, set())
+    assert run_sums(events, ends) == run_sums(events, set())

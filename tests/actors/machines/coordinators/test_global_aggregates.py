@@ -29,7 +29,7 @@ def updated(*results: tuple[str, bytes]) -> GlobalAggregatesUpdated:
     return GlobalAggregatesUpdated(results=tuple(AggregateResult(name=name, result=result) for name, result in results))
 
 
-def told(attempt: str, *results: tuple[str, bytes]) -> TellSubtask:
+def results_for_subtask(attempt: str, *results: tuple[str, bytes]) -> TellSubtask:
     message = GlobalAggregateResults(attempt=ExecutionAttemptId(attempt), results=updated(*results).results)
     return TellSubtask(message=message)
 
@@ -47,13 +47,13 @@ def test_values_that_come_while_others_are_added_wait_for_the_next_batch() -> No
     effects = aggregates.on_updated(updated(("least", b"1")))
 
     assert effects == [
-        told("a", ("least", b"1")),
-        told("b", ("least", b"1")),
+        results_for_subtask("a", ("least", b"1")),
+        results_for_subtask("b", ("least", b"1")),
         UpdateAggregates(updates=(update("least", b"2"), update("most", b"3"))),
     ]
     assert aggregates.on_updated(updated(("least", b"1"), ("most", b"3"))) == [
-        told("a", ("least", b"1")),
-        told("b", ("least", b"1"), ("most", b"3")),
+        results_for_subtask("a", ("least", b"1")),
+        results_for_subtask("b", ("least", b"1"), ("most", b"3")),
     ]
 
 

@@ -38,7 +38,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
     return [effect.batch.batch_id for effect in effects if isinstance(effect, ReleaseBatch)]
 
 
-def told(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
+def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
     """What the second reader is sent, by number."""
     responses = [
         effect.message
@@ -58,8 +58,8 @@ def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_ba
     following = output.add_batch(batch("next"))
 
     assert released(lost) == ["sent", "waiting"]
-    assert told(lost) == []
-    assert told(following) == [(0, batch("next"))]
+    assert buffers_for_next_reader(lost) == []
+    assert buffers_for_next_reader(following) == [(0, batch("next"))]
 
 
 def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barrier() -> None:
@@ -76,7 +76,7 @@ def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barri
     ):
         output.broadcast_event(event)
 
-    events = told(reconnect(output))
+    events = buffers_for_next_reader(reconnect(output))
 
     assert events == [(0, Watermark(timestamp_ms=7)), (1, WatermarkStatus(idle=True)), (2, EndOfData())]
 
@@ -88,7 +88,7 @@ def test_credit_of_the_first_reader_is_none_of_the_second() -> None:
     reconnect(output, credit=1)
     effects = [effect for name in ("first", "second") for effect in output.add_batch(batch(name))]
 
-    assert told(effects) == [(0, batch("first"))]
+    assert buffers_for_next_reader(effects) == [(0, batch("first"))]
     assert output.queued_batches == 1
 
 
@@ -115,7 +115,7 @@ def test_the_end_that_waits_reaches_the_next_reader() -> None:
     output.broadcast_event(EndOfData())
     output.finish()
 
-    events = told(reconnect(output))
+    events = buffers_for_next_reader(reconnect(output))
 
     assert events == [(0, EndOfData()), (1, EndOfPartition())]
     assert output.is_released

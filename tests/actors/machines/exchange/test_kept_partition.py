@@ -22,7 +22,7 @@ from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor,
 OTHER = Ref("/user/task-manager-1/other", 3)
 
 
-def written(*names: str) -> ResultPartition:
+def partition_of_batches(*names: str) -> ResultPartition:
     output = ResultPartition(descriptor(partition_type=ResultPartitionType.BLOCKING))
     for name in names:
         output.add_batch(batch(name))
@@ -30,7 +30,7 @@ def written(*names: str) -> ResultPartition:
 
 
 def kept(*names: str) -> KeptPartition:
-    output = written(*names)
+    output = partition_of_batches(*names)
     output.finish()
     return KeptPartition(output.finished())
 
@@ -88,11 +88,11 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
 
 def test_a_partition_is_kept_when_it_is_written_wholly() -> None:
     with pytest.raises(AssertionError, match="not written wholly"):
-        written("a").finished()
+        partition_of_batches("a").finished()
 
 
 def test_nothing_is_written_behind_the_end() -> None:
-    output = written("a")
+    output = partition_of_batches("a")
     output.finish()
 
     with pytest.raises(AssertionError, match="behind the end"):
@@ -100,7 +100,7 @@ def test_nothing_is_written_behind_the_end() -> None:
 
 
 def test_a_partition_that_is_read_later_takes_every_batch() -> None:
-    output = written(*map(str, range(100)))
+    output = partition_of_batches(*map(str, range(100)))
 
     output.check()
 

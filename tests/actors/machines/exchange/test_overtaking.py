@@ -20,7 +20,7 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
     return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=0, options=options)
 
 
-def read(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
+def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
     """What the reader is sent for so many credits more."""
     subpartition.credit += credit
     return sent(subpartition.serve())
@@ -32,7 +32,7 @@ def test_a_barrier_whose_time_is_over_is_read_first_and_has_overtaken_what_was_b
 
     held = subpartition.holds_barrier(1)
     overtaken = subpartition.prioritize_barrier(1)
-    taken = read(subpartition, credit=9)
+    taken = serve_credit(subpartition, credit=9)
 
     assert held
     assert overtaken == (batch("a"), batch("b"))
@@ -64,7 +64,7 @@ def test_every_batch_before_a_barrier_was_sent_before_it_or_overtaken_once(moves
                 overtaken[number] = subpartition.add_priority(barrier(number, UNALIGNED))
             case "time out" if waiting and waiting[-1] not in overtaken:
                 overtaken[waiting[-1]] = subpartition.prioritize_barrier(waiting[-1])
-        for buffer in read(subpartition, credit=move == "read"):
+        for buffer in serve_credit(subpartition, credit=move == "read"):
             if isinstance(buffer, BatchRef):
                 taken.append(buffer)
             elif isinstance(buffer, CheckpointBarrier):

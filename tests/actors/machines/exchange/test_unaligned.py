@@ -41,7 +41,9 @@ def announced(checkpoint_id: int) -> BarrierAnnouncement:
     return BarrierAnnouncement(barrier=timing_out(checkpoint_id))
 
 
-def read(aligner: BarrierAligner, *elements: tuple[int, BarrierEvent], now_ms: int = 0) -> list[list[BarrierAction]]:
+def aligner_actions(
+    aligner: BarrierAligner, *elements: tuple[int, BarrierEvent], now_ms: int = 0
+) -> list[list[BarrierAction]]:
     actions = []
     for channel, event in elements:
         actions.append(aligner.handle(channel, event, now_ms))
@@ -57,7 +59,7 @@ def trigger(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointO
 
 
 def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_flight() -> None:
-    actions = read(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
+    actions = aligner_actions(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
 
     assert actions == [
         [StartPersisting(checkpoint_id=1), trigger(unaligned(1))],
@@ -69,7 +71,9 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_
 def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
     aligner = BarrierAligner(2)
 
-    actions = read(aligner, (0, unaligned(1)), (1, CancelCheckpointMarker(checkpoint_id=1)), (1, unaligned(1)))
+    actions = aligner_actions(
+        aligner, (0, unaligned(1)), (1, CancelCheckpointMarker(checkpoint_id=1)), (1, unaligned(1))
+    )
 
     assert actions[1:] == [
         [
@@ -82,11 +86,11 @@ def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
 
 def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     aligner = BarrierAligner(3)
-    begun = read(aligner, (0, announced(1)), (1, announced(1)), (0, timing_out(1)))
+    begun = aligner_actions(aligner, (0, announced(1)), (1, announced(1)), (0, timing_out(1)))
 
     actions = aligner.time_out(1)
     aligner.check()
-    later = read(aligner, (2, announced(1)), (1, unaligned(1)), (2, unaligned(1)))
+    later = aligner_actions(aligner, (2, announced(1)), (1, unaligned(1)), (2, unaligned(1)))
 
     assert begun == [
         [StartAlignmentTimer(checkpoint_id=1, delay_ms=TIMEOUT_MS + 1)],
@@ -108,17 +112,17 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
 
 def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers() -> None:
     aligner = BarrierAligner(2)
-    read(aligner, (0, announced(1)))
+    aligner_actions(aligner, (0, announced(1)))
 
     timed_out = aligner.time_out(1)
-    actions = read(aligner, (0, unaligned(1)))
+    actions = aligner_actions(aligner, (0, unaligned(1)))
 
     assert timed_out == [PrioritizeBarrier(channel=0, checkpoint_id=1)]
     assert actions == [[StartPersisting(checkpoint_id=1), trigger(unaligned(1, TIMEOUT_MS))]]
 
 
 def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer() -> None:
-    [actions] = read(BarrierAligner(2), (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
+    [actions] = aligner_actions(BarrierAligner(2), (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
 
     assert actions == [
         StartAlignmentTimer(checkpoint_id=1, delay_ms=0),
@@ -131,7 +135,7 @@ def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer(
 
 def test_a_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None:
     aligner = BarrierAligner(2)
-    read(aligner, (0, timing_out(1)), (1, timing_out(1)), (0, timing_out(2)))
+    aligner_actions(aligner, (0, timing_out(1)), (1, timing_out(1)), (0, timing_out(2)))
 
     assert aligner.time_out(1) == []
     assert aligner.pending_checkpoints == (2,)

@@ -145,7 +145,7 @@ def table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
     return SlotTable(HERE, slots, share_of(total, slots), total)
 
 
-def told(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
+def effects_besides_timers(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
     """What follows from the events, besides timers."""
     effects = feed(held, *events)
     return [effect for effect in effects if not isinstance(effect, StartTimer | CancelTimer)]
@@ -154,5 +154,5 @@ def told(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
 def active(allocation: str = "a", slots: int = 2) -> SlotTable:
     """A table whose first slot the job has taken."""
     held = table(slots)
-    told(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
+    effects_besides_timers(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
     return held

@@ -184,7 +184,9 @@ def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> Non
 def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
     held = at_table.table(total=TOTAL)
 
-    effects = at_table.told(held, JobConnected(job_id=at_table.JOB), at_table.requested("a", index=2, cut=QUARTER))
+    effects = at_table.effects_besides_timers(
+        held, JobConnected(job_id=at_table.JOB), at_table.requested("a", index=2, cut=QUARTER)
+    )
 
     offer = effects[-1].message.offers  # type: ignore[union-attr]
     assert offer == (SlotOffer(allocation_id=AllocationId("a"), slot_id=at_table.slot(2), resources=QUARTER),)
@@ -197,19 +199,21 @@ def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
 
 def test_more_than_there_is_is_refused() -> None:
     held = at_table.table(total=TOTAL)
-    at_table.told(held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER))
+    at_table.effects_besides_timers(
+        held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER)
+    )
 
-    effects = at_table.told(held, at_table.requested("c", index=1))
+    effects = at_table.effects_besides_timers(held, at_table.requested("c", index=1))
 
     assert effects == [at_table.refuses("c", index=1)]
 
 
 def test_a_cut_slot_that_is_given_back_leaves_its_room() -> None:
     held = at_table.table(slots=1, total=TOTAL)
-    at_table.told(held, at_table.requested("a", index=1, cut=QUARTER))
+    at_table.effects_besides_timers(held, at_table.requested("a", index=1, cut=QUARTER))
 
-    given_back = at_table.told(held, at_table.free("a"))
-    effects = at_table.told(held, at_table.requested("b", index=0))
+    given_back = at_table.effects_besides_timers(held, at_table.free("a"))
+    effects = at_table.effects_besides_timers(held, at_table.requested("b", index=0))
 
     assert given_back == [at_table.announces("a", index=1)]
     assert effects == [at_table.confirms("b", index=0)]

@@ -25,7 +25,7 @@ def segment(name: int, first: int, last: int, level: int = 0) -> Segment[frozens
     return Segment(batch_id=BatchId(str(name)), frame=rows, rows=len(rows), first_ms=first, last_ms=last, level=level)
 
 
-def written(checkpoint_id: int | None) -> Written:
+def written_state(checkpoint_id: int | None) -> Written:
     handle = SharedStateHandle(state_id="s", path="p", rows=1, size_bytes=1)
     return Written(handles=(handle,), checkpoint_id=checkpoint_id)
 
@@ -90,7 +90,7 @@ def test_the_bound_never_moves_back() -> None:
 def test_only_what_a_complete_checkpoint_holds_is_durable() -> None:
     segments = of(segment(1, 0, 1), segment(2, 0, 1))
 
-    segments.mark_written([BatchId("1")], written(7))
+    segments.mark_written([BatchId("1")], written_state(7))
     before = [live.is_durable for live in segments.live]
     segments.confirm(6)
     segments.confirm(7)
@@ -335,10 +335,12 @@ def fire(
     windows: EventTimeWindows, segments: WindowSegments[frozenset[int]], watermark: int
 ) -> list[tuple[BatchId, int, int]]:
     fired = segments.fire(watermark)
-    return [each for reading in fired.readings for each in read(windows, reading, fired.to_ms)]
+    return [each for reading in fired.readings for each in window_starts_read(windows, reading, fired.to_ms)]
 
 
-def read(windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int) -> list[tuple[BatchId, int, int]]:
+def window_starts_read(
+    windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int
+) -> list[tuple[BatchId, int, int]]:
     low = -99 if reading.from_ms is None else reading.from_ms
     high = 99 if reading.until_ms is None else reading.until_ms
     after = -99 if reading.closed_to_ms is None else reading.closed_to_ms

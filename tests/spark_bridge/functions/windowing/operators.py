@@ -71,5 +71,5 @@ def row(key: str, time: int | None, n: int = 1) -> Row:
     return {"key": key, "n": n, "time": time}
 
 
-def told(rows: list[Row]) -> list[Any]:
+def emitted_values(rows: list[Row]) -> list[Any]:
     return [each["told"] for each in rows]

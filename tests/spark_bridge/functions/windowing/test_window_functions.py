@@ -39,9 +39,9 @@ from tests.spark_bridge.functions.state_table import Row, StateTable
 from tests.spark_bridge.functions.windowing.operators import (
     ROW_TYPE,
     Contents,
+    emitted_values,
     opened,
     row,
-    told,
 )
 
 
@@ -71,7 +71,7 @@ class Firings(ProcessWindowFunction):
 def test_a_function_has_state_of_the_window_and_of_the_key() -> None:
     table = opened(TumblingEventTimeWindows.of(10), Firings(), trigger=CountTrigger.of(1))
 
-    fired = told(table.process(row("a", 1), row("a", 2), row("a", 11), row("b", 3), row("a", 4)))
+    fired = emitted_values(table.process(row("a", 1), row("a", 2), row("a", 11), row("b", 3), row("a", 4)))
 
     assert [(of_window, of_key) for of_window, of_key, _ in fired] == [(1, 1), (2, 2), (1, 3), (1, 1), (3, 4)]
 
@@ -80,7 +80,7 @@ def test_state_of_a_window_is_cleared_by_its_function_and_that_of_the_key_stays(
     table = opened(TumblingEventTimeWindows.of(10), Firings())
     table.process(row("a", 1))
 
-    assert told(table.advance_watermark(9)) == [(1, 1, 9)]
+    assert emitted_values(table.advance_watermark(9)) == [(1, 1, 9)]
 
     assert {name for name, value in table.entries["a"].values.items() if value is not None} == {"in_key"}
 
@@ -101,7 +101,7 @@ def test_a_function_of_all_rows_is_given_no_key_and_has_state_of_all_windows() -
     table = opened(TumblingEventTimeWindows.of(10), FiringsOfAll())
     table.process(row("all", 1, n=1), row("all", 12, n=2), row("all", 3, n=3))
 
-    assert told(table.advance_watermark(19)) == [(0, 1, [1, 3]), (10, 2, [2])]
+    assert emitted_values(table.advance_watermark(19)) == [(0, 1, [1, 3]), (10, 2, [2])]
 
 
 class FiringsOfSubtask(Contents, CheckpointedFunction):
@@ -129,7 +129,7 @@ def test_a_function_has_state_of_its_subtask() -> None:
     restored = StateTable(WindowOperator(windowing), operator_states=OperatorStates(table.runner.lists))
     restored.process(row("a", 1))
 
-    assert told(restored.advance_watermark(9)) == [3]
+    assert emitted_values(restored.advance_watermark(9)) == [3]
 
 
 @pytest.mark.parametrize(
@@ -214,4 +214,4 @@ class Changing(Contents):
 def test_a_function_may_change_the_rows_that_it_is_given(evictor: CountEvictor | None) -> None:
     table = opened(GlobalWindows.create(), Changing(), trigger=CountTrigger.of(1), evictor=evictor)
 
-    assert told(table.process(row("a", None, 1), row("a", None, 2))) == [(1,), (1, 2)]
+    assert emitted_values(table.process(row("a", None, 1), row("a", None, 2))) == [(1,), (1, 2)]

@@ -24,10 +24,10 @@ from tests.spark_bridge.functions.state_table import Row
 from tests.spark_bridge.functions.windowing.operators import (
     SUM,
     Late,
+    emitted_values,
     opened,
     row,
     summed,
-    told,
 )
 
 
@@ -138,9 +138,9 @@ def test_windows_fire_as_those_of_a_plain_model(
 
     for rows, advance in [*steps, ([], 10_000)]:
         expected = [each for one in rows for each in model.process(one)]
-        assert told(table.process(*rows) if rows else []) == expected
+        assert emitted_values(table.process(*rows) if rows else []) == expected
         watermark += advance
-        assert sorted(told(table.advance_watermark(watermark))) == sorted(model.advance(watermark))
+        assert sorted(emitted_values(table.advance_watermark(watermark))) == sorted(model.advance(watermark))
 
     assert table.side.get("late", []) == model.late
     assert table.entries == {}

@@ -29,16 +29,16 @@ from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window
 from tests.spark_bridge.functions.state_table import Row
 from tests.spark_bridge.functions.windowing.operators import (
     SUM,
+    emitted_values,
     opened,
     row,
-    told,
 )
 
 
 def test_a_count_fires_with_every_so_many_rows_of_a_window() -> None:
     table = opened(TumblingEventTimeWindows.of(10), combination=SUM, trigger=CountTrigger.of(2))
 
-    fired = told(table.process(*(row("a", time, n) for n, time in enumerate([1, 2, 11, 3, 4]))))
+    fired = emitted_values(table.process(*(row("a", time, n) for n, time in enumerate([1, 2, 11, 3, 4]))))
 
     assert fired == [("a", TimeWindow(0, 10), (1,)), ("a", TimeWindow(0, 10), (0 + 1 + 3 + 4,))]
     assert table.advance_watermark(100) == []
@@ -48,7 +48,7 @@ def test_a_count_fires_with_every_so_many_rows_of_a_window() -> None:
 def test_count_windows_follow_each_other_with_a_purging_trigger() -> None:
     table = opened(GlobalWindows.create(), trigger=PurgingTrigger.of(CountTrigger.of(3)))
 
-    fired = told(table.process(*(row("a", None, n) for n in range(8))))
+    fired = emitted_values(table.process(*(row("a", None, n) for n in range(8))))
 
     assert [numbers for _, _, numbers in fired] == [(0, 1, 2), (3, 4, 5)]
 
@@ -56,7 +56,7 @@ def test_count_windows_follow_each_other_with_a_purging_trigger() -> None:
 def test_count_windows_slide_with_an_evictor() -> None:
     table = opened(GlobalWindows.create(), trigger=CountTrigger.of(2), evictor=CountEvictor.of(3))
 
-    fired = [each for n in range(8) for each in told(table.process(row("a", None, n)))]
+    fired = [each for n in range(8) for each in emitted_values(table.process(row("a", None, n)))]
 
     assert [numbers for _, _, numbers in fired] == [(0, 1), (1, 2, 3), (3, 4, 5), (5, 6, 7)]
 
@@ -65,7 +65,10 @@ def test_a_continuous_trigger_fires_at_every_interval_and_at_the_end() -> None:
     table = opened(TumblingEventTimeWindows.of(100), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30))
     table.process(row("a", 5), row("a", 40))
 
-    fired = {time: [total for _, _, (total,) in told(table.advance_watermark(time))] for time in (29, 30, 65, 98, 99)}
+    fired = {
+        time: [total for _, _, (total,) in emitted_values(table.advance_watermark(time))]
+        for time in (29, 30, 65, 98, 99)
+    }
 
     assert fired == {29: [], 30: [2], 65: [2], 98: [2], 99: [2]}
     assert table.entries == {}
@@ -88,14 +91,14 @@ def test_sessions_that_merge_have_the_earliest_interval_of_a_continuous_trigger(
     table = opened(EventTimeSessionWindows.with_gap(50), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30))
     table.process(row("a", 5), row("a", 100), row("a", 52))
 
-    assert told(table.advance_watermark(30)) == [("a", TimeWindow(5, 150), (3,))]
+    assert emitted_values(table.advance_watermark(30)) == [("a", TimeWindow(5, 150), (3,))]
 
 
 def test_a_delta_compares_with_the_row_of_the_last_firing() -> None:
     farther = DeltaTrigger.of(3, lambda last, now: now["n"] - last["n"], "n bigint")
     table = opened(GlobalWindows.create(), trigger=PurgingTrigger.of(farther))
 
-    fired = [each for n in (1, 3, 4, 5, 8, 9) for each in told(table.process(row("a", None, n)))]
+    fired = [each for n in (1, 3, 4, 5, 8, 9) for each in emitted_values(table.process(row("a", None, n)))]
 
     assert [numbers for _, _, numbers in fired] == [(1, 3, 4, 5), (8, 9)]
 
@@ -142,7 +145,7 @@ def test_a_timer_is_that_of_one_window() -> None:
     table = opened(TumblingEventTimeWindows.of(20), trigger=AtTen())
     table.process(row("a", 1), row("a", 21), row("a", 41), row("a", 22, 9))
 
-    assert [window.start for _, window, _ in told(table.advance_watermark(10))] == [0, 40]
+    assert [window.start for _, window, _ in emitted_values(table.advance_watermark(10))] == [0, 40]
 
 
 def test_state_that_a_trigger_did_not_declare_is_refused() -> None:
@@ -177,4 +180,4 @@ def test_the_global_window_fires_by_its_trigger_at_the_end_of_the_stream() -> No
     table = opened(GlobalWindows.create(), combination=SUM, trigger=ContinuousEventTimeTrigger.of(WATERMARK_MAX))
     table.process(row("a", 0, 5))
 
-    assert [total for _, _, total in told(table.advance_watermark(WATERMARK_MAX))] == [(5,)]
+    assert [total for _, _, total in emitted_values(table.advance_watermark(WATERMARK_MAX))] == [(5,)]
