@@ -67,7 +67,7 @@ def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Ac
     return made.start_resource_manager(lambda _id, _resource_manager: Props(kind), task_managers=task_managers)
 
 
-def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
+def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
     """One slot per holder: an allocation of the job, or None for a free slot."""
     return SlotReport(
         slots=tuple(
@@ -93,7 +93,7 @@ class Guest:
 
     def register(self, *holders: str | None) -> None:
         registration = RegisterTaskManager(
-            task_manager_id=self.id, task_manager=self.peer.ref, slot_report=report(self.id, *holders)
+            task_manager_id=self.id, task_manager=self.peer.ref, slot_report=slot_report(self.id, *holders)
         )
         self.peer.say(self.leader, registration)
 
@@ -175,7 +175,7 @@ def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
     for _ in range(20):
         system.advance(INTERVAL_MS)
         assert guest.peer.heard(HeartbeatRequest) != []
-        guest.say(Heartbeat(task_manager_id=guest.id, slot_report=report(guest.id, None)))
+        guest.say(Heartbeat(task_manager_id=guest.id, slot_report=slot_report(guest.id, None)))
 
     assert "/user/guest" in system.cells.living_paths()
 
@@ -187,7 +187,7 @@ def test_one_that_was_given_up_is_refused(system: SeededSystem) -> None:
     system.kill(guest.peer.ref)
     system.run_until_idle()
 
-    late = RegisterTaskManager(task_manager_id=guest.id, task_manager=successor.ref, slot_report=report(guest.id))
+    late = RegisterTaskManager(task_manager_id=guest.id, task_manager=successor.ref, slot_report=slot_report(guest.id))
     successor.say(leader, late)
 
     assert successor.expect(RefuseRegistration).reason == "guest was given up and replaced"

@@ -72,7 +72,7 @@ def acknowledge(cluster: JobCluster, checkpoint_id: int = 1) -> None:
         cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
 
 
-def report(cluster: JobCluster, state: ExecutionState) -> None:
+def report_tasks(cluster: JobCluster, state: ExecutionState) -> None:
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, state)
 
@@ -168,7 +168,7 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     acknowledge(cluster)
 
     cluster.cancel()
-    report(cluster, ExecutionState.CANCELED)
+    report_tasks(cluster, ExecutionState.CANCELED)
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
     assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
@@ -277,7 +277,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
 
     stop(cluster, savepoints, drain=drain)
     acknowledge(cluster)
-    report(cluster, ExecutionState.FINISHED)
+    report_tasks(cluster, ExecutionState.FINISHED)
 
     [folder] = savepoints.iterdir()
     options = cluster.last(task_manager, TriggerCheckpoint).options
@@ -300,7 +300,7 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     refused = not_stopped(cluster)
     stop(cluster, savepoints)
     acknowledge(cluster)
-    report(cluster, ExecutionState.FINISHED)
+    report_tasks(cluster, ExecutionState.FINISHED)
 
     assert refused == f"it stops already, with a savepoint in {str(savepoints)!r}"
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2

@@ -42,13 +42,13 @@ def stop(cluster: JobCluster, job_id: JobId = JOB) -> None:
     cluster.system.run_until_idle()
 
 
-def complete(cluster: JobCluster, checkpoint_id: int = 1) -> None:
+def acknowledge_checkpoint(cluster: JobCluster, checkpoint_id: int = 1) -> None:
     """Both tasks have taken the snapshot."""
     for attempt in (SOURCE, SINK):
         cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
 
 
-def report(cluster: JobCluster, state: ExecutionState) -> None:
+def report_tasks(cluster: JobCluster, state: ExecutionState) -> None:
     """Both tasks have come to the same end."""
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, state)
@@ -64,9 +64,9 @@ def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: Job
     cluster.run(cluster.graph(), slots=1)
 
     stop(cluster)
-    complete(cluster)
+    acknowledge_checkpoint(cluster)
     too_early = cluster.heard(cluster.client, StoppingSuccess)
-    report(cluster, ExecutionState.FINISHED)
+    report_tasks(cluster, ExecutionState.FINISHED)
 
     path = str(cluster.folder / JOB / "chk-1")
     assert too_early == []
@@ -81,8 +81,8 @@ def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluste
 
     stop(cluster)
     stop(cluster)
-    complete(cluster)
-    report(cluster, ExecutionState.FINISHED)
+    acknowledge_checkpoint(cluster)
+    report_tasks(cluster, ExecutionState.FINISHED)
 
     assert len(cluster.heard(task_manager, TriggerCheckpoint)) == 1
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
@@ -95,8 +95,8 @@ def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_agai
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
     refused = refusal(cluster)
     stop(cluster)
-    complete(cluster, 2)
-    report(cluster, ExecutionState.FINISHED)
+    acknowledge_checkpoint(cluster, 2)
+    report_tasks(cluster, ExecutionState.FINISHED)
 
     assert refused == ("its last checkpoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on")
     assert [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)] == [
@@ -121,7 +121,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
 def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop(cluster)
-    complete(cluster)
+    acknowledge_checkpoint(cluster)
 
     cluster.report(SOURCE, ExecutionState.FINISHED)
     cluster.report(SINK, ExecutionState.FAILED, failure("cannot publish"))
@@ -169,7 +169,7 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
     stop(cluster)
 
     cluster.cancel()
-    report(cluster, ExecutionState.CANCELED)
+    report_tasks(cluster, ExecutionState.CANCELED)
 
     assert refusal(cluster) == "it became CANCELLING meanwhile"
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
@@ -178,7 +178,7 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
 def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_failed(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop(cluster)
-    complete(cluster)
+    acknowledge_checkpoint(cluster)
 
     cluster.system.kill(cluster.registration.job_master)
 
@@ -206,7 +206,7 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
     stop(cluster)
     cluster.offer("tm-1", 1)
     before = cluster.heard(task_manager, TriggerCheckpoint)
-    report(cluster, ExecutionState.RUNNING)
+    report_tasks(cluster, ExecutionState.RUNNING)
 
     assert before == []
     assert cluster.last(task_manager, TriggerCheckpoint).options.is_final
@@ -216,7 +216,7 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
 def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     cluster.cancel()
-    report(cluster, ExecutionState.CANCELED)
+    report_tasks(cluster, ExecutionState.CANCELED)
 
     stop(cluster, job_id)
 

@@ -28,7 +28,7 @@ def task(attempt: str, task_manager: Ref) -> CoordinatedTask:
     )
 
 
-def complete(attempt: str) -> NotifyCheckpointComplete:
+def notify_complete(attempt: str) -> NotifyCheckpointComplete:
     return NotifyCheckpointComplete(
         job_id=JobId("job"), attempt=ExecutionAttemptId(attempt), checkpoint_id=1, timestamp_ms=0
     )
@@ -41,9 +41,9 @@ def test_each_task_manager_gets_one_message_with_everything_for_its_tasks_in_ord
         gateways.replace_tasks((task("a", one.ref), task("b", two.ref), task("c", one.ref)), SESSION)
 
         for attempt in ("c", "b", "a"):
-            gateways.add(complete(attempt))
+            gateways.add(notify_complete(attempt))
         gateways.send()
         gateways.send()
 
-        assert one.heard(Message) == [TaskCheckpointMessages(messages=(complete("c"), complete("a")))]
-        assert two.heard(Message) == [complete("b")]
+        assert one.heard(Message) == [TaskCheckpointMessages(messages=(notify_complete("c"), notify_complete("a")))]
+        assert two.heard(Message) == [notify_complete("b")]

@@ -140,7 +140,7 @@ def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 
     return stage
 
 
-def numbers(stage: WholeCluster) -> dict[str, int]:
+def attempt_numbers(stage: WholeCluster) -> dict[str, int]:
     """The number of the last attempt of each subtask."""
     told = [
         str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
@@ -158,7 +158,7 @@ def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(se
         stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert numbers(stage) == NOBODY_TWICE
+    assert attempt_numbers(stage) == NOBODY_TWICE
     assert data.world.rows() == ALL_ROWS
     assert len(data.kept) == 4
     assert data.freed >= data.kept
@@ -175,7 +175,7 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     # Those behind it had not begun.
-    assert numbers(stage) == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
+    assert attempt_numbers(stage) == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.world.rows() == ALL_ROWS
 
 
@@ -187,7 +187,7 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1)
+    assert attempt_numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1)
     assert data.world.rows() == ALL_ROWS
 
 

@@ -17,7 +17,7 @@ import msgpack
 import pytest
 
 from flykka.cli.main import main
-from tests.bad_input.recorded import record
+from tests.bad_input.recorded import record_echo
 
 Shell = Callable[..., tuple[int, str, str]]
 
@@ -45,7 +45,7 @@ def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """A good one."""
-    return record(tmp_path / "run.trace")
+    return record_echo(tmp_path / "run.trace")
 
 
 def with_header(trace: Path, **fields: object) -> Path:
@@ -150,7 +150,7 @@ def test_a_bit_that_has_flipped_is_an_error_and_what_comes_before_it_is_read(
 def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
     flykka: Shell, tmp_path: Path, words: list[str], code: int
 ) -> None:
-    trace = record(tmp_path / "run.trace", words=tuple(map(str, range(3_000))))
+    trace = record_echo(tmp_path / "run.trace", words=tuple(map(str, range(3_000))))
     data = bytearray(trace.read_bytes())
     data[-40] ^= 0b100
     trace.write_bytes(data)
@@ -162,7 +162,7 @@ def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
 
 
 def test_a_damaged_trace_among_others_is_an_error_of_the_replay(flykka: Shell, trace: Path, tmp_path: Path) -> None:
-    other = record(tmp_path / "other.trace")
+    other = record_echo(tmp_path / "other.trace")
     data = bytearray(trace.read_bytes())
     data[-20] ^= 0b100
     trace.write_bytes(data)

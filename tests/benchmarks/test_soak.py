@@ -23,7 +23,7 @@ FEED = Feed(files=8, files_per_s=4)
 """Two windows of four files."""
 
 
-def write(folder: Path, name: str, *windows: tuple[int, int]) -> None:
+def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
     """Write an output file of (start in seconds, rows)."""
     starts = pa.array([1000 * (BEGIN_MS + 1000 * second) for second, _ in windows]).cast(TIME)
     folder.mkdir(exist_ok=True)
@@ -88,11 +88,11 @@ def test_json_and_table_say_for_each_figure_whether_it_holds() -> None:
 def test_output_is_counted_as_it_comes_and_deleted(tmp_path: Path) -> None:
     output = Output(tmp_path, FEED)
 
-    write(tmp_path, "a", (0, 3 * ROWS_PER_FILE), (1, ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (0, 3 * ROWS_PER_FILE), (1, ROWS_PER_FILE))
     output.read()
     assert (output.committed_at(0), list(tmp_path.iterdir())) == (None, [])
 
-    write(tmp_path, "b", (0, ROWS_PER_FILE), (1, 3 * ROWS_PER_FILE))
+    write_windows(tmp_path, "b", (0, ROWS_PER_FILE), (1, 3 * ROWS_PER_FILE))
     now = time.time()
     output.read()
 
@@ -102,24 +102,24 @@ def test_output_is_counted_as_it_comes_and_deleted(tmp_path: Path) -> None:
 
 def test_rows_that_come_twice_are_refused_though_the_first_were_deleted(tmp_path: Path) -> None:
     output = Output(tmp_path, FEED)
-    write(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
     output.read()
 
-    write(tmp_path, "b", (0, ROWS_PER_FILE))
+    write_windows(tmp_path, "b", (0, ROWS_PER_FILE))
 
     with pytest.raises(WrongResultError, match="has 5000 rows in the output, and 4000 are true"):
         output.read()
 
 
 def test_rows_of_no_file_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "a", (2, ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (2, ROWS_PER_FILE))
 
     with pytest.raises(WrongResultError, match="is in the output, and has no rows"):
         Output(tmp_path, FEED).read()
 
 
 def test_rows_that_are_missing_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
     output = Output(tmp_path, FEED)
     output.read()
 

@@ -49,7 +49,7 @@ def row(hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | 
 BATCH = [row(0), row(0, "LGA"), row(1), row(2, mean=None)]
 
 
-def running(task: str, task_manager: str) -> ExecutionStateChanged:
+def task_running(task: str, task_manager: str) -> ExecutionStateChanged:
     return ExecutionStateChanged(
         job_id=JOB,
         attempt=ExecutionAttemptId(f"{task}-0"),
@@ -60,7 +60,7 @@ def running(task: str, task_manager: str) -> ExecutionStateChanged:
     )
 
 
-def completed(checkpoint: int) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint: int) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint,
@@ -132,13 +132,13 @@ def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_check
     demo: ModuleType, cluster: LocalCluster
 ) -> None:
     killer = demo.Killer(cluster)
-    killer(running("Source: flights (1/1)", "task-manager-1"))
-    killer(running(f"{demo.KEYED} (2/2)", "task-manager-2"))
-    killer(running(f"{demo.KEYED} (1/2)", "task-manager-1"))
+    killer(task_running("Source: flights (1/1)", "task-manager-1"))
+    killer(task_running(f"{demo.KEYED} (2/2)", "task-manager-2"))
+    killer(task_running(f"{demo.KEYED} (1/2)", "task-manager-1"))
 
     living = []
     for checkpoint in (1, 2, 3):
-        killer(completed(checkpoint))
+        killer(checkpoint_completed(checkpoint))
         living.append(cluster.task_managers())
 
     assert living == [("task-manager-1", "task-manager-2")] * 2 + [("task-manager-1",)]
@@ -148,11 +148,25 @@ def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_check
 @pytest.mark.parametrize(
     ("history", "complaint"),
     [
-        ([completed(1), completed(2)], "no TaskManager was killed: 3 checkpoints did not complete"),
-        ([completed(1), completed(2), completed(3)], "no checkpoint completed after the kill"),
-        ([completed(1), completed(2), completed(3), completed(4)], "no checkpoint completed after the kill"),
         (
-            [completed(1), completed(2), completed(3), JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)],
+            [checkpoint_completed(1), checkpoint_completed(2)],
+            "no TaskManager was killed: 3 checkpoints did not complete",
+        ),
+        (
+            [checkpoint_completed(1), checkpoint_completed(2), checkpoint_completed(3)],
+            "no checkpoint completed after the kill",
+        ),
+        (
+            [checkpoint_completed(1), checkpoint_completed(2), checkpoint_completed(3), checkpoint_completed(4)],
+            "no checkpoint completed after the kill",
+        ),
+        (
+            [
+                checkpoint_completed(1),
+                checkpoint_completed(2),
+                checkpoint_completed(3),
+                JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0),
+            ],
             "no checkpoint completed after the kill",
         ),
     ],
@@ -165,7 +179,7 @@ def test_a_run_that_does_not_show_the_kill_and_what_follows_fails(
     complaint: str,
 ) -> None:
     killer = demo.Killer(cluster)
-    for message in [running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
+    for message in [task_running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
         killer(message)
 
     code = demo.verdict(BATCH, BATCH, killer)
@@ -179,8 +193,14 @@ def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
 ) -> None:
     killer = demo.Killer(cluster)
     restored = JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)
-    history = [completed(1), completed(2), completed(3), restored, completed(4)]
-    for message in [running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
+    history = [
+        checkpoint_completed(1),
+        checkpoint_completed(2),
+        checkpoint_completed(3),
+        restored,
+        checkpoint_completed(4),
+    ]
+    for message in [task_running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
         killer(message)
 
     assert demo.verdict(BATCH, BATCH, killer) == 0

@@ -23,7 +23,7 @@ EVENTS = 120_000
 
 
 @pytest.fixture(scope="module")
-def batch(spark: SparkSession) -> Callable[[str], DataFrame]:
+def batch_query(spark: SparkSession) -> Callable[[str], DataFrame]:
     """Runs a query as a batch."""
     create_views(Events(1)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache())
     return lambda query: spark.sql(text(query))
@@ -52,9 +52,9 @@ def output(
 @pytest.mark.long
 @pytest.mark.parametrize("query", PROGRAMS)
 def test_a_program_gives_what_its_sql_gives(
-    batch: Callable[[str], DataFrame], output: Callable[[str], DataFrame], query: str
+    batch_query: Callable[[str], DataFrame], output: Callable[[str], DataFrame], query: str
 ) -> None:
-    expected = batch(query)
+    expected = batch_query(query)
 
     found = newest(query, output(query))
 

@@ -43,7 +43,7 @@ def cook(title: str, **arrivals: Sequence[Mapping[str, object]]) -> dict[str, An
     return defined
 
 
-def at(time: str) -> str:
+def iso_time(time: str) -> str:
     return f"2026-01-01T{time}Z"
 
 
@@ -61,9 +61,9 @@ def test_every_recipe_with_code_is_run_here() -> None:
 
 def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: SparkSession, folder: Path) -> None:
     events = [
-        {"id": "a", "time": at("10:00:00"), "amount": 1},
-        {"id": "b", "time": at("10:01:00"), "amount": 2},
-        {"id": "a", "time": at("10:02:00"), "amount": 1},
+        {"id": "a", "time": iso_time("10:00:00"), "amount": 1},
+        {"id": "b", "time": iso_time("10:01:00"), "amount": 2},
+        {"id": "a", "time": iso_time("10:02:00"), "amount": 1},
     ]
 
     cook("De-duplicate", events=events)
@@ -73,7 +73,7 @@ def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: Spark
 
 def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession, folder: Path) -> None:
     cities = ("rome", "oslo", "rome")
-    sales = [{"city": city, "time": at("10:00:00"), "amount": 2.5} for city in cities]
+    sales = [{"city": city, "time": iso_time("10:00:00"), "amount": 2.5} for city in cities]
 
     defined = cook("Running totals", sales=sales)
     older = spark.createDataFrame([("rome", 1, 2.5)], "city string, sales long, amount double")
@@ -84,7 +84,9 @@ def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession,
 
 
 def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Path) -> None:
-    visits = [{"user": "ann", "time": at(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")]
+    visits = [
+        {"user": "ann", "time": iso_time(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")
+    ]
 
     cook("Sessions", visits=visits)
 
@@ -93,8 +95,8 @@ def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Pat
 
 
 def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None:
-    shown = [{"ad": ad, "time": at("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
-    clicks = [{"ad": ad, "time": at("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
+    shown = [{"ad": ad, "time": iso_time("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
+    clicks = [{"ad": ad, "time": iso_time("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
 
     cook("Clicks and the impressions they belong to", impressions=shown, clicks=clicks)
 
@@ -102,7 +104,7 @@ def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None
 
 
 def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folder: Path) -> None:
-    orders = [{"item": item, "time": at("10:00:00")} for item in "aaaabbbccd"]
+    orders = [{"item": item, "time": iso_time("10:00:00")} for item in "aaaabbbccd"]
 
     cook("Top n", orders=orders)
 
@@ -111,7 +113,7 @@ def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folde
 
 def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, folder: Path) -> None:
     spoken = [("door", "10:01"), ("roof", "10:02"), ("door", "10:05"), ("door", "10:20")]
-    readings = [{"sensor": each, "time": at(f"{time}:00"), "value": 1} for each, time in spoken]
+    readings = [{"sensor": each, "time": iso_time(f"{time}:00"), "value": 1} for each, time in spoken]
 
     cook("The silent sensor", readings=readings)
 
@@ -122,7 +124,7 @@ def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, 
 def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, folder: Path) -> None:
     (folder / "prices").mkdir()
     (folder / "prices" / "today.json").write_text('{"item": "tea", "price": 3.5}', encoding="utf-8")
-    purchases = [{"item": item, "time": at("10:00:00"), "pieces": 2} for item in ("tea", "gold")]
+    purchases = [{"item": item, "time": iso_time("10:00:00"), "pieces": 2} for item in ("tea", "gold")]
 
     cook("A dimension that changes", purchases=purchases)
 
@@ -130,7 +132,7 @@ def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSess
 
 
 def test_a_row_is_in_the_database_once_though_it_is_put_twice(spark: SparkSession, folder: Path) -> None:
-    logs = [{"service": "shop", "time": at(f"10:00:0{second}"), "status": 500} for second in range(3)]
+    logs = [{"service": "shop", "time": iso_time(f"10:00:0{second}"), "status": 500} for second in range(3)]
 
     defined = cook("A database", logs=logs)
     again = spark.sql("select timestamp '2026-01-01 10:00:00' as window_start, 'shop' as service, 3 as n")

@@ -208,7 +208,7 @@ def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStrea
     return env.from_source(FileSource.parquet(str(folder)), in_order, uid=uid).with_column("x", F.lit(0))
 
 
-def counted(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
+def count_rows(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
     """Count the rows that are alike, by the columns that all have."""
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
@@ -216,7 +216,9 @@ def counted(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
 def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
     """The names of the folders that have not the rows they should have."""
     found = {name: spark.read.parquet(str(folder / name)).collect() for name in expected}
-    return [name for name, rows in found.items() if counted([row.asDict() for row in rows]) != counted(expected[name])]
+    return [
+        name for name, rows in found.items() if count_rows([row.asDict() for row in rows]) != count_rows(expected[name])
+    ]
 
 
 @pytest.mark.parametrize(

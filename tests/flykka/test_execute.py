@@ -84,7 +84,7 @@ def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism
     counted.sink_to(FileSink.parquet(str(output))).uid("output").set_parallelism(parallelism)
 
 
-def batch(spark: SparkSession, bids: Path) -> DataFrame:
+def bids_per_minute(spark: SparkSession, bids: Path) -> DataFrame:
     """The same as one plain batch."""
     window = F.window("at", "1 minute")
     counted = spark.read.parquet(str(bids)).groupBy(window, "auction").agg(*aggregates())
@@ -103,7 +103,7 @@ def test_a_job_writes_what_the_batch_computes(
     result = env.execute("counts")
 
     assert result.job_name == "counts"
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, bids))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), bids_per_minute(spark, bids))
 
 
 def test_a_finished_job_leaves_its_output_the_note_of_its_run_its_archive_and_nothing_else(

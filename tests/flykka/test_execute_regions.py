@@ -11,7 +11,7 @@ from pyspark.testing import assertDataFrameEqual
 from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, StreamExecutionEnvironment
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged
 from flykka.messages.wire.message import Message
-from tests.flykka.test_execute_operators import bids, env, write_bids
+from tests.flykka.test_execute_operators import env, source_of_folder, write_bids
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -40,9 +40,9 @@ def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(
     write_bids(tmp_path / "left", first=0, files=3)
     write_bids(tmp_path / "right", first=5_000, files=3)
     heard: list[Message] = []
-    left = bids(env, tmp_path / "left").transform(FailsOnce())
+    left = source_of_folder(env, tmp_path / "left").transform(FailsOnce())
     left.sink_to(FileSink.parquet(str(tmp_path / "left-output")))
-    right = bids(env, tmp_path / "right")
+    right = source_of_folder(env, tmp_path / "right")
     right.sink_to(FileSink.parquet(str(tmp_path / "right-output")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=1, delay="10ms"))
 

@@ -38,7 +38,7 @@ THEN: list[Order] = [("a", 10, 130), ("c", 20, 150)]
 SCHEMA = pa.schema([("user", pa.string()), ("amount", pa.int32()), ("at", pa.timestamp("us", tz="UTC"))])
 
 
-def at(seconds: int) -> datetime:
+def order_time(seconds: int) -> datetime:
     """A time of the orders."""
     return EPOCH + timedelta(seconds=seconds)
 
@@ -46,7 +46,11 @@ def at(seconds: int) -> datetime:
 def arrive(folder: Path, name: str, orders: Sequence[Order]) -> None:
     """A file of orders."""
     folder.mkdir(exist_ok=True)
-    columns = [[order[0] for order in orders], [order[1] for order in orders], [at(order[2]) for order in orders]]
+    columns = [
+        [order[0] for order in orders],
+        [order[1] for order in orders],
+        [order_time(order[2]) for order in orders],
+    ]
     pq.write_table(pa.table(columns, schema=SCHEMA), folder / f"{name}.parquet")
 
 

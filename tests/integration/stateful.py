@@ -48,7 +48,7 @@ class StatefulExample:
         return made
 
 
-def write(folder: Path) -> Path:
+def write_events(folder: Path) -> Path:
     """Files of seeded events, of one schema for all examples; in each event time is out of order."""
     folder.mkdir()
     chance = np.random.default_rng(11)

@@ -55,7 +55,7 @@ LATE = OutputTag("late")
 RULES = MapStateDescriptor("rules", "bigint", "bigint")
 
 
-def write(folder: Path, number: int) -> None:
+def write_operator_input(folder: Path, number: int) -> None:
     """A file of rows `k bigint, v bigint, at timestamp`: a row a second, and a pause of 20 s after every tenth."""
     places = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
     rows = {
@@ -290,7 +290,7 @@ def start_operators(
     return env.execute_async("operators"), streams
 
 
-def table(stream: DataStream, folder: Path) -> list[str]:
+def final_rows(stream: DataStream, folder: Path) -> list[str]:
     """The rows that hold in the end: of upserts the newest of each key, unless it is deleted."""
     files = sorted(file for file in folder.rglob("*.parquet") if not file.name.startswith((".", "_")))
     rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]

@@ -156,7 +156,7 @@ def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is
 
     heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
 
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     states = [(each.state, is_source(each.task_name)) for each in heard]
     assert states.index((ExecutionState.FINISHED, True)) < states.index((ExecutionState.DEPLOYING, False))
     env.close()
@@ -180,7 +180,7 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     assert kill.done
     assert attempt_numbers(heard, of_source=True) == {"0"}
     assert attempt_numbers(heard, of_source=False) == {"0", "1"}
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     env.close()
     assert not left()
 
@@ -208,7 +208,7 @@ def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
 
     assert kill.done
     assert not remains
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
 
 
 def test_a_result_whose_blocks_are_gone_is_made_again(
@@ -233,7 +233,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
     causes = [each.failure for each in heard if each.failure is not None]
     assert {cause.type_name for cause in causes} == {"LostBatchError"}
     assert all(cause.lost_partition is not None for cause in causes)
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     env.close()
     assert not left()
 

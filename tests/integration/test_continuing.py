@@ -41,7 +41,7 @@ def wait_checkpoint(client: JobClient) -> None:
 
 
 def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) -> None:
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
 def continue_to_the_end(
@@ -74,7 +74,7 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
 
     kept = int(path.rsplit("-", 1)[-1])
     assert result.checkpoint_path == path
-    assert published < sales.batch(spark, sales_files).count()
+    assert published < sales.hourly_batch(spark, sales_files).count()
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, sales_files, tmp_path / "output")

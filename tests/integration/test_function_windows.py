@@ -136,7 +136,7 @@ WINDOWS = (
 
 @pytest.fixture(scope="session")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stateful.write(tmp_path_factory.mktemp("input") / "events")
+    return stateful.write_events(tmp_path_factory.mktemp("input") / "events")
 
 
 @pytest.mark.long

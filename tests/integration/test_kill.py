@@ -94,7 +94,7 @@ def kill_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
 
 
 def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) -> None:
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
 @pytest.mark.parametrize(

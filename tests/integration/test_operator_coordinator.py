@@ -122,7 +122,7 @@ class NumberKeyedRows(KeyedProcessFunction, AskForNumbers):
 Define = Callable[[DataStream], DataStream]
 
 
-def keyed(rows: DataStream) -> DataStream:
+def number_keyed_rows(rows: DataStream) -> DataStream:
     return rows.key_by("id").process(NumberKeyedRows(), "id bigint, number bigint").uid("numbers")
 
 
@@ -130,7 +130,7 @@ def unkeyed(rows: DataStream) -> DataStream:
     return rows.rebalance().process(NumberRows(), "id bigint, number bigint").uid("numbers")
 
 
-def write(folder: Path, files: range) -> None:
+def write_ids(folder: Path, files: range) -> None:
     folder.mkdir(exist_ok=True)
     for file in files:
         hidden = folder / f".{file:02}.parquet"
@@ -157,7 +157,7 @@ def finish(client: JobClient, folder: Path, output: Path) -> Numbering:
             is_published.set()
 
     client.add_listener(look)
-    write(folder, range(FILES // 2, FILES))
+    write_ids(folder, range(FILES // 2, FILES))
     assert is_published.wait(timeout=120)
     (folder / END).touch()
     client.wait(timeout=120)
@@ -174,14 +174,14 @@ def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Pa
 
 # A savepoint restores the same state, in less time.
 @pytest.mark.long
-@pytest.mark.parametrize("define", [unkeyed, keyed])
+@pytest.mark.parametrize("define", [unkeyed, number_keyed_rows])
 def test_a_kill_loses_and_doubles_no_event(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     tmp_path: Path,
     define: Define,
 ) -> None:
-    write(tmp_path / "rows", range(FILES // 2))
+    write_ids(tmp_path / "rows", range(FILES // 2))
     env = environment().set_parallelism(2)
     kill = kill_at(env, Moment(name="snapshot", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
@@ -198,13 +198,15 @@ def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
-    write(folder, range(FILES // 2))
-    client = start_numbers(environment().set_parallelism(2), keyed, folder, output)
+    write_ids(folder, range(FILES // 2))
+    client = start_numbers(environment().set_parallelism(2), number_keyed_rows, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     former = Numbering.made[-1]
 
-    client = start_numbers(environment().set_parallelism(1).from_savepoint(savepoint), keyed, folder, output)
+    client = start_numbers(
+        environment().set_parallelism(1).from_savepoint(savepoint), number_keyed_rows, folder, output
+    )
     coordinator = finish(client, folder, output)
 
     assert coordinator is not former
@@ -229,7 +231,7 @@ class NumberedByNobody(NumberRows):
 def test_a_coordinator_that_fails_fails_the_job_with_an_error_that_names_its_operator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write(tmp_path / "rows", range(1))
+    write_ids(tmp_path / "rows", range(1))
     env = environment().set_parallelism(1)
     env.set_restart_strategy(RestartStrategies.no_restart())
     rows = env.from_source(FileSource.parquet(str(tmp_path / "rows")), WatermarkStrategy.no_watermarks(), "rows")
@@ -266,7 +268,7 @@ class ShowLargest(ProcessFunction):
 def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write(tmp_path / "rows", range(FILES // 2))
+    write_ids(tmp_path / "rows", range(FILES // 2))
     record = tmp_path / "run.trace"
     env = environment(record=str(record))
     client = start_numbers(env, unkeyed, tmp_path / "rows", tmp_path / "output")
@@ -284,7 +286,7 @@ def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
 def test_subtasks_share_a_global_aggregate(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write(tmp_path / "rows", range(FILES))
+    write_ids(tmp_path / "rows", range(FILES))
     (tmp_path / "rows" / END).touch()
 
     def define(rows: DataStream) -> DataStream:

@@ -93,7 +93,7 @@ class RowsBefore(RichFunction, CheckpointedFunction):
         return rows.select("shop", "id", F.lit(before).alias("before"))
 
 
-def keyed(sales: DataStream) -> DataStream:
+def pairs_of_keyed_rows(sales: DataStream) -> DataStream:
     return sales.key_by("shop").process(PairsOfKeyedRows(), "shop bigint, id bigint").uid("pairs")
 
 
@@ -130,7 +130,7 @@ def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int
 
 # Savepoints hold the same state as checkpoints.
 @pytest.mark.long
-@pytest.mark.parametrize("define", [keyed, unkeyed])
+@pytest.mark.parametrize("define", [pairs_of_keyed_rows, unkeyed])
 def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -150,7 +150,7 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     assert_released(spark, few_sales, tmp_path / "output", held=2)
 
 
-@pytest.mark.parametrize("define", [unkeyed, pytest.param(keyed, marks=pytest.mark.long)])
+@pytest.mark.parametrize("define", [unkeyed, pytest.param(pairs_of_keyed_rows, marks=pytest.mark.long)])
 def test_what_four_subtasks_hold_is_dealt_out_to_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

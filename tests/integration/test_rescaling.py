@@ -42,8 +42,8 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
         timeout=120
     )
 
-    assert 0 < published < sales.batch(spark, sales_files).count()
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assert 0 < published < sales.hourly_batch(spark, sales_files).count()
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
 def test_a_number_of_key_groups_that_was_set_has_to_stay(
@@ -78,4 +78,4 @@ def test_what_was_in_flight_at_a_cancelled_job_goes_on_with_another_parallelism(
     test_unaligned.start_slow_sales(environment().from_checkpoint(path), sales_files, output, 3).wait(timeout=120)
 
     assert held
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))

@@ -19,7 +19,7 @@ from flykka.messages.control.job import CheckpointCompleted
 from flykka.spark_bridge.errors import SavedStateError
 from tests.integration import state_program
 from tests.integration.arrivals import END
-from tests.integration.state_program import at, listed
+from tests.integration.state_program import listed, order_time
 from tests.integration.test_savepoints import wait_for, wait_read
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -54,15 +54,15 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
     assert listed(silence.keys()) == [("a",), ("b",)]
     assert listed(silence.table()) == [("a", 2, [1, 3]), ("b", 1, [2])]
     assert listed(silence.timers().selectExpr("user", "unix_seconds(time)", "domain")) == [
-        ("a", at(300).timestamp(), "event-time"),
-        ("a", at(370).timestamp(), "event-time"),
-        ("b", at(330).timestamp(), "event-time"),
+        ("a", order_time(300).timestamp(), "event-time"),
+        ("a", order_time(370).timestamp(), "event-time"),
+        ("b", order_time(330).timestamp(), "event-time"),
     ]
     assert recent.windows().columns == ["user", "window_start", "window_end", "sum(amount)", "rows"]
     assert listed(recent.windows().selectExpr("user", "unix_seconds(window_start)", "`sum(amount)`")) == [
-        ("a", at(0).timestamp(), 4),
-        ("a", at(60).timestamp(), 3),
-        ("b", at(0).timestamp(), 2),
+        ("a", order_time(0).timestamp(), 4),
+        ("a", order_time(60).timestamp(), 3),
+        ("b", order_time(0).timestamp(), 2),
     ]
     with pytest.raises(SavedStateError, match="has no operator 'total'; it has 'orders', 'silence', "):
         flykka.state.read(path, "total")
@@ -83,12 +83,12 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
     assert listed(spark.read.parquet(str(output / "totals"))) == [("a", 10, 10, 3), ("c", 20, 20, 1)]
     windows = spark.read.parquet(str(output / "recent"))
     assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total", "counted")) == [
-        ("a", at(0).timestamp(), 4, None),
-        ("a", at(60).timestamp(), 13, 1),
-        ("a", at(120).timestamp(), 10, 1),
-        ("b", at(0).timestamp(), 2, None),
-        ("c", at(60).timestamp(), 20, 1),
-        ("c", at(120).timestamp(), 20, 1),
+        ("a", order_time(0).timestamp(), 4, None),
+        ("a", order_time(60).timestamp(), 13, 1),
+        ("a", order_time(120).timestamp(), 10, 1),
+        ("b", order_time(0).timestamp(), 2, None),
+        ("c", order_time(60).timestamp(), 20, 1),
+        ("c", order_time(120).timestamp(), 20, 1),
     ]
     assert listed(spark.read.parquet(str(output / "silence")).distinct()) == [
         ("a", 3, 10.0),
@@ -107,7 +107,7 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
     env = state_program.written_down(environment(), tmp_path, parallelism=1)
 
     added = spark.createDataFrame([("c", 7, [9])], silence.table().schema)
-    timer = spark.createDataFrame([("c", at(1000), "event-time")], silence.timers().schema)
+    timer = spark.createDataFrame([("c", order_time(1000), "event-time")], silence.timers().schema)
     changed = flykka.state.write(
         tmp_path / "changed",
         env,
@@ -136,14 +136,14 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
         ("b", 11),
         ("c", 8),
     ]
-    windows = spark.read.parquet(str(output / "recent")).where(F.col("window_start") >= at(0))
+    windows = spark.read.parquet(str(output / "recent")).where(F.col("window_start") >= order_time(0))
     assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total")) == [
-        ("a", at(0).timestamp(), 40),
-        ("a", at(60).timestamp(), 40),
-        ("a", at(120).timestamp(), 10),
-        ("b", at(0).timestamp(), 20),
-        ("c", at(60).timestamp(), 20),
-        ("c", at(120).timestamp(), 20),
+        ("a", order_time(0).timestamp(), 40),
+        ("a", order_time(60).timestamp(), 40),
+        ("a", order_time(120).timestamp(), 10),
+        ("b", order_time(0).timestamp(), 20),
+        ("c", order_time(60).timestamp(), 20),
+        ("c", order_time(120).timestamp(), 20),
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
         [("a", 1000, 500, 2), ("z", 1, 1, 1)], "user string, `sum(amount)` int, `max(amount)` int, rows int"
     )
     first, silence = (spark.createDataFrame([("b", orders)], "user string, orders int") for orders in (4, 40))
-    timer = spark.createDataFrame([("b", at(1000), "event-time")], "user string, time timestamp, domain string")
+    timer = spark.createDataFrame([("b", order_time(1000), "event-time")], "user string, time timestamp, domain string")
 
     made = flykka.state.write(
         tmp_path / "bootstrap", env, {"totals": rows, "silence": first}, timers={"silence": timer}
@@ -205,7 +205,7 @@ def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         (
             "recent",
             "user string, pane_start timestamp",
-            [("a", at(1))],
+            [("a", order_time(1))],
             "has a pane that begins at 2024-01-01 00:00:01",
         ),
     ],

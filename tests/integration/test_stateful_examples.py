@@ -28,7 +28,7 @@ MOMENTS = (
 
 @pytest.fixture(scope="session")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stateful.write(tmp_path_factory.mktemp("input") / "events")
+    return stateful.write_events(tmp_path_factory.mktemp("input") / "events")
 
 
 def start_example(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:

@@ -39,7 +39,7 @@ def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_publish
     arrivals.arrive(sales_files, arrived)
     client.wait(timeout=120)
 
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
     assert second.returncode == 0, said
     refusals = printed.splitlines()
     for text, folder in zip(refusals, ("checkpoints", "elsewhere/output"), strict=True):

@@ -135,7 +135,7 @@ def finish(
     """Let the rest arrive; returns what each program wrote to standard error once it had ended."""
     arrivals.arrive(sales_files, place.arrived)
     said = [program.communicate(timeout=200)[1] for program in ends]
-    expected = spark.read.parquet(str(sales_files)) if is_copied else sales.batch(spark, sales_files)
+    expected = spark.read.parquet(str(sales_files)) if is_copied else sales.hourly_batch(spark, sales_files)
     assertDataFrameEqual(spark.read.parquet(str(place.output)), expected)
     return said
 

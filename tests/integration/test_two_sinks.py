@@ -59,7 +59,7 @@ def start_two_sinks(
 
 
 def assert_exactly_once(spark: SparkSession, files: Path, hourly: DataFrame, dear: DataFrame) -> None:
-    assertDataFrameEqual(hourly, sales.batch(spark, files))
+    assertDataFrameEqual(hourly, sales.hourly_batch(spark, files))
     assertDataFrameEqual(dear, spark.read.parquet(str(files)).where("amount > 900"))
 
 

@@ -90,5 +90,5 @@ def test_what_was_in_flight_when_a_task_manager_is_killed_counts_once(
 
     assert kill.done
     assert watched.recovered_rows > 0
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     assert list((tmp_path / "checkpoints").glob("*/in-flight/*")) == []

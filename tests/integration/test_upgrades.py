@@ -109,7 +109,7 @@ def arrive_late(folder: Path, number: int) -> None:
     frame.to_parquet(folder / "odd" / f"late-{number:02}.parquet", coerce_timestamps="us")
 
 
-def counted(rows: DataFrame, *window: str) -> DataFrame:
+def sales_per_window(rows: DataFrame, *window: str) -> DataFrame:
     return (
         rows.groupBy(F.window("at", *window), "shop")
         .agg(F.count("*").alias("sales"))
@@ -168,8 +168,8 @@ def test_a_job_goes_on_whatever_its_shape(
     late = list((tmp_path / "late").glob("*.parquet"))
     in_time, is_late = everything.where(F.col("shop") != LATE_SHOP), F.col("shop") == LATE_SHOP
     assertDataFrameEqual(handed.drop("checkpoint"), everything)
-    assertDataFrameEqual(hourly.where(~is_late), counted(in_time, "1 hour"))
-    assertDataFrameEqual(sliding.where(~is_late), counted(in_time, "3 hours", "1 hour"))
+    assertDataFrameEqual(hourly.where(~is_late), sales_per_window(in_time, "1 hour"))
+    assertDataFrameEqual(sliding.where(~is_late), sales_per_window(in_time, "3 hours", "1 hour"))
     # Whether they are late depends on how far the job was when they came.
     counts = [row.sales for row in hourly.where(is_late).collect()]
     assert len(counts) <= 1

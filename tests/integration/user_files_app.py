@@ -74,12 +74,12 @@ class Rich(RichFunction):
         self.saw = seen(context)["saw"]
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        count = F.udf(counted, "string")
+        count = F.udf(module_counts, "string")
         kind = F.concat("kind", F.lit("+rich"), count("id"))
         return rows.withColumn("kind", kind).where(F.lit(self.saw) == F.col("saw"))
 
 
-def counted(number: int) -> str:
+def module_counts(number: int) -> str:
     """What the modules say, in a function that Spark calls by itself."""
     import moons
     import tides

@@ -58,7 +58,7 @@ WINDOWS = JobVertexDetails(
 )
 
 
-def completed(checkpoint: int) -> CheckpointStatistics:
+def completed_statistics(checkpoint: int) -> CheckpointStatistics:
     return CheckpointStatistics(
         checkpoint_id=checkpoint,
         status=CheckpointStatsStatus.COMPLETED,
@@ -70,7 +70,7 @@ def completed(checkpoint: int) -> CheckpointStatistics:
     )
 
 
-def aborted(checkpoint: int) -> CheckpointStatistics:
+def failed_statistics(checkpoint: int) -> CheckpointStatistics:
     return CheckpointStatistics(
         checkpoint_id=checkpoint,
         status=CheckpointStatsStatus.FAILED,
@@ -95,10 +95,10 @@ RESTARTED = replace(
     started_ms=1_000,
     duration_ms=14_300,
     vertices=(SOURCE, WINDOWS),
-    checkpoints=(*map(completed, range(1, 7)), aborted(7)),
+    checkpoints=(*map(completed_statistics, range(1, 7)), failed_statistics(7)),
     checkpoints_completed=6,
     checkpoints_failed=1,
-    last_completed=completed(6),
+    last_completed=completed_statistics(6),
     restored_checkpoint=6,
     restarts=(Restart(at_ms=9_400, cause=LOST),),
     number_of_restarts=1,
@@ -106,6 +106,6 @@ RESTARTED = replace(
 )
 
 
-def job(**changes: Any) -> JobDetails:
+def job_details(**changes: Any) -> JobDetails:
     """A job that runs after a restart, with `changes`."""
     return replace(RESTARTED, **changes)

@@ -28,7 +28,7 @@ def run_job(kernel: Kernel, folder: Path) -> list[psutil.Process]:
     return psutil.Process(kernel.pid).children(recursive=True)
 
 
-def running(processes: list[psutil.Process]) -> list[str]:
+def running_names(processes: list[psutil.Process]) -> list[str]:
     """The names of those that still run; a zombie does not, and a process that has taken over a number is another."""
     return [one.name() for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
@@ -36,10 +36,10 @@ def running(processes: list[psutil.Process]) -> list[str]:
 def test_when_a_kernel_is_killed_nothing_of_it_runs_on(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         processes = run_job(kernel, tmp_path)
-        names = running(processes)
+        names = running_names(processes)
 
         kernel.kill()
-        wait_until(lambda: not running(processes))
+        wait_until(lambda: not running_names(processes))
 
     assert "java" in names
     assert len(names) > 1
@@ -51,7 +51,7 @@ def test_a_restarted_kernel_continues_from_the_last_checkpoint(tmp_path: Path) -
         processes = run_job(kernel, tmp_path)
 
         kernel.restart()
-        wait_until(lambda: not running(processes))
+        wait_until(lambda: not running_names(processes))
         kernel.run(f"folder = {str(tmp_path)!r}\n" + ENVIRONMENT + "env.from_checkpoint('latest')\n" + JOB_WITH_WORKERS)
         end_input(tmp_path)
         kernel.run("await job")

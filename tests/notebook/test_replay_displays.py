@@ -12,13 +12,13 @@ from flykka.notebook.turns import cause_text, session_bundle, state_bundle, step
 from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.replay.session.session import ReplaySession
 from flykka.runtime.trace.state.description import Fields
-from tests.bad_input.recorded import Counter, Crowded, Echo, Note, ReadsTheClock, record
+from tests.bad_input.recorded import Counter, Crowded, Echo, Note, ReadsTheClock, record_echo
 from tests.notebook.html_reader import Reader
 
 
 @pytest.fixture
 def session(tmp_path: Path) -> ReplaySession:
-    return TraceReplayer().session(record(tmp_path / "run.trace", Counter))
+    return TraceReplayer().session(record_echo(tmp_path / "run.trace", Counter))
 
 
 def html(bundle: Bundle) -> Reader:
@@ -26,7 +26,7 @@ def html(bundle: Bundle) -> Reader:
 
 
 def test_a_replay_that_is_as_recorded_says_how_much_was_compared(tmp_path: Path) -> None:
-    result = TraceReplayer().replay(record(tmp_path / "run.trace", Echo))
+    result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", Echo))
 
     bundle = result_bundle(result)
 
@@ -35,7 +35,7 @@ def test_a_replay_that_is_as_recorded_says_how_much_was_compared(tmp_path: Path)
 
 
 def test_a_replay_that_has_diverged_shows_the_report_with_its_fields(tmp_path: Path) -> None:
-    result = TraceReplayer().replay(record(tmp_path / "run.trace", ReadsTheClock))
+    result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", ReadsTheClock))
     assert result.divergence is not None
 
     shown = html(result_bundle(result))
@@ -50,7 +50,7 @@ def test_what_was_not_replayed_is_named_with_the_reason(tmp_path: Path) -> None:
     class Hidden(Echo):
         """A class that nobody can import."""
 
-    result = TraceReplayer().replay(record(tmp_path / "run.trace", Hidden))
+    result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", Hidden))
 
     assert "not replayed: /user/actor: " in html(result_bundle(result)).text
 
@@ -85,7 +85,7 @@ def test_a_step_shows_what_the_turn_changed_of_its_actor(session: ReplaySession)
 
 
 def test_a_session_that_has_diverged_says_so_where_it_has(tmp_path: Path) -> None:
-    session = TraceReplayer().session(record(tmp_path / "run.trace", ReadsTheClock))
+    session = TraceReplayer().session(record_echo(tmp_path / "run.trace", ReadsTheClock))
     session.run_until(Note, text="nobody says this")
     assert session.divergence is not None
 
@@ -102,7 +102,7 @@ def test_a_state_is_shown_as_a_tree_with_the_class_it_is_of(session: ReplaySessi
 
 
 def test_a_cause_is_a_line_with_what_led_on(tmp_path: Path) -> None:
-    session = TraceReplayer().session(record(tmp_path / "run.trace", Echo))
+    session = TraceReplayer().session(record_echo(tmp_path / "run.trace", Echo))
     session.run_until(Note, text="one")
     session.step()
 
@@ -112,7 +112,7 @@ def test_a_cause_is_a_line_with_what_led_on(tmp_path: Path) -> None:
 
 
 def test_of_many_changes_and_a_large_state_the_first_are_shown_and_how_many_more_there_are(tmp_path: Path) -> None:
-    session = TraceReplayer().session(record(tmp_path / "run.trace", Crowded))
+    session = TraceReplayer().session(record_echo(tmp_path / "run.trace", Crowded))
     step = session.run_until(Note)
     assert step is not None
 

@@ -9,7 +9,7 @@ import pytest
 
 from flykka import Trace
 from flykka.errors import TraceSelectionError
-from tests.bad_input.recorded import record
+from tests.bad_input.recorded import record_echo
 
 
 class Frames(HTMLParser):
@@ -27,7 +27,7 @@ class Frames(HTMLParser):
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Trace:
-    return Trace.open(record(tmp_path / "run.trace"))
+    return Trace.open(record_echo(tmp_path / "run.trace"))
 
 
 def test_the_frame_holds_the_whole_page_and_lets_its_script_run_alone(trace: Trace) -> None:

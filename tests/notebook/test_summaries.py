@@ -21,14 +21,14 @@ def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
         yield made
 
 
-def bids(env: StreamExecutionEnvironment) -> DataStream:
+def bids_source(env: StreamExecutionEnvironment) -> DataStream:
     source = FileSource.parquet("/bids", schema=BIDS, event_time="at").monitor_continuously("1s")
     return env.from_source(source, WatermarkStrategy.for_bounded_out_of_orderness("10s").with_idleness("1min"), "bids")
 
 
 @pytest.mark.spark
 def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(env: StreamExecutionEnvironment) -> None:
-    assert repr(bids(env).where("price > 1")).splitlines() == [
+    assert repr(bids_source(env).where("price > 1")).splitlines() == [
         "DataStream of where(price > 1)",
         "  columns     price bigint, at timestamp",
         "  event time  at",
@@ -40,14 +40,14 @@ def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(e
 
 @pytest.mark.spark
 def test_a_stream_that_has_lost_its_event_time_says_so(env: StreamExecutionEnvironment) -> None:
-    assert "  event time  none: windows need" in repr(bids(env).select("price"))
+    assert "  event time  none: windows need" in repr(bids_source(env).select("price"))
 
 
 @pytest.mark.spark
 def test_an_environment_tells_what_is_written_down_and_what_comes_next(env: StreamExecutionEnvironment) -> None:
     env.enable_checkpointing("10s").set_checkpoint_dir("/checkpoints")
     empty = repr(env)
-    stream = bids(env)
+    stream = bids_source(env)
     begun = repr(env)
     stream.sink_to(FileSink.parquet("/out"))
 

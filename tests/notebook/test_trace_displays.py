@@ -13,7 +13,7 @@ from flykka.ipython import Bundle
 from flykka.notebook import displays
 from flykka.notebook.turns import SHOWN_RECORDS, records, trace_bundle, turn_bundle
 from flykka.runtime.trace.file.reader import TraceReader
-from tests.bad_input.recorded import Note, record
+from tests.bad_input.recorded import Note, record_echo
 from tests.notebook.html_reader import Reader
 
 EVIL = "<script>alert(1)</script>"
@@ -21,7 +21,7 @@ EVIL = "<script>alert(1)</script>"
 
 @pytest.fixture
 def trace(tmp_path: Path) -> TraceReader:
-    return TraceReader.open(record(tmp_path / "run.trace", words=("hello",)))
+    return TraceReader.open(record_echo(tmp_path / "run.trace", words=("hello",)))
 
 
 def html(bundle: Bundle) -> Reader:
@@ -39,7 +39,7 @@ def test_a_trace_shows_what_was_recorded_and_a_row_for_each_record(trace: TraceR
 
 
 def test_of_a_long_trace_the_first_turns_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
-    long = TraceReader.open(record(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
+    long = TraceReader.open(record_echo(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
 
     shown = html(trace_bundle(long))
 
@@ -76,7 +76,7 @@ def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: TraceRe
 
 @pytest.mark.parametrize("bundle", [trace_bundle, lambda trace: turn_bundle(trace.turns[3])], ids=["trace", "turn"])
 def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[TraceReader], Bundle]) -> None:
-    trace = TraceReader.open(record(tmp_path / "run.trace", words=(EVIL,)))
+    trace = TraceReader.open(record_echo(tmp_path / "run.trace", words=(EVIL,)))
 
     shown = html(bundle(trace))
 

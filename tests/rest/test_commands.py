@@ -91,7 +91,7 @@ def test_the_address_may_be_in_the_environment(
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+def add_running_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Lets jobs be found that run on this machine; there are no others."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
     files: list[RunningJobFile] = []
@@ -107,9 +107,9 @@ def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
 
 @pytest.mark.slow
 def test_a_job_of_this_machine_is_found_without_an_address(
-    capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
+    capsys: pytest.CaptureFixture[str], served: Served, add_running_job: Callable[..., None]
 ) -> None:
-    running("a <job>", served.server.address)
+    add_running_job("a <job>", served.server.address)
 
     for words in (["list"], ["why"], ["why", "a <job>"], ["why", JOB[:4]]):
         assert main(words) == 0
@@ -118,18 +118,18 @@ def test_a_job_of_this_machine_is_found_without_an_address(
 
 @pytest.mark.slow
 def test_a_job_that_has_ended_is_asked_about_where_it_ran(
-    capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
+    capsys: pytest.CaptureFixture[str], served: Served, add_running_job: Callable[..., None]
 ) -> None:
-    running("its successor", served.server.address, JobId("c" * 32))
+    add_running_job("its successor", served.server.address, JobId("c" * 32))
 
     assert main(["why", "a <job>"]) == 0
     assert "a <job>" in capsys.readouterr().out
 
 
 def test_the_token_of_a_job_of_this_machine_is_printed(
-    capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
+    capsys: pytest.CaptureFixture[str], served: Served, add_running_job: Callable[..., None]
 ) -> None:
-    running("a <job>", served.server.address, token=served.server.token)
+    add_running_job("a <job>", served.server.address, token=served.server.token)
     localhost = served.server.address.replace("127.0.0.1", "localhost")
 
     for words in (["token"], ["token", "a <job>"], ["token", "-m", localhost]):
@@ -138,10 +138,10 @@ def test_the_token_of_a_job_of_this_machine_is_printed(
 
 
 def test_a_server_without_a_token_has_none_to_be_printed(
-    capsys: pytest.CaptureFixture[str], serve: Serve, running: Callable[..., None]
+    capsys: pytest.CaptureFixture[str], serve: Serve, add_running_job: Callable[..., None]
 ) -> None:
     address = serve(RestSettings(no_token=True)).server.address
-    running("a <job>", address)
+    add_running_job("a <job>", address)
 
     assert main(["token"]) == 1
     assert f"flykka token: no token is known for {address}: it needs none" in capsys.readouterr().err
@@ -149,19 +149,19 @@ def test_a_server_without_a_token_has_none_to_be_printed(
 
 
 def test_nobody_is_asked_where_it_is_not_clear_who(
-    capsys: pytest.CaptureFixture[str], running: Callable[..., None]
+    capsys: pytest.CaptureFixture[str], add_running_job: Callable[..., None]
 ) -> None:
     assert main(["why"]) == 1
     assert "flykka why: no job of yours runs on this machine" in capsys.readouterr().err
     assert main(["list"]) == 1
     assert "flykka list: no job of yours runs on this machine" in capsys.readouterr().err
 
-    running("prices", None)
+    add_running_job("prices", None)
     assert main(["why"]) == 1
     assert f"no HTTP requests are answered for 'prices' {JOB} (process 7): " in capsys.readouterr().err
 
-    running("orders", "http://127.0.0.1:1", JobId("c" * 32))
-    running("clicks", "http://127.0.0.1:2", JobId("d" * 32))
+    add_running_job("orders", "http://127.0.0.1:1", JobId("c" * 32))
+    add_running_job("clicks", "http://127.0.0.1:2", JobId("d" * 32))
     assert main(["cancel"]) == 1
     assert "there are 3 jobs, of which one must be named: 'prices'" in capsys.readouterr().err
 
@@ -176,13 +176,13 @@ def test_the_time_of_each_actor_must_be_one(capsys: pytest.CaptureFixture[str]) 
 def test_that_the_job_manager_does_not_answer_is_an_answer(
     capsys: pytest.CaptureFixture[str],
     served: Served,
-    running: Callable[..., None],
+    add_running_job: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def late(*asked: object) -> None:
         raise AskTimeoutError("it is stuck")
 
-    running("a <job>", served.server.address, token=served.server.token)
+    add_running_job("a <job>", served.server.address, token=served.server.token)
     monkeypatch.setattr(JobManagerGateway, "ask", late)
 
     assert main(["cancel"]) == 1

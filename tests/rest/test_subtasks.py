@@ -23,7 +23,7 @@ from tests.rest.conftest import JOB, JOB_PATH, Served
 SUBTASK = f"{JOB_PATH}/vertices/sink/subtasks/1"
 
 
-def counted(rows: int) -> AccumulatorSnapshot:
+def rows_counter(rows: int) -> AccumulatorSnapshot:
     return AccumulatorSnapshot(name="rows", type=AccumulatorType.INT_COUNTER, count=rows)
 
 
@@ -37,10 +37,12 @@ def failed_once(tmp_path: Path) -> Iterator[httpx.Client]:
             attempt=ExecutionAttemptId("first"),
             attempt_number=0,
             state=ExecutionState.FAILED,
-            accumulators=(counted(3),),
+            accumulators=(rows_counter(3),),
         )
         subtasks = (
-            replace(each, current=replace(each.current, attempt_number=1), earlier=(first,), accumulators=(counted(5),))
+            replace(
+                each, current=replace(each.current, attempt_number=1), earlier=(first,), accumulators=(rows_counter(5),)
+            )
             for each in vertex.subtasks
         )
         vertices.append(replace(vertex, subtasks=tuple(subtasks)))

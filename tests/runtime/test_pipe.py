@@ -12,7 +12,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import Say, player, says
 
 
-def failed(error: BaseException) -> Message:
+def failure_message(error: BaseException) -> Message:
     return says(f"failed with {error}")
 
 
@@ -20,8 +20,8 @@ def test_the_outcome_arrives_as_a_message(system: SeededSystem) -> None:
     log: list[str] = []
 
     def begin(context: ActorContext) -> None:
-        context.pipe_to_self(lambda: 6 * 7, lambda value: says(f"got {value}"), failed)
-        context.pipe_to_self(lambda: 1 // 0, lambda value: says(f"got {value}"), failed)
+        context.pipe_to_self(lambda: 6 * 7, lambda value: says(f"got {value}"), failure_message)
+        context.pipe_to_self(lambda: 1 // 0, lambda value: says(f"got {value}"), failure_message)
 
     system.spawn(player(log, {"start": begin}), "a")
     system.run_until_idle()
@@ -47,7 +47,7 @@ def test_work_blocks_no_actor(threaded: ActorSystem) -> None:
 
     def begin(context: ActorContext) -> None:
         for _ in range(8):
-            context.pipe_to_self(lambda: free.wait(5), lambda _: says("done"), failed)
+            context.pipe_to_self(lambda: free.wait(5), lambda _: says("done"), failure_message)
 
     part = {"start": begin, "free": lambda _: free.set(), "done": lambda _: probe.ref.tell(says("done"))}
     threaded.spawn(player([], part), "a").tell(says("free"))

@@ -11,7 +11,7 @@ from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
 
 
-def at(line: int, column: int) -> Position:
+def position(line: int, column: int) -> Position:
     return Position(line=line, column=column)
 
 
@@ -30,7 +30,7 @@ def test_a_clause_of_a_column_is_blanked(clause: str) -> None:
     without, (found,) = without_as_of(text)
 
     assert without == text.replace(clause, " " * len(clause))
-    assert (found.table, found.column) == (at(2, 20), ("o", "at"))
+    assert (found.table, found.column) == (position(2, 20), ("o", "at"))
 
 
 def test_each_clause_knows_its_table_and_its_place() -> None:
@@ -39,8 +39,8 @@ def test_each_clause_knows_its_table_and_its_place() -> None:
     _, clauses = without_as_of(text)
 
     assert clauses == (
-        AsOfClause(table=at(1, 13), column=("at",), position=at(1, 39)),
-        AsOfClause(table=at(1, 52), column=("o", "at"), position=at(1, 80)),
+        AsOfClause(table=position(1, 13), column=("at",), position=position(1, 39)),
+        AsOfClause(table=position(1, 52), column=("o", "at"), position=position(1, 80)),
     )
 
 
@@ -63,8 +63,16 @@ def test_all_else_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why", "position"),
     [
-        ("FROM o JOIN r FOR SYSTEM_TIME AS OF o.at - INTERVAL 1 DAY ON x", "is the event time of the left", at(1, 37)),
-        ("FROM o JOIN (SELECT 1) FOR SYSTEM_TIME AS OF o.at AS r", "stands behind the name of a table", at(1, 24)),
+        (
+            "FROM o JOIN r FOR SYSTEM_TIME AS OF o.at - INTERVAL 1 DAY ON x",
+            "is the event time of the left",
+            position(1, 37),
+        ),
+        (
+            "FROM o JOIN (SELECT 1) FOR SYSTEM_TIME AS OF o.at AS r",
+            "stands behind the name of a table",
+            position(1, 24),
+        ),
     ],
 )
 def test_a_clause_that_is_of_another_form_is_refused_at_its_place(text: str, why: str, position: Position) -> None:

@@ -13,7 +13,7 @@ from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.state.stored_columns import ROWS
-from tests.spark_bridge.laboratory import END, Laboratory, at, at_ms, transform, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, transform, write_rows
 from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -103,7 +103,7 @@ def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> No
     window.commit(1)
 
     assert run.late_rows == 4
-    assert {row.window_start for row in files.published().collect()} == {at(1).replace(tzinfo=None)}
+    assert {row.window_start for row in files.published().collect()} == {time_at(1).replace(tzinfo=None)}
 
 
 def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory) -> None:

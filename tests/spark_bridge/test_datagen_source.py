@@ -27,19 +27,21 @@ FIELDS = {
 }
 
 
-def source(seed: int = 0) -> DataGenSource:
+def datagen_source(seed: int = 0) -> DataGenSource:
     return DataGenSource(FIELDS, number_of_rows=100_000, seed=seed)
 
 
-def rows(spark: SparkSession, made: DataGenSource, start: int, number: int, *, in_slices: bool = False) -> DataFrame:
+def rows_of_split(
+    spark: SparkSession, made: DataGenSource, start: int, number: int, *, in_slices: bool = False
+) -> DataFrame:
     split = IndexRangeSplit(split_id=SplitId(f"{start}+{number}"), rows=number, start=start)
     return together(made.read(spark, made.prototype(spark).schema, [split], in_slices=in_slices))
 
 
 def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession) -> None:
-    whole = rows(spark, source(), 0, 100_000)
-    sliced = rows(spark, source(), 0, 100_000, in_slices=True)
-    in_parts = rows(spark, source(), 0, 7).unionAll(rows(spark, source(), 7, 99_993))
+    whole = rows_of_split(spark, datagen_source(), 0, 100_000)
+    sliced = rows_of_split(spark, datagen_source(), 0, 100_000, in_slices=True)
+    in_parts = rows_of_split(spark, datagen_source(), 0, 7).unionAll(rows_of_split(spark, datagen_source(), 7, 99_993))
 
     digests = [
         frame.agg(F.count("*"), F.sum(F.xxhash64(*FIELDS).cast("decimal(38,0)"))).first()
@@ -52,7 +54,7 @@ def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession) -> None:
 
 
 def test_the_fields_are_what_they_say(spark: SparkSession) -> None:
-    made = rows(spark, source(), 0, 10_000)
+    made = rows_of_split(spark, datagen_source(), 0, 10_000)
 
     first = made.first()
     seen = made.agg(
@@ -71,7 +73,7 @@ def test_fields_and_seeds_are_independent_of_each_other(spark: SparkSession) -> 
     twins = {"a": datagen.random_int(1, 10**12), "b": datagen.random_int(1, 10**12)}
 
     def values(seed: int) -> Row:
-        (row,) = rows(spark, DataGenSource(twins, number_of_rows=1, seed=seed), 0, 1).collect()
+        (row,) = rows_of_split(spark, DataGenSource(twins, number_of_rows=1, seed=seed), 0, 1).collect()
         return row
 
     assert values(1) == values(1)
@@ -82,8 +84,8 @@ def test_columns_and_functions_of_the_index_are_generators_too(spark: SparkSessi
     of_columns = DataGenSource({"square": F.col("index") * F.col("index")}, number_of_rows=5)
     of_frames = DataGenSource(_even_only, number_of_rows=5)
 
-    assert [row.square for row in rows(spark, of_columns, 2, 3).collect()] == [4, 9, 16]
-    assert [row["index"] for row in rows(spark, of_frames, 0, 5).collect()] == [0, 2, 4]
+    assert [row.square for row in rows_of_split(spark, of_columns, 2, 3).collect()] == [4, 9, 16]
+    assert [row["index"] for row in rows_of_split(spark, of_frames, 0, 5).collect()] == [0, 2, 4]
 
 
 def test_how_many_rows_a_function_leaves_is_not_promised() -> None:

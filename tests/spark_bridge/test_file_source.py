@@ -24,7 +24,7 @@ from flykka.spark_bridge.errors import (
 )
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from tests.spark_bridge.laboratory import at, at_ms, write_rows
+from tests.spark_bridge.laboratory import at_ms, time_at, write_rows
 from tests.spark_bridge.reached import Reach, both_ways
 
 pytestmark = pytest.mark.spark
@@ -306,7 +306,7 @@ def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path
 def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
     spark: SparkSession, folder: Path, reach: Reach
 ) -> None:
-    pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [at(0)]}), folder / "odd.parquet")
+    pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [time_at(0)]}), folder / "odd.parquet")
     source = reach(FileSource.parquet(folder, schema="key long, amount long, at timestamp")).bound(spark, "at")
 
     with pytest.raises(FileSchemaError, match=r"odd\.parquet .*'key' is of type string, not bigint"):

@@ -24,7 +24,7 @@ class Clock:
         return self.seconds
 
 
-def source(rows: int | None, rate: float | None = None, batch: int = 10) -> DataGenSource:
+def sequence_source(rows: int | None, rate: float | None = None, batch: int = 10) -> DataGenSource:
     return DataGenSource({"id": sequence()}, number_of_rows=rows, rows_per_second=rate, rows_per_batch=batch)
 
 
@@ -38,7 +38,7 @@ def ranges(found: SplitsDiscovered) -> list[tuple[int, int]]:
 
 
 def test_without_a_rate_everything_is_due_at_the_first_look() -> None:
-    look = discovery(source(25), Clock())
+    look = discovery(sequence_source(25), Clock())
 
     found = look.discover(b"")
 
@@ -48,7 +48,7 @@ def test_without_a_rate_everything_is_due_at_the_first_look() -> None:
 
 
 def test_much_is_found_in_several_looks() -> None:
-    look = discovery(source(1000, batch=2), Clock())
+    look = discovery(sequence_source(1000, batch=2), Clock())
 
     first = look.discover(b"")
     second = look.discover(first.position)
@@ -60,7 +60,7 @@ def test_much_is_found_in_several_looks() -> None:
 
 def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
     clock = Clock()
-    look = discovery(source(25, rate=5), clock)
+    look = discovery(sequence_source(25, rate=5), clock)
 
     before = look.discover(b"")
     clock.seconds += 1
@@ -81,7 +81,7 @@ def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
 
 def test_what_is_due_is_found_once() -> None:
     clock = Clock()
-    look = discovery(source(None, rate=5), clock)
+    look = discovery(sequence_source(None, rate=5), clock)
     look.discover(b"")
     clock.seconds += 1
     found = look.discover(b"")
@@ -93,7 +93,7 @@ def test_what_is_due_is_found_once() -> None:
 
 def test_a_source_without_an_end_never_finishes() -> None:
     clock = Clock()
-    look = discovery(source(None, rate=1e6, batch=10**9), clock)
+    look = discovery(sequence_source(None, rate=1e6, batch=10**9), clock)
     look.discover(b"")
     clock.seconds += 3600
 
@@ -105,7 +105,7 @@ def test_a_source_without_an_end_never_finishes() -> None:
 
 def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
     clock = Clock()
-    look = discovery(source(None, rate=1e9, batch=1), clock)
+    look = discovery(sequence_source(None, rate=1e9, batch=1), clock)
     look.discover(b"")
     clock.seconds += 1
 
@@ -114,7 +114,7 @@ def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
 
 def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out() -> None:
     clock = Clock()
-    restored = discovery(source(None, rate=5), clock)
+    restored = discovery(sequence_source(None, rate=5), clock)
 
     before = restored.discover(b"17")
     clock.seconds += 1
@@ -126,36 +126,36 @@ def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out()
 
 def test_a_position_that_is_no_number_is_refused() -> None:
     with pytest.raises(SourceError, match="was read up to b'seven', which is no number"):
-        discovery(source(25), Clock()).discover(b"seven")
+        discovery(sequence_source(25), Clock()).discover(b"seven")
 
 
 def test_a_source_that_has_become_shorter_is_at_its_end() -> None:
-    found = discovery(source(25), Clock()).discover(b"40")
+    found = discovery(sequence_source(25), Clock()).discover(b"40")
 
     assert (found.splits, found.finished, found.position) == ((), True, b"40")
 
 
 def test_a_bounded_source_is_restored_to_its_rest() -> None:
-    found = discovery(source(25), Clock()).discover(b"10")
+    found = discovery(sequence_source(25), Clock()).discover(b"10")
 
     assert ranges(found) == [(10, 20), (20, 25)]
-    assert discovery(source(25), Clock()).discover(b"25").finished
+    assert discovery(sequence_source(25), Clock()).discover(b"25").finished
 
 
 @pytest.mark.parametrize(("rate", "batch", "interval_ms"), [(1, 10, 1000), (100, 50, 500), (1e6, 10, 100)])
 def test_it_looks_about_as_often_as_batches_fill(rate: float, batch: int, interval_ms: int) -> None:
-    assert discovery(source(None, rate=rate, batch=batch), Clock()).interval_ms == interval_ms
+    assert discovery(sequence_source(None, rate=rate, batch=batch), Clock()).interval_ms == interval_ms
 
 
 @pytest.mark.parametrize(
     ("made", "wrong"),
     [
-        (lambda: source(0), "number of rows must be at least 1, not 0"),
-        (lambda: source(-1), "number of rows must be at least 1, not -1"),
-        (lambda: source(None), "needs rows_per_second"),
-        (lambda: source(1, rate=0), "rows per second must be above 0, not 0"),
-        (lambda: source(1, rate=float("nan")), "rows per second must be above 0, not nan"),
-        (lambda: source(1, batch=0), "rows per batch must be at least 1, not 0"),
+        (lambda: sequence_source(0), "number of rows must be at least 1, not 0"),
+        (lambda: sequence_source(-1), "number of rows must be at least 1, not -1"),
+        (lambda: sequence_source(None), "needs rows_per_second"),
+        (lambda: sequence_source(1, rate=0), "rows per second must be above 0, not 0"),
+        (lambda: sequence_source(1, rate=float("nan")), "rows per second must be above 0, not nan"),
+        (lambda: sequence_source(1, batch=0), "rows per batch must be at least 1, not 0"),
         (lambda: DataGenSource({}, number_of_rows=1), "at least one field"),
     ],
 )

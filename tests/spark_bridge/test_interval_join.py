@@ -77,7 +77,7 @@ def advance(join: Told, watermark_ms: int) -> None:
     join.expect_result()
 
 
-def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> Snapshot:
+def snapshot_and_commit(join: Told, checkpoint_id: int, watermark_ms: int) -> Snapshot:
     snapshotted = join.snapshot(checkpoint_id, watermark_ms)
     join.commit(checkpoint_id)
     return snapshotted
@@ -90,7 +90,7 @@ def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Labora
 
     on_time = [job.process(join, number, gate, at_ms(4.0)) for number, gate in ((0, LEFT), (1, RIGHT))]
     late = job.process(join, 2, LEFT, at_ms(5.0))
-    complete(join, 1, at_ms(5.0))
+    snapshot_and_commit(join, 1, at_ms(5.0))
 
     assert [each.late_rows for each in on_time] == [0, 0]
     assert late.late_rows == 1
@@ -104,7 +104,7 @@ def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(lab
 
     left = job.process(join, 0, LEFT, at_ms(5.0))
     right = job.process(join, 1, RIGHT, at_ms(5.0))
-    complete(join, 1, at_ms(5.0))
+    snapshot_and_commit(join, 1, at_ms(5.0))
 
     assert [left.late_rows, right.late_rows] == [0, 0]
     assert [row.amount for row in laboratory.published().collect()] == [20]
@@ -118,14 +118,14 @@ def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Labo
     job.process(join, 1, RIGHT, at_ms(0))
 
     advance(join, at_ms(2.1))
-    snapshotted = complete(join, 1, at_ms(2.1))
+    snapshotted = snapshot_and_commit(join, 1, at_ms(2.1))
     first = job.published()
     join.close(cancel=True)
     laboratory.lose_local_state()
     again = job.begin(full, restore=snapshotted.state)
     advance(again, at_ms(2.1))
     advance(again, END)
-    complete(again, 2, END)
+    snapshot_and_commit(again, 2, END)
 
     assert first == [(10, None), (11, 20)]
     assert job.published() == [(10, None), (11, 20), (12, None), (None, 21)]
@@ -137,12 +137,12 @@ def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
     join = job.begin(inner)
     job.process(join, 0, LEFT, at_ms(0))
     job.process(join, 1, RIGHT, at_ms(0))
-    complete(join, 1, at_ms(0))
+    snapshot_and_commit(join, 1, at_ms(0))
 
     advance(join, at_ms(2.2))
-    half = complete(join, 2, at_ms(2.2))
+    half = snapshot_and_commit(join, 2, at_ms(2.2))
     advance(join, at_ms(2.6))
-    none = complete(join, 3, at_ms(2.6))
+    none = snapshot_and_commit(join, 3, at_ms(2.6))
 
     assert [handle.state_name for handle in _shared(half)] == ["right"]
     assert _shared(none) == []
@@ -157,7 +157,7 @@ def test_many_small_batches_become_one(laboratory: Laboratory) -> None:
     for number in range(16):
         job.process(join, number, LEFT, at_ms(0))
     job.process(join, 16, RIGHT, at_ms(0))
-    snapshotted = complete(join, 1, at_ms(0))
+    snapshotted = snapshot_and_commit(join, 1, at_ms(0))
 
     assert {handle.state_name: handle.rows for handle in _shared(snapshotted)} == {"left": 16, "right": 1}
     assert len(laboratory.persisted() - before) <= 4

@@ -31,7 +31,7 @@ NO_FILES = cast("FileSystem", SimpleNamespace())
 """The jobs here have no sinks."""
 
 
-def job(directory: Path, job_id: str = "job") -> JobGraph:
+def job_in_folder(directory: Path, job_id: str = "job") -> JobGraph:
     settings = CheckpointingSettings(directory=str(directory))
     return replace(graph_of(), job_id=JobId(job_id), name="counts", checkpointing=settings)
 
@@ -60,42 +60,42 @@ def be_replaced(directory: Path) -> None:
 
 def test_a_job_follows_the_one_before_it_with_the_next_number(tmp_path: Path) -> None:
     environment = owners()
-    first = acquire(environment, job(tmp_path))
-    again = acquire(environment, job(tmp_path))
+    first = acquire(environment, job_in_folder(tmp_path))
+    again = acquire(environment, job_in_folder(tmp_path))
     environment.release(JobId("job"))
 
     assert (first, again) == (1, 1)
-    assert acquire(environment, job(tmp_path, "next")) == 2
+    assert acquire(environment, job_in_folder(tmp_path, "next")) == 2
 
 
 def test_a_job_of_the_same_name_is_refused_while_one_runs_in_any_environment_of_the_process(tmp_path: Path) -> None:
     environment = owners()
-    acquire(environment, job(tmp_path))
+    acquire(environment, job_in_folder(tmp_path))
 
     with pytest.raises(OwnedByAnotherError, match=r"this process .*client\.stop\(\)"):
-        acquire(environment, job(tmp_path, "next"))
+        acquire(environment, job_in_folder(tmp_path, "next"))
     with pytest.raises(OwnedByAnotherError, match="this process"):
-        acquire(owners(), job(tmp_path, "next"))
+        acquire(owners(), job_in_folder(tmp_path, "next"))
 
 
 def test_jobs_of_a_temporary_folder_share_a_name_until_the_last_one_has_ended(tmp_path: Path) -> None:
     environment = owners()
-    acquire(environment, job(tmp_path))
-    acquire(environment, job(tmp_path, "next"), shares=True)
+    acquire(environment, job_in_folder(tmp_path))
+    acquire(environment, job_in_folder(tmp_path, "next"), shares=True)
     environment.release(JobId("job"))
 
     with pytest.raises(OwnedByAnotherError):
-        acquire(owners(), job(tmp_path, "other"))
+        acquire(owners(), job_in_folder(tmp_path, "other"))
 
     environment.release(JobId("next"))
-    assert acquire(owners(), job(tmp_path, "other")) == 2
+    assert acquire(owners(), job_in_folder(tmp_path, "other")) == 2
 
 
 def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment, release, released = owners(), OwnerLock.release, list[OwnerLock]()
     folders = [(checkpoint_folder(str(tmp_path / name), "counts", LEASE_MS), None) for name in ("first", "second")]
     monkeypatch.setattr(JobOwners, "_folders", lambda self, *graph, is_lenient: iter(folders))
-    acquire(environment, job(tmp_path))
+    acquire(environment, job_in_folder(tmp_path))
 
     def release_at_once(lock: OwnerLock, *, unused: bool) -> None:
         released.append(lock)
@@ -111,11 +111,11 @@ def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, mon
 
 def test_a_closed_environment_owns_nothing(tmp_path: Path) -> None:
     environment = owners()
-    acquire(environment, job(tmp_path))
+    acquire(environment, job_in_folder(tmp_path))
 
     environment.close()
 
-    assert acquire(owners(), job(tmp_path)) == 2
+    assert acquire(owners(), job_in_folder(tmp_path)) == 2
 
 
 def test_a_replaced_owner_reports_it_for_its_job_and_deletes_nothing(
@@ -125,7 +125,7 @@ def test_a_replaced_owner_reports_it_for_its_job_and_deletes_nothing(
     environment = owners()
     heard: list[tuple[JobId, str]] = []
     environment.on_lost = lambda job_id, error: heard.append((job_id, type(error).__name__))
-    acquire(environment, job(tmp_path))
+    acquire(environment, job_in_folder(tmp_path))
     assert environment.still_owns(JobId("job"))
     be_replaced(tmp_path)
 
@@ -160,7 +160,7 @@ def test_a_replaced_owner_publishes_nothing(
     leased(tmp_path, monkeypatch)
     seconds = [0.0]
     environment, writer = JobOwners(CodeRegistry(), clock=lambda: seconds[0]), Writer()
-    acquire(environment, job(tmp_path))
+    acquire(environment, job_in_folder(tmp_path))
     sink = SinkOperator[str](
         OperatorId("sink"),
         writer,

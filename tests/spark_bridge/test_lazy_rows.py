@@ -28,7 +28,7 @@ def write_files_of_one_row(laboratory: Laboratory, files: int = 3) -> None:
         write_rows(laboratory.input / f"{number}.parquet", [(number, 10 * number, number)])
 
 
-def source(laboratory: Laboratory, name: str = "source", strategy: ShipStrategy = ShipStrategy.REBALANCE) -> Told:
+def open_source(laboratory: Laboratory, name: str = "source", strategy: ShipStrategy = ShipStrategy.REBALANCE) -> Told:
     """A source that feeds another task."""
     vertex = laboratory.source(name=name, per_batch=None)
     return laboratory.begin(vertex, strategy=strategy).open()
@@ -56,7 +56,7 @@ def jobs(laboratory: Laboratory) -> int:
 
 def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
-    told = source(laboratory)
+    told = open_source(laboratory)
     before, held = jobs(laboratory), laboratory.persisted()
 
     finished = read_all(laboratory, told)
@@ -69,7 +69,7 @@ def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(l
 
 def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
-    first, second = source(laboratory, "first"), source(laboratory, "second")
+    first, second = open_source(laboratory, "first"), open_source(laboratory, "second")
     made = [first.read([split]) for split in laboratory.splits(first.engine.descriptor.vertex)]
     made.append(read_all(laboratory, second))
     reader = sink(laboratory, first)
@@ -87,7 +87,7 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
 
 def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
-    told = source(laboratory, strategy=ShipStrategy.HASH)
+    told = open_source(laboratory, strategy=ShipStrategy.HASH)
     before = jobs(laboratory)
 
     read_all(laboratory, told)
@@ -97,7 +97,7 @@ def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> 
 
 def test_many_files_are_read_by_the_source(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory, files=36)
-    told = source(laboratory)
+    told = open_source(laboratory)
     before = jobs(laboratory)
 
     read_all(laboratory, told)
@@ -112,7 +112,7 @@ def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
     registry = CodeRegistry()
     plain = Laboratory(SparkDataPlane(session, registry), registry, laboratory.folder)
     try:
-        told = source(plain)
+        told = open_source(plain)
         before = jobs(plain)
 
         read_all(plain, told)
@@ -124,7 +124,7 @@ def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
 
 def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(laboratory: Laboratory) -> None:
     write_files_of_one_row(laboratory)
-    told = source(laboratory)
+    told = open_source(laboratory)
     finished = read_all(laboratory, told)
     reader = sink(laboratory, told)
     damaged = laboratory.input / "1.parquet"
@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(labora
 
 def test_batches_on_their_way_are_written_for_an_unaligned_checkpoint(laboratory: Laboratory, tmp_path: Path) -> None:
     write_files_of_one_row(laboratory)
-    told = source(laboratory)
+    told = open_source(laboratory)
     batch = batch_of(read_all(laboratory, told))
     reader = sink(laboratory, told)
 

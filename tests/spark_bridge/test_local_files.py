@@ -20,7 +20,7 @@ class ByHadoop(FileSystem):
 
 
 @pytest.fixture(params=[FileSystem, ByHadoop], ids=["local", "hadoop"])
-def files(request: pytest.FixtureRequest, spark: SparkSession) -> FileSystem:
+def filesystem(request: pytest.FixtureRequest, spark: SparkSession) -> FileSystem:
     made: FileSystem = request.param(spark)
     return made
 
@@ -35,50 +35,50 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def test_both_list_the_same(files: FileSystem, tree: Path) -> None:
-    listed = [(status.name, status.path, status.size_bytes, status.is_folder) for status in files.list(str(tree))]
+def test_both_list_the_same(filesystem: FileSystem, tree: Path) -> None:
+    listed = [(status.name, status.path, status.size_bytes, status.is_folder) for status in filesystem.list(str(tree))]
 
     assert [each for each in listed if not each[-1]] == [
         ("a.parquet", f"file:{tree}/a.parquet", 9, False),
         ("b.parquet", f"file:{tree}/b.parquet", 9, False),
     ]
     assert [name for name, _, _, is_folder in listed if is_folder] == ["_day=2", "_hidden", "day=1"]
-    assert files.list(str(tree / "nothing")) == []
+    assert filesystem.list(str(tree / "nothing")) == []
 
 
-def test_both_find_the_same_below_a_folder(files: FileSystem, tree: Path) -> None:
+def test_both_find_the_same_below_a_folder(filesystem: FileSystem, tree: Path) -> None:
     wanted = {f"file:{tree}/{name}" for name in ("a.parquet", "b.parquet", "day=1/c d.parquet", "_day=2/e")}
 
-    assert {status.path for status in files.files_below(f"file:{tree}")} == wanted
-    assert set(files.paths_below(str(tree))) == wanted
-    assert files.bytes_below(str(tree)) == sum(len(path) - len(f"file:{tree}/") for path in wanted)
+    assert {status.path for status in filesystem.files_below(f"file:{tree}")} == wanted
+    assert set(filesystem.paths_below(str(tree))) == wanted
+    assert filesystem.bytes_below(str(tree)) == sum(len(path) - len(f"file:{tree}/") for path in wanted)
 
 
-def test_both_look_rename_and_delete_alike(files: FileSystem, tree: Path) -> None:
-    assert files.exists(f"{tree}/a.parquet")
-    assert files.is_folder(f"file:{tree}/day=1")
-    assert not files.is_folder(str(tree / "a.parquet"))
-    assert files.size_bytes(str(tree / "b.parquet")) == 9
+def test_both_look_rename_and_delete_alike(filesystem: FileSystem, tree: Path) -> None:
+    assert filesystem.exists(f"{tree}/a.parquet")
+    assert filesystem.is_folder(f"file:{tree}/day=1")
+    assert not filesystem.is_folder(str(tree / "a.parquet"))
+    assert filesystem.size_bytes(str(tree / "b.parquet")) == 9
 
-    assert files.rename(f"file:{tree}/b.parquet", f"{tree}/day=1/b.parquet")
-    files.delete(str(tree / "a.parquet"))
-    files.delete(str(tree / "nothing"))
-    emptied = files.delete_if_empty(str(tree / "day=1"))
-    files.delete(f"file:{tree}/day=1")
+    assert filesystem.rename(f"file:{tree}/b.parquet", f"{tree}/day=1/b.parquet")
+    filesystem.delete(str(tree / "a.parquet"))
+    filesystem.delete(str(tree / "nothing"))
+    emptied = filesystem.delete_if_empty(str(tree / "day=1"))
+    filesystem.delete(f"file:{tree}/day=1")
 
     assert not emptied
     assert sorted(path.name for path in tree.iterdir()) == ["_day=2", "_hidden", "gone"]
 
 
-def test_both_make_folders_and_delete_those_that_are_empty(files: FileSystem, tree: Path) -> None:
-    files.make_folder(str(tree / "x" / "y"))
-    files.make_folder(str(tree / "x" / "y"))
+def test_both_make_folders_and_delete_those_that_are_empty(filesystem: FileSystem, tree: Path) -> None:
+    filesystem.make_folder(str(tree / "x" / "y"))
+    filesystem.make_folder(str(tree / "x" / "y"))
     (tree / "x" / "file").touch()
 
-    assert files.delete_if_empty(str(tree / "x" / "y"))
-    assert not files.delete_if_empty(str(tree / "x"))
+    assert filesystem.delete_if_empty(str(tree / "x" / "y"))
+    assert not filesystem.delete_if_empty(str(tree / "x"))
     with pytest.raises(OSError, match=r"file|directory"):
-        files.make_folder(str(tree / "x" / "file" / "below"))
+        filesystem.make_folder(str(tree / "x" / "file" / "below"))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def rate(key: int) -> int:
     raise ValueError(f"no rate for {key}")
 
 
-def failed(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
+def failure_of_source(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
     """What a source with these operators behind it fails of; each was written on a line of app.py by its place."""
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     vertex = laboratory.source(*codes)
@@ -37,7 +37,7 @@ def failed(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
 
 
 def failure_lines(laboratory: Laboratory, *codes: OperatorCode) -> list[str]:
-    return failed(laboratory, *codes).message.splitlines()
+    return failure_of_source(laboratory, *codes).message.splitlines()
 
 
 def where(condition: str) -> OperatorCode:

@@ -25,7 +25,7 @@ class Clock:
         return self.seconds
 
 
-def write(folder: Path, number: int, name: str) -> None:
+def write_name(folder: Path, number: int, name: str) -> None:
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.table({"id": [number], "name": [name]}), folder / f"{number}.parquet")
 
@@ -42,12 +42,12 @@ def orders(spark: SparkSession) -> DataFrame:
 def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_that_are_there(
     spark: SparkSession, orders: DataFrame, tmp_path: Path
 ) -> None:
-    write(tmp_path / "items", 1, "one")
+    write_name(tmp_path / "items", 1, "one")
     items, clock = spark.read.parquet(str(tmp_path / "items")), Clock()
     join = JoinRefreshed(KeptTable(items, 60_000, clock), orders["item"] == items["id"], "left", orders)
 
     first = join(orders)
-    write(tmp_path / "items", 2, "two")
+    write_name(tmp_path / "items", 2, "two")
     clock.seconds += 59.9
     kept = names(join(orders))
     clock.seconds += 0.1
@@ -59,11 +59,11 @@ def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_th
 
 
 def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, orders: DataFrame, tmp_path: Path) -> None:
-    write(tmp_path / "items", 1, "one")
+    write_name(tmp_path / "items", 1, "one")
     items = spark.read.parquet(str(tmp_path / "items")).withColumnRenamed("id", "item")
     join = JoinRefreshed(KeptTable(items, 60_000, Clock()), "item", "left", orders)
     join(orders)
-    write(tmp_path / "items", 2, "two")
+    write_name(tmp_path / "items", 2, "two")
 
     join.open(RuntimeContext(uid="join", task_name="join", session=spark))
 

@@ -68,7 +68,7 @@ class Job:
         return sorted(map(tuple, self.laboratory.published().collect()))
 
 
-def complete(join: Told, checkpoint_id: int) -> Snapshot:
+def snapshot_and_commit(join: Told, checkpoint_id: int) -> Snapshot:
     snapshotted = join.snapshot(checkpoint_id)
     join.commit(checkpoint_id)
     return snapshotted
@@ -81,13 +81,13 @@ def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laborato
     join = job.begin()
     job.process(join, 0, LEFT)
     job.process(join, 1, RIGHT)
-    snapshotted = complete(join, 1)
+    snapshotted = snapshot_and_commit(join, 1)
     join.close(cancel=True)
     laboratory.lose_local_state()
 
     again = job.begin(snapshotted.state)
     job.process(again, 2, RIGHT)
-    complete(again, 2)
+    snapshot_and_commit(again, 2)
 
     assert job.published() == [(10, 20), (10, 30)]
 
@@ -99,13 +99,13 @@ def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory)
 
     job.process(join, 0, LEFT, now_ms=at_ms(1.0))
     job.process(join, 1, RIGHT, now_ms=at_ms(2.0))
-    both = complete(join, 1)
+    both = snapshot_and_commit(join, 1)
     join.close(cancel=True)
     laboratory.lose_local_state()
     again = job.begin(both.state)
     job.process(again, 2, LEFT, now_ms=at_ms(2.5))
     job.process(again, 3, RIGHT, now_ms=at_ms(3.1))
-    left = complete(again, 2)
+    left = snapshot_and_commit(again, 2)
 
     assert job.published() == [(10, 20), (30, 20), (30, 40)]
     assert [(each.state_name, each.rows) for each in _shared(both)] == [("left", 1), ("right", 1)]
@@ -120,7 +120,7 @@ def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch
     job.process(join, 0, LEFT)
     job.process(join, 1, RIGHT)
     job.process(join, 2, LEFT)
-    complete(join, 1)
+    snapshot_and_commit(join, 1)
 
     assert job.published() == [(11, 20), (12, 20), (13, 20)]
 

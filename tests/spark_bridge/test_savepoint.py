@@ -35,7 +35,7 @@ def staged(tmp_path: Path) -> PendingFile:
 
 
 @pytest.fixture
-def batch(tmp_path: Path) -> StagedBatch:
+def staged_batch(tmp_path: Path) -> StagedBatch:
     """A folder of rows that waits to be given to a function."""
     folder = tmp_path / "staged" / "0-1"
     folder.mkdir(parents=True)
@@ -43,7 +43,7 @@ def batch(tmp_path: Path) -> StagedBatch:
     return StagedBatch(checkpoint_id=4, path=f"file:{folder}", schema="{}")
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def contents_of_files(folder: Path) -> dict[str, bytes]:
     """By name, without the checksums that Hadoop writes beside them."""
     there = (file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".crc"))
     return {str(file.relative_to(folder)): file.read_bytes() for file in there}
@@ -54,39 +54,42 @@ def local(path: str) -> Path:
 
 
 def test_what_is_staged_goes_into_the_savepoint_and_stays_where_it_is(
-    filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     folder = f"file:{tmp_path}/savepoint/sink"
 
-    kept = into_savepoint(filesystem, [staged, batch, StagingFolder(path="staging")], folder)
+    kept = into_savepoint(filesystem, [staged, staged_batch, StagingFolder(path="staging")], folder)
 
     assert kept == (
         replace(staged, staged=f"{folder}/0-part-0.parquet", in_savepoint=True),
-        replace(batch, path=f"{folder}/1", in_savepoint=True),
+        replace(staged_batch, path=f"{folder}/1", in_savepoint=True),
     )
-    assert files(tmp_path / "savepoint" / "sink") == {"0-part-0.parquet": b"rows", "1/part-0.parquet": b"rows"}
+    assert contents_of_files(tmp_path / "savepoint" / "sink") == {
+        "0-part-0.parquet": b"rows",
+        "1/part-0.parquet": b"rows",
+    }
     assert local(staged.staged).exists()
-    assert local(batch.path).exists()
+    assert local(staged_batch.path).exists()
 
 
 def test_a_job_begins_with_copies_as_if_it_had_staged_them_itself(
-    filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
-    kept = into_savepoint(filesystem, [staged, batch], f"file:{tmp_path}/savepoint/sink")
-    before = files(tmp_path / "savepoint")
+    kept = into_savepoint(filesystem, [staged, staged_batch], f"file:{tmp_path}/savepoint/sink")
+    before = contents_of_files(tmp_path / "savepoint")
     staging = f"file:{tmp_path}/staging"
 
     taken = out_of_savepoint(filesystem, kept, staging)
 
     assert taken == (
         replace(staged, staged=f"{staging}/savepoint-0/0-part-0.parquet"),
-        replace(batch, path=f"{staging}/savepoint-1"),
+        replace(staged_batch, path=f"{staging}/savepoint-1"),
     )
-    assert files(tmp_path / "staging") == {
+    assert contents_of_files(tmp_path / "staging") == {
         "savepoint-0/0-part-0.parquet": b"rows",
         "savepoint-1/part-0.parquet": b"rows",
     }
-    assert files(tmp_path / "savepoint") == before
+    assert contents_of_files(tmp_path / "savepoint") == before
 
 
 def test_a_file_that_was_published_meanwhile_is_not_published_again(
@@ -101,25 +104,25 @@ def test_a_file_that_was_published_meanwhile_is_not_published_again(
 
 
 def test_what_an_attempt_before_has_half_copied_is_copied_again(
-    filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
-    kept = into_savepoint(filesystem, [staged, batch], f"file:{tmp_path}/savepoint/sink")
+    kept = into_savepoint(filesystem, [staged, staged_batch], f"file:{tmp_path}/savepoint/sink")
     for half in ("savepoint-0", "savepoint-1"):
         (tmp_path / "staging" / half).mkdir(parents=True)
         (tmp_path / "staging" / half / "0-part-0.parquet").write_bytes(b"ro")
 
     out_of_savepoint(filesystem, kept, f"file:{tmp_path}/staging")
 
-    assert files(tmp_path / "staging") == {
+    assert contents_of_files(tmp_path / "staging") == {
         "savepoint-0/0-part-0.parquet": b"rows",
         "savepoint-1/part-0.parquet": b"rows",
     }
 
 
 def test_what_a_checkpoint_holds_is_taken_as_it_is(
-    filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
-    prepared = (staged, batch, StagingFolder(path="staging"))
+    prepared = (staged, staged_batch, StagingFolder(path="staging"))
 
     assert out_of_savepoint(filesystem, prepared, f"file:{tmp_path}/staging") == prepared
 
@@ -147,13 +150,13 @@ def test_a_function_is_given_the_rows_of_a_savepoint_under_their_id_and_the_save
     )
     prepared = before.prepare_commit(4, before.stage(spark.range(3).selectExpr("id AS number")).names)
     kept = into_savepoint(filesystem, prepared, f"file:{tmp_path}/savepoint/sink")
-    there = files(tmp_path / "savepoint")
+    there = contents_of_files(tmp_path / "savepoint")
 
     after.restore(kept)
 
     assert [(checkpoint_id, sorted(numbers)) for checkpoint_id, numbers in calls] == [(4, [0, 1, 2])]
-    assert files(tmp_path / "savepoint") == there
-    assert files(tmp_path / "after" / "staged") == {}
+    assert contents_of_files(tmp_path / "savepoint") == there
+    assert contents_of_files(tmp_path / "after" / "staged") == {}
 
 
 @pytest.mark.slow
@@ -167,13 +170,13 @@ def test_a_file_sink_publishes_what_a_savepoint_had_pending_once(
     )
     prepared = before.prepare_commit(4, before.stage(spark.range(3).selectExpr("id AS number")).names)
     kept = into_savepoint(filesystem, prepared, f"file:{tmp_path}/savepoint/sink")
-    there = files(tmp_path / "savepoint")
+    there = contents_of_files(tmp_path / "savepoint")
 
     after.restore(kept)
     again.restore(kept)
 
     assert sorted(row.number for row in spark.read.parquet(str(tmp_path / "output")).collect()) == [0, 1, 2]
-    assert files(tmp_path / "savepoint") == there
+    assert contents_of_files(tmp_path / "savepoint") == there
 
 
 @pytest.mark.slow
@@ -196,4 +199,4 @@ def test_a_job_that_goes_on_while_another_one_starts_from_its_savepoint_is_not_i
         original.commit(4)
 
     assert sorted(row.number for row in spark.read.parquet(str(tmp_path / "output")).collect()) == [0, 1, 2]
-    assert files(tmp_path / "output" / ".flykka-staging") == {}
+    assert contents_of_files(tmp_path / "output" / ".flykka-staging") == {}

@@ -48,7 +48,7 @@ class Owners:
 
     @property
     def function(self) -> ForeachBatchSink:
-        return ForeachBatchSink(lambda rows, checkpoint_id: self.calls.append((checkpoint_id, numbers(rows))))
+        return ForeachBatchSink(lambda rows, checkpoint_id: self.calls.append((checkpoint_id, sorted_numbers(rows))))
 
     def staging(self, sink: Sink, job: str = "job") -> str:
         folder = sink.staging_folder(JobId(job), str(self.checkpoints))
@@ -77,7 +77,7 @@ class Owners:
         return [path for path in (self.output / ".flykka-staging").rglob("*.parquet") if path.is_file()]
 
 
-def numbers(rows: DataFrame) -> list[int]:
+def sorted_numbers(rows: DataFrame) -> list[int]:
     return sorted(row.number for row in rows.collect())
 
 

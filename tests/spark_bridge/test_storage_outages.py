@@ -142,7 +142,7 @@ def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
     first = case.writer(spark, 0)
-    prepared = first.prepare_commit(1, first.stage(rows(spark)).names)
+    prepared = first.prepare_commit(1, first.stage(rows_of_two_files(spark)).names)
     case.storage.keep()
     filesystem = FlickeringFileSystem(spark, case.storage)
     case.writer(spark, 1, filesystem).restore(prepared)
@@ -164,7 +164,7 @@ def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
     filesystem = FlickeringFileSystem(spark, case.storage)
     context = case.context(spark, 0, filesystem)
     staged = case.sink.bound(spark).writer(context)
-    prepared = staged.prepare_commit(1, staged.stage(rows(spark)).names)
+    prepared = staged.prepare_commit(1, staged.stage(rows_of_two_files(spark)).names)
     case.storage.keep()
 
     def commit(away: range) -> None:
@@ -184,7 +184,7 @@ def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
         assert case.seen() == [0, 1], f"after an outage at operations {away}"
 
 
-def rows(spark: SparkSession) -> DataFrame:
+def rows_of_two_files(spark: SparkSession) -> DataFrame:
     """Rows that are staged as two files."""
     return spark.range(0, 2, 1, 2).toDF("id")
 

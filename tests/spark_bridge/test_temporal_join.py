@@ -70,7 +70,7 @@ def advance(join: Told, watermark_ms: int) -> None:
     join.expect_result()
 
 
-def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> TaskStateSnapshot:
+def snapshot_and_commit(join: Told, checkpoint_id: int, watermark_ms: int) -> TaskStateSnapshot:
     snapshotted = join.snapshot(checkpoint_id, watermark_ms)
     join.commit(checkpoint_id)
     assert snapshotted.state is not None
@@ -84,14 +84,14 @@ def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory
     job.process(join, 1, LEFT, at_ms(0))
 
     advance(join, at_ms(3.0))
-    state = complete(join, 1, at_ms(3.0))
+    state = snapshot_and_commit(join, 1, at_ms(3.0))
     first = job.published()
     join.close(cancel=True)
     laboratory.lose_local_state()
     again = job.begin(restore=state)
     late = job.process(again, 2, LEFT, at_ms(0))
     advance(again, END)
-    complete(again, 2, END)
+    snapshot_and_commit(again, 2, END)
 
     assert first == [(10, 20)]
     assert late.late_rows == 1
@@ -105,7 +105,7 @@ def test_left_rows_behind_the_watermark_go_to_the_late_side_output(laboratory: L
 
     left = job.process(join, 0, LEFT, at_ms(1.0))
     right = job.process(join, 1, RIGHT, at_ms(1.0))
-    complete(join, 1, at_ms(1.0))
+    snapshot_and_commit(join, 1, at_ms(1.0))
 
     assert [left.late_rows, right.late_rows] == [0, 0]
     assert [row.amount for row in laboratory.published().collect()] == [10]

@@ -45,7 +45,7 @@ def splits(spark: SparkSession, source: FileSource) -> tuple[SourceSplit, ...]:
     return source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"").splits
 
 
-def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
+def rows_in_slices(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
     schema = source.prototype(spark).schema
     read = source.read(spark, schema, splits(spark, source), in_slices=True)
     return [tuple(row) for row in together(read).collect()]
@@ -190,14 +190,14 @@ def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tm
 def test_the_user_may_ask_for_nulls(spark: SparkSession, folder: Path, reach: Reach) -> None:
     (folder / "good.csv").write_text("key,at,amount\nx,,1\n")
 
-    assert rows(spark, reach(csv(folder, MODE="permissive"))) == [(None, None, 1.0)]
+    assert rows_in_slices(spark, reach(csv(folder, MODE="permissive"))) == [(None, None, 1.0)]
 
 
 @both_ways
 def test_the_user_may_take_columns_by_their_place(spark: SparkSession, folder: Path, reach: Reach) -> None:
     (folder / "good.csv").write_text("a,b,c\n1,,1\n")
 
-    assert rows(spark, reach(csv(folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
+    assert rows_in_slices(spark, reach(csv(folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
 
 
 @both_ways
@@ -209,7 +209,7 @@ def test_options_are_those_of_the_reader_and_the_last_word_counts(
         sep=";"
     )
 
-    ((key, day),) = rows(spark, source)
+    ((key, day),) = rows_in_slices(spark, source)
 
     assert (key, str(day)) == (1, "2024-12-31")
 
@@ -219,7 +219,9 @@ def test_folders_give_columns_to_text_too(spark: SparkSession, tmp_path: Path, r
     (tmp_path / "in" / "day=7").mkdir(parents=True)
     (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")
 
-    assert rows(spark, reach(FileSource.csv(tmp_path / "in", schema="day int, key int", header=True))) == [(7, 1)]
+    assert rows_in_slices(spark, reach(FileSource.csv(tmp_path / "in", schema="day int, key int", header=True))) == [
+        (7, 1)
+    ]
 
 
 def test_a_schema_is_inferred_with_its_types(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

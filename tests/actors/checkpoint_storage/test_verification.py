@@ -54,10 +54,10 @@ class Staged:
         self.pieces += [WriterState(writer="job/sink-0", batches=batches), StagingFolder(path=f"file:{first.parent}")]
 
     def damages(self) -> list[str]:
-        return [str(damage) for damage in damages(checkpoint(list_state(COMMITTABLES, self.pieces)))]
+        return [str(damage) for damage in damages(checkpoint_with_list_state(list_state(COMMITTABLES, self.pieces)))]
 
 
-def checkpoint(
+def checkpoint_with_list_state(
     *states: OperatorListState, exclusive: tuple[ExclusiveStateHandle, ...] = (), path: str = "/chk-3"
 ) -> CompletedCheckpoint:
     """A checkpoint, or savepoint, in which one subtask has list state."""
@@ -150,7 +150,7 @@ def test_staged_file_that_cannot_be_reached_is_named(staged: Staged) -> None:
 def test_number_of_staged_files_and_of_those_without_digests_is_reported(staged: Staged, without: bool) -> None:
     pieces: list[Value] = list(map(without_digests, staged.pieces)) if without else staged.pieces
 
-    verified = verify_checkpoint(checkpoint(list_state(COMMITTABLES, pieces)))
+    verified = verify_checkpoint(checkpoint_with_list_state(list_state(COMMITTABLES, pieces)))
 
     assert (verified.files, verified.staged_files, verified.without_digests) == ((0, 3, 4) if without else (0, 5, 0))
     assert verified.damages == ()
@@ -185,7 +185,7 @@ def written_savepoint(staged: Staged, folder: Path, damage: Callable[[Path], obj
     handle = ExclusiveStateHandle(
         path=f"file:{copy.parent}", size_bytes=9, files=(sealed(str(copy), copy.name, sync=False),)
     )
-    taken = checkpoint(list_state(COMMITTABLES, [pending]), exclusive=(handle,))
+    taken = checkpoint_with_list_state(list_state(COMMITTABLES, [pending]), exclusive=(handle,))
     CheckpointStorage(str(folder)).write_metadata(replace(taken, snapshot_type=SnapshotType.SAVEPOINT), str(folder))
     return CheckpointStorage(str(folder)).read_metadata(str(folder))
 

@@ -11,7 +11,7 @@ from flykka.actors.machines.checkpoint import effects
 from flykka.messages.checkpointing.checkpoint import MasterState
 from flykka.messages.control.checkpoint_coordination import MetadataRead, RequestRestoreState, StopCheckpointing
 from flykka.messages.control.job import JobStatus
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed_checkpoint, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -136,7 +136,7 @@ class _Hooked:
             states = tuple(
                 MasterState(identifier=name, data=_packed(state)) for name, state in entry["hook_states"].items()
             )
-            adopted = completed(entry["cp"], master_states=states)
+            adopted = completed_checkpoint(entry["cp"], master_states=states)
             made = self._world.handle(
                 MetadataRead(
                     version=self._version, checkpoint=adopted, allow_non_restored_state=allow_non_restored_state

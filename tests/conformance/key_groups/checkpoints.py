@@ -31,7 +31,7 @@ def vertex(operators: Sequence[str], parallelism: int, max_parallelism: int, *, 
     )
 
 
-def completed(
+def checkpoint_of_states(
     states: Mapping[JobVertexId, tuple[JobVertex, Sequence[TaskStateSnapshot | None]]],
 ) -> CompletedCheckpoint:
     """A checkpoint to which each subtask of each vertex has contributed this."""

@@ -12,7 +12,7 @@ from flykka.actors.machines.state.operator_state import repartition
 from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId
 from tests.conformance.case_files import UnknownWordError, only_known_words
-from tests.conformance.key_groups.checkpoints import completed, keyed_state, operator_state, vertex
+from tests.conformance.key_groups.checkpoints import checkpoint_of_states, keyed_state, operator_state, vertex
 
 MODES = {
     "split": OperatorStateMode.SPLIT_DISTRIBUTE,
@@ -91,7 +91,7 @@ def _assigned(
     old_parallelism: int, new_parallelism: int, max_parallelism: int, snapshots: Sequence[TaskStateSnapshot | None]
 ) -> list[tuple[OperatorSubtaskState, ...]]:
     old, new = (vertex([_OPERATOR], each, max_parallelism) for each in (old_parallelism, new_parallelism))
-    assigned = assign(completed({old.vertex_id: (old, snapshots)}), [new]).states
+    assigned = assign(checkpoint_of_states({old.vertex_id: (old, snapshots)}), [new]).states
     places = [(JobVertexId(_OPERATOR), subtask) for subtask in range(new_parallelism)]
     return [assigned[place].operators if place in assigned else () for place in places]
 

@@ -14,7 +14,7 @@ from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import OperatorListState, TaskStateSnapshot
 from tests.conformance.case_files import UnknownWordError, only_known_words
-from tests.conformance.key_groups.checkpoints import completed, keyed_state, operator_state, vertex
+from tests.conformance.key_groups.checkpoints import checkpoint_of_states, keyed_state, operator_state, vertex
 
 _TASKS = {"checkpoint", "ack_with_state", "max_parallelism", "new_parallelism", "new_max_parallelism"}
 _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
@@ -54,7 +54,7 @@ def _without_checkpoint(*, error_if_none: bool) -> _Restored:
     with TemporaryDirectory() as empty:
         if error_if_none:
             find_checkpoint(LATEST, empty)
-    return _Restored(checkpoint=completed({}), assignment=StateAssignment())
+    return _Restored(checkpoint=checkpoint_of_states({}), assignment=StateAssignment())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def _restored(
     snapshots = {
         of.vertex_id: (of, [_snapshot(of, subtask, stateful, keyed) for subtask in range(of.parallelism)]) for of in old
     }
-    checkpoint = completed(snapshots)
+    checkpoint = checkpoint_of_states(snapshots)
     assignment = assign(checkpoint, new, allow_non_restored_state=allowed)
     return _Restored(checkpoint=checkpoint, assignment=assignment)
 

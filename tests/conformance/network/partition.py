@@ -11,7 +11,7 @@ from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition_id
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, descriptor, partition_id
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")
@@ -96,7 +96,7 @@ class Output:
 
     def _add(self, index: int) -> None:
         try:
-            self.effects += self.partition.add_batch(batch(subpartition=index))
+            self.effects += self.partition.add_batch(batch_ref(subpartition=index))
         except AssertionError:
             self.error = "illegal_state"
 

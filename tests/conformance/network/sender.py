@@ -24,7 +24,7 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, descriptor
 from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")
@@ -91,7 +91,7 @@ class _Reader:
     def _add(self, item: str, number: int) -> None:
         match item:
             case "data":
-                self._take(self.partition.add_batch(batch(str(number))))
+                self._take(self.partition.add_batch(batch_ref(str(number))))
             case "event":
                 self._take(self.partition.broadcast_event(Watermark(timestamp_ms=0)))
             case "aligned_barrier":

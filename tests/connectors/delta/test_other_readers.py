@@ -33,7 +33,7 @@ NAN, INFINITY = float("nan"), float("inf")
 NO_TEXT = "bytes that are no text"
 
 
-def at(text: str) -> dt.datetime:
+def utc_time(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
 
 
@@ -53,10 +53,10 @@ VALUES: dict[str, tuple[str, list[Any]]] = {
     "moment": (
         "timestamp",
         [
-            at(text)
+            utc_time(text)
             for text in ("1850-01-01T01:01:01.000001", "1969-12-31T23:59:59.999500", "2026-01-01T00:00:00.123456")
         ]
-        + [at("2026-01-01T00:00:00.999999")],
+        + [utc_time("2026-01-01T00:00:00.999999")],
     ),
     "wall": ("timestamp_ntz", [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 1, 1), None, None]),
     "bytes": ("binary", [b"", b"\xff", b"a", None]),

@@ -61,7 +61,7 @@ class TestChangesAlone(DeltaContract):
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def versioned_table(tmp_path: Path) -> Path:
     """Versions 0 to 3 have added the rows 0 to 3."""
     path = tmp_path / "table"
     for number in range(4):
@@ -89,9 +89,9 @@ def keys(spark: SparkSession, source: DeltaSource) -> list[int]:
     return [row[0] for row in read_sorted_rows(spark, source, look(spark, source))]
 
 
-def test_it_reads_the_table_as_it_was(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table)
-    times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(table)).history()}
+def test_it_reads_the_table_as_it_was(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table)
+    times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(versioned_table)).history()}
 
     assert keys(spark, source) == [0, 1, 2, 3]
     assert keys(spark, source.version_as_of(1)) == [0, 1]
@@ -104,9 +104,9 @@ def test_it_reads_the_table_as_it_was(spark: SparkSession, table: Path) -> None:
     ]
 
 
-def test_it_starts_where_it_is_told(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table)
-    times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(table)).history()}
+def test_it_starts_where_it_is_told(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table)
+    times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(versioned_table)).history()}
 
     assert keys(spark, source.starting_version(2)) == [2, 3]
     assert keys(spark, source.starting_version(4)) == []
@@ -115,10 +115,10 @@ def test_it_starts_where_it_is_told(spark: SparkSession, table: Path) -> None:
     assert keys(spark, source.starting_timestamp(0).monitor_continuously("1s")) == [0, 1, 2, 3]
 
 
-def test_a_bounded_source_ends_with_the_version_that_it_began_with(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table)
+def test_a_bounded_source_ends_with_the_version_that_it_began_with(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table)
     found = look(spark, source)
-    add(table, [(4, "later")])
+    add(versioned_table, [(4, "later")])
     again = look(spark, source, found.position)
 
     assert source.boundedness is Boundedness.BOUNDED
@@ -127,12 +127,12 @@ def test_a_bounded_source_ends_with_the_version_that_it_began_with(spark: SparkS
 
 
 def test_many_files_are_found_in_several_looks(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, versioned_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discovery, "SPLITS_PER_LOOK", 3)
-    source = DeltaSource.of_path(table).version_as_of(3).monitor_continuously("1s")
-    add(table, [(number, f"{number}") for number in range(10, 12)])
-    add(table, [(12, "x")])
+    source = DeltaSource.of_path(versioned_table).version_as_of(3).monitor_continuously("1s")
+    add(versioned_table, [(number, f"{number}") for number in range(10, 12)])
+    add(versioned_table, [(12, "x")])
 
     position, counts, rows = b"", [], []
     while True:
@@ -160,13 +160,13 @@ def test_rows_come_in_slices_of_one_partition_each_where_there_are_many(spark: S
     assert sum(rows.count() for rows in slices) == 600_000
 
 
-def test_a_new_version_is_noticed(spark: SparkSession, table: Path) -> None:
-    looks = looking(spark, DeltaSource.of_path(table).monitor_continuously("1s"))
+def test_a_new_version_is_noticed(spark: SparkSession, versioned_table: Path) -> None:
+    looks = looking(spark, DeltaSource.of_path(versioned_table).monitor_continuously("1s"))
     found = looks.discover(b"")
     assert looks.changed is not None
     before = looks.changed()
 
-    add(table, [(4, "new")])
+    add(versioned_table, [(4, "new")])
 
     assert (before, looks.changed()) == (False, True)
     assert len(looks.discover(found.position).splits) == 1
@@ -213,8 +213,8 @@ def test_partition_columns_are_put_in(spark: SparkSession, tmp_path: Path, whole
     assert {time for _, _, _, time, _ in found} == {local, None}
 
 
-def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, table: Path) -> None:
-    partitioned = table.parent / "partitioned"
+def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, versioned_table: Path) -> None:
+    partitioned = versioned_table.parent / "partitioned"
     write_deltalake(
         str(partitioned),
         pa.table({"id": pa.array([1, 2], pa.int64()), "day": pa.array([dt.date(2024, 5, 1), dt.date(2024, 5, 2)])}),
@@ -234,35 +234,35 @@ def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, 
     assert read_sorted_rows(spark, source, look(spark, source)) == [(1, dt.date(2024, 5, 1)), (2, dt.date(2024, 5, 2))]
 
 
-def test_columns_that_a_file_does_not_have_are_null(spark: SparkSession, table: Path) -> None:
-    DeltaTable(str(table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
-    source = DeltaSource.of_path(table)
+def test_columns_that_a_file_does_not_have_are_null(spark: SparkSession, versioned_table: Path) -> None:
+    DeltaTable(str(versioned_table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
+    source = DeltaSource.of_path(versioned_table)
 
     assert read_sorted_rows(spark, source, look(spark, source))[0] == (0, "row 0", None)
 
 
 def test_a_column_that_appears_meanwhile_is_not_read_and_one_that_goes_is_missed(
-    spark: SparkSession, table: Path
+    spark: SparkSession, versioned_table: Path
 ) -> None:
-    source = DeltaSource.of_path(table).monitor_continuously("1s")
+    source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     looks = looking(spark, source)
     found = looks.discover(b"")
-    DeltaTable(str(table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
+    DeltaTable(str(versioned_table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
 
     found = looks.discover(found.position)
     assert (found.splits, json.loads(found.position)["version"]) == ((), 5)
 
     other = pa.table({"id": pa.array([1], pa.int64())})
-    write_deltalake(str(table), other, mode="overwrite", schema_mode="overwrite")
+    write_deltalake(str(versioned_table), other, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(FileSchemaError, match=r"version 5 of .*table has no column 'name', which the job reads as str"):
         looks.discover(found.position)
 
 
-def test_what_only_moves_rows_is_passed_over(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table).monitor_continuously("1s")
+def test_what_only_moves_rows_is_passed_over(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     found = look(spark, source)
-    DeltaTable(str(table)).optimize.compact()
-    add(table, [(4, "new")])
+    DeltaTable(str(versioned_table)).optimize.compact()
+    add(versioned_table, [(4, "new")])
 
     assert [key for key, _ in read_sorted_rows(spark, source, look(spark, source, found.position))] == [4]
 
@@ -283,12 +283,12 @@ def delete(table: Path) -> None:
     ],
 )
 def test_a_version_that_takes_rows_back_fails_the_job(
-    spark: SparkSession, table: Path, act: Callable[[Path], None], text: str
+    spark: SparkSession, versioned_table: Path, act: Callable[[Path], None], text: str
 ) -> None:
-    source = DeltaSource.of_path(table).monitor_continuously("1s")
+    source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     found = look(spark, source)
-    act(table)
-    add(table, [(4, "new")])
+    act(versioned_table)
+    add(versioned_table, [(4, "new")])
 
     with pytest.raises(SourceError, match=text):
         look(spark, source, found.position)
@@ -304,18 +304,18 @@ def commit(table: Path, version: int, *entries: dict[str, Any]) -> None:
     (table / "_delta_log" / f"{version:020d}.json").write_text(lines)
 
 
-def test_features_that_files_do_not_have_are_refused_by_name(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table).monitor_continuously("1s")
+def test_features_that_files_do_not_have_are_refused_by_name(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     position = look(spark, source).position
-    add(table, [(number, "x") for number in range(4)])
-    log = table / "_delta_log" / f"{4:020d}.json"
+    add(versioned_table, [(number, "x") for number in range(4)])
+    log = versioned_table / "_delta_log" / f"{4:020d}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     for entry in entries:
         if "add" in entry:
             entry["add"]["deletionVector"] = deletion_vector(1)
     features = ["deletionVectors"]
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
-    commit(table, 4, {"protocol": protocol}, *entries)
+    commit(versioned_table, 4, {"protocol": protocol}, *entries)
 
     for begun_at in (b"", position):
         with pytest.raises(SourceError, match="has deletion vectors, which a DeltaSource does not read"):
@@ -341,11 +341,11 @@ def test_a_table_whose_columns_have_other_names_in_files_is_refused(spark: Spark
         DeltaSource.of_path(table).bound(spark, None)
 
 
-def test_a_log_that_does_not_reach_back_is_refused(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table).starting_version(1).monitor_continuously("1s")
-    DeltaTable(str(table)).create_checkpoint()
+def test_a_log_that_does_not_reach_back_is_refused(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table).starting_version(1).monitor_continuously("1s")
+    DeltaTable(str(versioned_table)).create_checkpoint()
     for version in range(3):
-        (table / "_delta_log" / f"{version:020d}.json").unlink()
+        (versioned_table / "_delta_log" / f"{version:020d}.json").unlink()
 
     with pytest.raises(SourceError, match="does not have version 1 any more, from which it is to be read: begin"):
         look(spark, source)
@@ -353,11 +353,11 @@ def test_a_log_that_does_not_reach_back_is_refused(spark: SparkSession, table: P
         look(spark, source.starting_version(6))
 
 
-def test_what_cannot_be_read_is_refused(spark: SparkSession, table: Path) -> None:
-    source = DeltaSource.of_path(table)
+def test_what_cannot_be_read_is_refused(spark: SparkSession, versioned_table: Path) -> None:
+    source = DeltaSource.of_path(versioned_table)
 
     with pytest.raises(SourceNotFoundError, match=r"there is no Delta table at .*nowhere"):
-        DeltaSource.of_path(table.parent / "nowhere").bound(spark, None)
+        DeltaSource.of_path(versioned_table.parent / "nowhere").bound(spark, None)
     with pytest.raises(SourceError, match="cannot be opened as of version 9"):
         source.version_as_of(9).bound(spark, None)
     with pytest.raises(SourceError, match=r"log of .*table begins at 20.*: it cannot be read as of a time before that"):

@@ -66,7 +66,7 @@ def transaction(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> I
     producer.abort_transaction()
 
 
-def aborted(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
+def send_aborted(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
     """Send values in a transaction, and abort it."""
     with transaction(broker, topic, *of, partition=partition):
         pass

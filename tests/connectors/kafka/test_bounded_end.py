@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from benchmarks.connectors.broker import Broker
 from flykka import FileSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.spark_bridge.connectors.kafka import worker
-from tests.connectors.kafka.records import aborted, committed, look, records, transaction, values
+from tests.connectors.kafka.records import committed, look, records, send_aborted, transaction, values
 
 pytestmark = pytest.mark.slow
 
@@ -31,13 +31,13 @@ def mark_of_a_commit(broker: Broker, topic: str) -> None:
 
 def aborted_records(broker: Broker, topic: str) -> None:
     broker.send(topic, b"2")
-    aborted(broker, topic, b"no", b"nor this")
+    send_aborted(broker, topic, b"no", b"nor this")
 
 
 def several_aborted_transactions(broker: Broker, topic: str) -> None:
     committed(broker, topic, b"2")
-    aborted(broker, topic, b"no")
-    aborted(broker, topic, b"nor this")
+    send_aborted(broker, topic, b"no")
+    send_aborted(broker, topic, b"nor this")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_it_ends_behind_the_last_record(kafka: Broker, topic: str, end: Callable
 
 def test_a_partition_with_nothing_but_aborted_records_is_empty(kafka: Broker, topic: str) -> None:
     kafka.create(topic, 2)
-    aborted(kafka, topic, b"no")
+    send_aborted(kafka, topic, b"no")
     kafka.send(topic, b"1", partition=1)
 
     assert values(all_that_is_there(kafka, topic)) == [b"1"]
@@ -100,7 +100,7 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
     kafka.create(topic)
     for number in range(4):
         committed(kafka, topic, b"%d" % number)
-        aborted(kafka, topic, b"no", b"nor this", b"nor that")
+        send_aborted(kafka, topic, b"no", b"nor this", b"nor that")
     source = all_that_is_there(kafka, topic)
 
     found = look(source)
@@ -117,7 +117,7 @@ def test_a_job_ends_with_the_records_that_were_committed(
 ) -> None:
     kafka.create(topic, 2)
     committed(kafka, topic, b"1")
-    aborted(kafka, topic, b"no")
+    send_aborted(kafka, topic, b"no")
     with (
         transaction(kafka, topic, b"not yet", partition=1),
         StreamExecutionEnvironment.get_execution_environment() as env,

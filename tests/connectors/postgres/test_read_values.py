@@ -80,7 +80,7 @@ def test_an_array_has_a_value_if_all_its_elements_do_and_it_has_one_dimension() 
     assert unfit(array("numeric"), "{1.5}", "{NaN}", "{1e-20}") == ["{NaN}", "{1e-20}"]
 
 
-def rows(on_unreadable: OnUnreadable, keys: tuple[str, ...] = ("id",), puts_aside: bool = True) -> pa.RecordBatch:
+def read_days(on_unreadable: OnUnreadable, keys: tuple[str, ...] = ("id",), puts_aside: bool = True) -> pa.RecordBatch:
     columns = [
         ReadColumn.of(TableColumn(name="id", type="bigint", base="int8", category="N")),
         ReadColumn.of(TableColumn(name="day", type="date", base="date", category="D")),
@@ -95,7 +95,7 @@ def rows(on_unreadable: OnUnreadable, keys: tuple[str, ...] = ("id",), puts_asid
 
 def test_the_error_names_table_column_value_key_and_the_option() -> None:
     with pytest.raises(UnreadableValueError) as raised:
-        rows("fail")
+        read_days("fail")
 
     assert str(raised.value) == (
         "the column 'day' of public.days has the value 'infinity' in the row id = 2, and date of Spark has no such"
@@ -107,16 +107,16 @@ def test_the_error_names_table_column_value_key_and_the_option() -> None:
 
 def test_a_row_without_a_key_is_named_by_all_its_columns() -> None:
     with pytest.raises(UnreadableValueError, match=r"in the row id = 2, day = infinity, amount = NaN,"):
-        rows("fail", keys=())
+        read_days("fail", keys=())
 
 
 def test_a_reader_that_cannot_put_rows_aside_does_not_advise_it() -> None:
     with pytest.raises(UnreadableValueError, match=r'with on_unreadable="null" it is read as null$'):
-        rows("fail", puts_aside=False)
+        read_days("fail", puts_aside=False)
 
 
 def test_a_value_is_read_as_null_and_the_rest_of_its_row_as_it_is() -> None:
-    assert rows("null").to_pylist() == [
+    assert read_days("null").to_pylist() == [
         {"id": "1", "day": "2024-02-29", "amount": "1.5", "row_kind": "+I"},
         {"id": "2", "day": None, "amount": None, "row_kind": "+U"},
         {"id": "3", "day": None, "amount": "2", "row_kind": "-D"},
@@ -125,11 +125,11 @@ def test_a_value_is_read_as_null_and_the_rest_of_its_row_as_it_is() -> None:
 
 def test_a_key_is_never_read_as_null() -> None:
     with pytest.raises(UnreadableValueError, match=r"in the row day = infinity, .*a key cannot be read as null"):
-        rows("null", keys=("day",))
+        read_days("null", keys=("day",))
 
 
 def test_a_row_is_put_aside_with_its_texts() -> None:
-    first, second, third = rows("side-output").to_pylist()
+    first, second, third = read_days("side-output").to_pylist()
 
     assert (first[UNREADABLE], third[UNREADABLE]) == (None, None)
     assert second[UNREADABLE] == {

@@ -128,7 +128,7 @@ def file_source_use(kind: FileFormat) -> Use:
     return Use((prototype,))
 
 
-def files(kind: FileFormat) -> Use:
+def file_round_trip(kind: FileFormat) -> Use:
     """Files that are written, and read again."""
     return Use((*file_sink_use(kind).verbs, *file_source_use(kind).verbs))
 
@@ -211,8 +211,8 @@ USES: dict[str, Use] = {
             "SELECT max(v) AS v FROM newest",
         ),
     ),
-    "parquet": files("parquet"),
-    "orc": files("orc"),
+    "parquet": file_round_trip("parquet"),
+    "orc": file_round_trip("orc"),
     "json, written": file_sink_use("json"),
     "json, read": file_source_use("json"),
     "avro, written": file_sink_use("avro"),

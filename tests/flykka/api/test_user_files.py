@@ -46,7 +46,7 @@ class Opening(ProcessFunction):
         """Emit nothing."""
 
 
-def numbers(env: Env) -> DataStream:
+def stream_of_one_number(env: Env) -> DataStream:
     return env.from_dataframe(env.spark.range(1))
 
 
@@ -56,7 +56,7 @@ def test_a_function_has_them_where_it_is_written_as_they_were_when_they_were_reg
     (folder / "cities.csv").write_text("changed")
     (folder / "moons.py").write_text("COUNT = 9\n")
 
-    numbers(env).process(Opening(), "id long")
+    stream_of_one_number(env).process(Opening(), "id long")
 
     assert (folder / "opened").read_text() == "Rome71"
 

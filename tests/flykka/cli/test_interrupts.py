@@ -59,7 +59,7 @@ def job() -> Iterator[OneJob]:
         yield made
 
 
-def running(*clients: JobClient) -> list[JobClient]:
+def running_clients(*clients: JobClient) -> list[JobClient]:
     return [client for client in clients if not client.done()]
 
 
@@ -72,7 +72,7 @@ def signalled(number: signal.Signals, client: JobClient) -> None:
 def test_once_stops_the_job_and_what_waits_for_it_goes_on(
     job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
 ) -> None:
-    with Interrupts(lambda: running(job.client), said.put) as interrupts:
+    with Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
         signal.raise_signal(interrupt)
         result = job.client.wait(timeout=10)
 
@@ -82,7 +82,7 @@ def test_once_stops_the_job_and_what_waits_for_it_goes_on(
 
 
 def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.SimpleQueue[str]) -> None:
-    with one_job(savepoint_directory="/savepoints") as job, Interrupts(lambda: running(job.client), said.put):
+    with one_job(savepoint_directory="/savepoints") as job, Interrupts(lambda: running_clients(job.client), said.put):
         signal.raise_signal(signal.SIGINT)
         job.client.wait(timeout=10)
 
@@ -93,7 +93,7 @@ def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.Si
 
 def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
     clock = seconds().__next__
-    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put, clock) as interrupts:
+    with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put, clock) as interrupts:
         signal.raise_signal(signal.SIGINT)
         lines = [said.get(timeout=10), said.get(timeout=10)]
         signal.raise_signal(signal.SIGINT)
@@ -113,7 +113,7 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
 def test_without_somebody_who_decides_the_run_ends_though_its_job_cannot_be_stopped(
     said: queue.SimpleQueue[str], number: signal.Signals
 ) -> None:
-    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put) as interrupts:
+    with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
         with pytest.raises(KeyboardInterrupt):
             signalled(number, job.client)
         lines = [said.get(timeout=10), said.get(timeout=10)]
@@ -131,7 +131,7 @@ def test_a_job_that_cannot_be_stopped_waits_for_the_stop_of_the_others(
 ) -> None:
     with (
         one_job(stops=False) as other,
-        Interrupts(lambda: running(other.client, job.client), said.put),
+        Interrupts(lambda: running_clients(other.client, job.client), said.put),
         pytest.raises(KeyboardInterrupt),
     ):
         signalled(signal.SIGTERM, other.client)
@@ -166,7 +166,7 @@ def test_what_is_sent_to_the_process_and_again_to_its_group_is_one_request(
 def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
     job: OneJob, said: queue.SimpleQueue[str]
 ) -> None:
-    with one_job() as other, Interrupts(lambda: running(other.client), said.put) as interrupts:
+    with one_job() as other, Interrupts(lambda: running_clients(other.client), said.put) as interrupts:
         interrupts.reach(other.client)
         signal.raise_signal(signal.SIGINT)
         other.client.wait(timeout=10)
@@ -189,7 +189,7 @@ def test_where_no_job_runs_once_is_enough(job: OneJob, said: queue.SimpleQueue[s
     job.say(JobResultSuccess(job_id=JOB))
     job.client.wait(timeout=10)
 
-    with Interrupts(lambda: running(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):
+    with Interrupts(lambda: running_clients(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):
         signal.raise_signal(interrupt)
 
     assert interrupts.wish is Wish.GO_ON

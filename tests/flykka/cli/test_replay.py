@@ -55,10 +55,10 @@ def flykka(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    return record(tmp_path / "run.trace")
+    return record_echoes(tmp_path / "run.trace")
 
 
-def record(path: Path) -> Path:
+def record_echoes(path: Path) -> Path:
     with SeededSystem(3, recorder=TraceRecorder(path)) as system:
         listener = system.spawn(player([]), "listener")
         other = system.spawn(Props(Echo, listener), "echo")

@@ -156,7 +156,7 @@ def metrics(
     )
 
 
-def completed(checkpoint: int, at: int = 0) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint: int, at: int = 0) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint,

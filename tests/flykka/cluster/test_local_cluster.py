@@ -64,7 +64,7 @@ def start_local_cluster() -> Iterator[Callable[..., Made]]:
         each.cluster.shutdown()
 
 
-def job(folder: Path, parallelism: int = 1) -> JobGraph:
+def job_without_restart(folder: Path, parallelism: int = 1) -> JobGraph:
     graph = graph_of(vertex("source", parallelism), restart=NoRestartStrategyConfiguration())
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
@@ -80,7 +80,7 @@ def test_a_cluster_that_was_shut_down_takes_no_job(start_local_cluster: Callable
     cluster.shutdown()
 
     with pytest.raises(ClusterError, match="has no cluster to run on: it was shut down"):
-        cluster.submit(job(tmp_path))
+        cluster.submit(job_without_restart(tmp_path))
 
 
 def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
     start_local_cluster: Callable[..., Made], tmp_path: Path
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, slots_per_task_manager=1))
-    client = made.cluster.submit(job(tmp_path))
+    client = made.cluster.submit(job_without_restart(tmp_path))
     client.wait_submitted(timeout=1)
     made.system.run_until_idle()
 
@@ -128,7 +128,7 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
     cluster = start_local_cluster().cluster
 
     with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4: 2 TaskManagers with 2 each"):
-        cluster.submit(job(tmp_path, parallelism=5))
+        cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 
 def test_the_refusal_says_at_which_parallelism_the_job_would_run(
@@ -137,7 +137,7 @@ def test_the_refusal_says_at_which_parallelism_the_job_would_run(
     cluster = start_local_cluster().cluster
 
     with pytest.raises(InsufficientSlotsError, match="lower the job's parallelism to 4, or give the cluster more"):
-        cluster.submit(job(tmp_path, parallelism=5))
+        cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 
 def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
@@ -145,7 +145,7 @@ def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
 
-    made.cluster.submit(job(tmp_path, parallelism=5)).wait_submitted(timeout=1)
+    made.cluster.submit(job_without_restart(tmp_path, parallelism=5)).wait_submitted(timeout=1)
     made.system.run_until_idle()
 
     assert made.cluster.task_managers() == ("task-manager-1", "task-manager-2", "task-manager-3")
@@ -186,7 +186,7 @@ def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
     start_local_cluster: Callable[..., Made], tmp_path: Path
 ) -> None:
     made = start_local_cluster()
-    client = made.cluster.submit(job(tmp_path))
+    client = made.cluster.submit(job_without_restart(tmp_path))
     client.wait_submitted(timeout=1)
 
     made.cluster.shutdown()

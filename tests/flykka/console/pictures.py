@@ -39,7 +39,7 @@ VERTEX = JobVertexDetails(
 )
 
 
-def checkpoint(number: int) -> CheckpointStatistics:
+def completed_statistics(number: int) -> CheckpointStatistics:
     return CheckpointStatistics(
         checkpoint_id=number,
         status=CheckpointStatsStatus.COMPLETED,

@@ -58,7 +58,7 @@ def attempt(
     )
 
 
-def job(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobExplained:
+def job_explained(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobExplained:
     attempts = tuple(attempt(name) for name in (SOURCE, WINDOW_1, WINDOW_2))
     made = JobExplained(job_id=JOB, now_ms=NOW, status=status, since_ms=BEGAN, attempts=attempts)
     return replace(made, **more)  # type: ignore[arg-type]  # fields of JobExplained
@@ -127,7 +127,7 @@ def answers(*tasks: TaskExplained, **more: object) -> ActorReports:
     made = ActorReports(
         details=details(),
         now_ms=NOW,
-        job=job(),
+        job=job_explained(),
         tasks={each.attempt: each for each in tasks},
     )
     return replace(made, **more)  # type: ignore[arg-type]  # fields of ActorReports

@@ -33,7 +33,7 @@ from tests.flykka.diagnosis.reports import (
     channel,
     details,
     full_output,
-    job,
+    job_explained,
     pending,
     silent,
     spark,
@@ -47,7 +47,7 @@ def led(*, is_leader: bool = True, **more: object) -> LeadershipExplained:
 
 def waiting_for_slots(**more: object) -> ActorReports:
     scheduled = attempt(WINDOW_2, ExecutionState.SCHEDULED, has_slot=False)
-    explained = job(
+    explained = job_explained(
         attempts=(attempt(SOURCE), attempt(WINDOW_1), scheduled),
         slots_requested=1,
         slots_requested_since_ms=NOW - 12_000,
@@ -99,7 +99,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "resources",
         answers(
-            job=job(
+            job=job_explained(
                 status=JobStatus.RESTARTING,
                 waits_for_resources=ResourceWaitExplained(since_ms=NOW - 4_000, minimum=2, desired=8),
             ),
@@ -119,22 +119,22 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "job 'prices' is being accepted: its graph is checked and stored",
     ),
     # It begins, restarts, ends.
-    ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
+    ("created", answers(job=job_explained(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
     (
         "restarting",
-        answers(job=job(JobStatus.RESTARTING, restarts=(RestartExplained(due_ms=NOW + 4_200, cause=BUG),))),
+        answers(job=job_explained(JobStatus.RESTARTING, restarts=(RestartExplained(due_ms=NOW + 4_200, cause=BUG),))),
         "job 'prices' restarts in 4.2 s, after ValueError: operator 'taxed': no price may be 26",
     ),
     (
         "region",
-        answers(job=job(restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),))),
+        answers(job=job_explained(restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),))),
         "of job 'prices' a region restarts now with 1 task, after ValueError: operator 'taxed': no price may be 26",
     ),
     (
         "region-cancelling",
         answers(
             task(WINDOW_2, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
-            job=job(
+            job=job_explained(
                 attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.CANCELING)),
                 restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),),
             ),
@@ -148,7 +148,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "cancelling",
         answers(
             task(WINDOW_1, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
-            job=job(
+            job=job_explained(
                 JobStatus.CANCELLING,
                 attempts=(
                     attempt(SOURCE, ExecutionState.CANCELED),
@@ -163,17 +163,17 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "suspended",
-        answers(job=job(JobStatus.SUSPENDED)),
+        answers(job=job_explained(JobStatus.SUSPENDED)),
         "job 'prices' is suspended: this driver does not lead any more",
     ),
     (
         "putting-away",
-        answers(job=job(JobStatus.FINISHED, waits_for_end=NOW - 3_000)),
+        answers(job=job_explained(JobStatus.FINISHED, waits_for_end=NOW - 3_000)),
         "job 'prices' is FINISHED, and what it leaves is being put away for 3 s",
     ),
     (
         "finalizing",
-        answers(job=job(waits_for_end=NOW - 3_000)),
+        answers(job=job_explained(waits_for_end=NOW - 3_000)),
         "all tasks of job 'prices' have finished, and their output is put in its place for 3 s",
     ),
     # Its tasks do not run yet.
@@ -190,14 +190,16 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "state",
-        answers(job=job(waits_for_state=NOW - 5_000)),
+        answers(job=job_explained(waits_for_state=NOW - 5_000)),
         "job 'prices' waits for 5 s to hear from which state its tasks start",
     ),
     (
         "opening",
         answers(
             task(WINDOW_2, state=ExecutionState.DEPLOYING),
-            job=job(attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.DEPLOYING))),
+            job=job_explained(
+                attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.DEPLOYING))
+            ),
             stages={WINDOW_2: spark(0, 0, what="opening")},
         ),
         "window (2/2) is made ready for 40 s on task-manager-1: it is DEPLOYING: its opening has no Spark job at work",
@@ -352,7 +354,9 @@ def test_of_ten_thousand_attempts_those_are_shown_that_tell_something() -> None:
         for n in range(9_999)
     )
     stuck = attempt(WINDOW_2)
-    why = diagnose(answers(job=job(attempts=(*many, stuck)), unresponsive=(silent("window (2/2)", WINDOW_2),)))
+    why = diagnose(
+        answers(job=job_explained(attempts=(*many, stuck)), unresponsive=(silent("window (2/2)", WINDOW_2),))
+    )
 
     assert why.attempts[-1].name == "window (2/2)"
     assert why.left_out == 10_000 - len(why.attempts)

@@ -47,7 +47,7 @@ def moved(state: ExecutionState, number: int = 0) -> tuple[Ref, Message]:
     return COORDINATOR, CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(0, number), state=state)
 
 
-def report(state: ExecutionState, number: int, *sends: tuple[Ref, Message]) -> Turn:
+def state_update(state: ExecutionState, number: int, *sends: tuple[Ref, Message]) -> Turn:
     update = TaskExecutionState(attempt=attempt(0, number), state=state)
     return turn(JOB_MASTER, UpdateTaskExecutionState(state=update), *sends)
 
@@ -58,7 +58,7 @@ def state_report(reporter: ExecutionAttemptId, state: ExecutionState) -> tuple[R
 
 
 def test_an_attempt_may_follow_one_that_has_ended() -> None:
-    failed = report(
+    failed = state_update(
         ExecutionState.FAILED, 0, moved(ExecutionState.FAILED), state_report(attempt(), ExecutionState.FAILED)
     )
 
@@ -83,10 +83,12 @@ def test_what_a_dead_attempt_reports_must_change_nothing() -> None:
     run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
     cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))
 
-    assert seen(AttemptMonitor(), *run, report(ExecutionState.FAILED, 0)) == []
-    assert seen(AttemptMonitor(), *run, report(ExecutionState.RUNNING, 0, cancel)) == []
+    assert seen(AttemptMonitor(), *run, state_update(ExecutionState.FAILED, 0)) == []
+    assert seen(AttemptMonitor(), *run, state_update(ExecutionState.RUNNING, 0, cancel)) == []
     said = seen(
-        AttemptMonitor(), *run, report(ExecutionState.FINISHED, 0, state_report(attempt(), ExecutionState.FINISHED))
+        AttemptMonitor(),
+        *run,
+        state_update(ExecutionState.FINISHED, 0, state_report(attempt(), ExecutionState.FINISHED)),
     )
     assert said == ["the report FINISHED of job_map_0_0, which is dead, brings about ExecutionStateChanged"]
 

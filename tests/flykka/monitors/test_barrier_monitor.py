@@ -38,7 +38,7 @@ def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
-def batch(name: str) -> BatchRef:
+def batch_ref(name: str) -> BatchRef:
     return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
@@ -49,7 +49,7 @@ def opening(*recovered: str) -> Turn:
 
 
 def opened(*recovered: str) -> Turn:
-    return turn(TASK, ChainOpened(recovered=tuple(map(batch, recovered))), asked(LEFT), asked(RIGHT))
+    return turn(TASK, ChainOpened(recovered=tuple(map(batch_ref, recovered))), asked(LEFT), asked(RIGHT))
 
 
 def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
@@ -58,12 +58,12 @@ def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) ->
 
 
 def process_batch(name: str) -> ProcessBatch:
-    return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=0)
+    return ProcessBatch(stage=0, gate=0, batch=batch_ref(name), watermark_ms=0)
 
 
 def write_channel_state(*names: str) -> WriteChannelState:
     return WriteChannelState(
-        checkpoint_id=1, parts=(ChannelStatePart(path="in-flight", gate=0, batches=tuple(map(batch, names))),)
+        checkpoint_id=1, parts=(ChannelStatePart(path="in-flight", gate=0, batches=tuple(map(batch_ref, names))),)
     )
 
 
@@ -91,7 +91,7 @@ def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
     run = [
         opened(),
         arrived(LEFT, BARRIER),
-        arrived(LEFT, batch("b"), process_batch("b")),
+        arrived(LEFT, batch_ref("b"), process_batch("b")),
         arrived(RIGHT, BARRIER, ALIGNED),
     ]
 
@@ -104,9 +104,9 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
     def run(*names: str) -> list[str]:
         return said(
             opened(),
-            arrived(LEFT, batch("l")),
+            arrived(LEFT, batch_ref("l")),
             arrived(LEFT, BARRIER, UNALIGNED),
-            arrived(RIGHT, batch("r"), process_batch("l"), process_batch("r")),
+            arrived(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
             arrived(RIGHT, BARRIER, write_channel_state(*names)),
             ACKNOWLEDGED,
         )
@@ -120,7 +120,7 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
 def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     run = [
         opened(),
-        arrived(LEFT, batch("l"), process_batch("l")),
+        arrived(LEFT, batch_ref("l"), process_batch("l")),
         arrived(LEFT, BARRIER, UNALIGNED),
         arrived(RIGHT, BARRIER, write_channel_state("l")),
         ACKNOWLEDGED,

@@ -89,7 +89,7 @@ def acknowledge(checkpoint_id: int, subtask: int, number: int = 0) -> Turn:
     return turn(COORDINATOR, message)
 
 
-def complete(checkpoint_id: int, cause: Message | None = None, to: Ref = JOB_MASTER) -> Turn:
+def completion_turn(checkpoint_id: int, cause: Message | None = None, to: Ref = JOB_MASTER) -> Turn:
     completed = CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint_id,
@@ -127,7 +127,7 @@ def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
     )
 
 
-def checkpoint(checkpoint_id: int, *subtasks: int) -> CompletedCheckpoint:
+def checkpoint_of_subtasks(checkpoint_id: int, *subtasks: int) -> CompletedCheckpoint:
     states = tuple(
         TaskStateEntry(vertex_id=MAP, subtask=subtask, parallelism=2, max_parallelism=2) for subtask in subtasks
     )
@@ -148,7 +148,7 @@ def whole_life(checkpoint_id: int) -> list[Record]:
         trigger(checkpoint_id),
         acknowledge(checkpoint_id, 0),
         acknowledge(checkpoint_id, 1),
-        complete(checkpoint_id),
+        completion_turn(checkpoint_id),
     ]
 
 
@@ -157,45 +157,45 @@ def test_a_checkpoint_that_everybody_has_acknowledged_may_complete() -> None:
 
 
 def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
-    said = seen(CheckpointMonitor(), tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), complete(1))
+    said = seen(CheckpointMonitor(), tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), completion_turn(1))
 
     assert said == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
 
 
 def test_an_acknowledgement_that_comes_twice_must_not_count_for_another() -> None:
-    run = [tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), acknowledge(1, 0), complete(1)]
+    run = [tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), acknowledge(1, 0), completion_turn(1)]
 
     assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in seen(CheckpointMonitor(), *run)
 
 
 def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
-    run = [tasks(0, 1, number=1), begin(1), trigger(1), acknowledge(1, 0, 1), acknowledge(1, 1, 0), complete(1)]
+    run = [tasks(0, 1, number=1), begin(1), trigger(1), acknowledge(1, 0, 1), acknowledge(1, 1, 0), completion_turn(1)]
 
     assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in seen(CheckpointMonitor(), *run)
 
 
 def test_nobody_waits_for_a_task_that_has_finished_before() -> None:
     finished = CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(1), state=ExecutionState.FINISHED)
-    run = [tasks(0, 1), turn(COORDINATOR, finished), begin(1), trigger(1), acknowledge(1, 0), complete(1)]
+    run = [tasks(0, 1), turn(COORDINATOR, finished), begin(1), trigger(1), acknowledge(1, 0), completion_turn(1)]
 
     assert seen(CheckpointMonitor(), *run) == []
 
 
 def test_a_checkpoint_must_not_complete_before_its_metadata_is_written() -> None:
-    early = complete(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
+    early = completion_turn(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
     run = [tasks(0), begin(1), trigger(1), acknowledge(1, 0), early]
 
     assert seen(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
 
 
 def test_a_checkpoint_must_end_once() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), complete(1), abort(1))
+    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), completion_turn(1), abort(1))
 
     assert said == ["checkpoint 1 is given up, which was complete or given up already"]
 
 
 def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), abort(1), complete(1))
+    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), abort(1), completion_turn(1))
 
     assert said == ["checkpoint 1 completes, which never began, or was complete or given up already"]
 
@@ -227,39 +227,54 @@ def test_ids_must_only_grow() -> None:
 def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
     lives = [tasks(0, 1), *whole_life(1), *whole_life(2)]
 
-    assert seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0, 1))) == []
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint(1, 0, 1)))
+    assert seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
+    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
     assert said == ["the job goes back to checkpoint 1; the latest one is 2"]
     said = seen(CheckpointMonitor(), *lives, restore(None))
     assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0)))
+    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
     assert said == ["checkpoint 2 has lost the state of map (1)"]
 
 
 def test_a_job_does_not_go_back_to_a_savepoint_of_the_users() -> None:
     savepoint = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT)
-    run = [tasks(0), begin(1), trigger(1, savepoint), acknowledge(1, 0), complete(1), restore(None)]
+    run = [tasks(0), begin(1), trigger(1, savepoint), acknowledge(1, 0), completion_turn(1), restore(None)]
 
     assert seen(CheckpointMonitor(), *run) == []
 
 
 def test_a_job_goes_back_to_a_full_checkpoint_as_to_any_other() -> None:
     full = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT)
-    run = [tasks(0), begin(1), trigger(1, full), acknowledge(1, 0), complete(1), restore(checkpoint(1, 0))]
+    run = [
+        tasks(0),
+        begin(1),
+        trigger(1, full),
+        acknowledge(1, 0),
+        completion_turn(1),
+        restore(checkpoint_of_subtasks(1, 0)),
+    ]
 
     assert seen(CheckpointMonitor(), *run) == []
 
 
 def test_a_job_may_begin_from_a_checkpoint_of_another_one_and_from_no_other() -> None:
-    adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint(7, 0)))
+    adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint_of_subtasks(7, 0)))
 
-    assert seen(CheckpointMonitor(), adopted, restore(checkpoint(7, 0)), tasks(0), begin(8)) == []
-    said = seen(CheckpointMonitor(), restore(checkpoint(7, 0)))
+    assert seen(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin(8)) == []
+    said = seen(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
     assert said == ["the job goes back to checkpoint 7, which has not completed"]
 
 
 def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_came_before() -> None:
-    run = [acknowledge(1, 0), complete(1), abort(2), restore(checkpoint(1, 0, 1)), begin(3), trigger(3), complete(3)]
+    run = [
+        acknowledge(1, 0),
+        completion_turn(1),
+        abort(2),
+        restore(checkpoint_of_subtasks(1, 0, 1)),
+        begin(3),
+        trigger(3),
+        completion_turn(3),
+    ]
 
     assert seen(CheckpointMonitor(is_whole=False), *run) == []
 
@@ -267,7 +282,7 @@ def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_
 def test_an_unreadable_message_may_have_been_the_acknowledgement_that_is_missing() -> None:
     unreadable = turn(COORDINATOR, Undecoded(data=b"", reason="too large"))
 
-    assert seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), unreadable, complete(1)) == []
+    assert seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), unreadable, completion_turn(1)) == []
 
 
 def test_what_a_coordinator_knew_goes_with_it() -> None:
@@ -285,7 +300,13 @@ def recover(*completed: CompletedCheckpoint) -> Turn:
 def test_the_next_coordinator_goes_back_to_what_the_former_has_completed() -> None:
     gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
 
-    recovered = [tasks(0, 1), *whole_life(1), gone, recover(checkpoint(1, 0, 1)), restore(checkpoint(1, 0, 1))]
+    recovered = [
+        tasks(0, 1),
+        *whole_life(1),
+        gone,
+        recover(checkpoint_of_subtasks(1, 0, 1)),
+        restore(checkpoint_of_subtasks(1, 0, 1)),
+    ]
 
     assert seen(CheckpointMonitor(), *recovered) == []
 

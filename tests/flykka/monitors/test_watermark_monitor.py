@@ -37,12 +37,12 @@ def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) ->
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 
 
-def batch(name: str) -> BatchRef:
+def batch_ref(name: str) -> BatchRef:
     return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
 def process_batch(name: str, watermark_ms: int) -> ProcessBatch:
-    return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=watermark_ms)
+    return ProcessBatch(stage=0, gate=0, batch=batch_ref(name), watermark_ms=watermark_ms)
 
 
 def advanced(watermark_ms: int) -> AdvanceWatermark:
@@ -55,7 +55,7 @@ RIGHT_AT_5 = arrived(RIGHT, Watermark(timestamp_ms=5))
 
 @pytest.mark.parametrize("said", [advanced(6), process_batch("b", 6)], ids=str)
 def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch("b"), said)]
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), said)]
 
     (text,) = seen(WatermarkMonitor(), *run)
 
@@ -63,7 +63,7 @@ def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
 
 
 def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch("b"), advanced(5), process_batch("b", 5))]
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), advanced(5), process_batch("b", 5))]
 
     assert seen(WatermarkMonitor(), *run) == []
 
@@ -71,8 +71,8 @@ def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
 def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
     run = [
         *(OPENED, LEFT_AT_9, RIGHT_AT_5),
-        arrived(LEFT, batch("l"), process_batch("l", 5)),
-        arrived(RIGHT, batch("r"), process_batch("r", 4)),
+        arrived(LEFT, batch_ref("l"), process_batch("l", 5)),
+        arrived(RIGHT, batch_ref("r"), process_batch("r", 4)),
     ]
 
     assert seen(WatermarkMonitor(), *run) == [
@@ -116,11 +116,11 @@ def restored(watermark_ms: int) -> list[Turn]:
 
 
 def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
-    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch("b"), process_batch("b", 7))) == []
+    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch_ref("b"), process_batch("b", 7))) == []
 
 
 def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
-    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch("b"), process_batch("b", 6))) == [
+    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch_ref("b"), process_batch("b", 6))) == [
         "b is read at watermark 6, and all channels have said 7 before what was read of them"
     ]
 

@@ -139,7 +139,7 @@ def task_state(subtask: int, state: ExecutionState, why: SerializedThrowable | N
     )
 
 
-def completed(number: int) -> CheckpointCompleted:
+def checkpoint_completed(number: int) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB, checkpoint_id=number, duration_ms=20, size_bytes=1, incremental_bytes=1, path="x",
         timestamp_ms=BEGIN_MS,
@@ -155,8 +155,8 @@ def record_job(recording: Recording) -> None:
     )
     announced(recording, status(JobStatus.RUNNING))
     announced(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
-    announced(recording, completed(1))
-    announced(recording, completed(2))
+    announced(recording, checkpoint_completed(1))
+    announced(recording, checkpoint_completed(2))
     recording.killed(TASK_MANAGER)
     announced(recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up)
     announced(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))

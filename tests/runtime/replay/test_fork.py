@@ -28,7 +28,7 @@ KEPT = {path: list(range(1, PARCELS + 1)) for path in COURIERS}
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
-    return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=PARCELS)
+    return couriers.record_deliveries(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=PARCELS)
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession
 
 
 def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
-    trace = couriers.record(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
+    trace = couriers.record_deliveries(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.step(3)
     fork = session.fork()
@@ -189,7 +189,7 @@ def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
 
 
 def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
-    trace = couriers.record(tmp_path / "slow.trace", lost=1)
+    trace = couriers.record_deliveries(tmp_path / "slow.trace", lost=1)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.run_until("Courier <- Retry")
     fork = session.fork()

@@ -23,7 +23,7 @@ from flykka.spark_bridge.worker.look_up import look_up
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, merged, newest
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import SavedRows, SaveSegments
-from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_of, rows, segment, state
+from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_columns, key_of, segment, state
 from tests.syncs import watched_syncs
 
 KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampled_from("ab"))
@@ -77,7 +77,7 @@ def test_rows_of_any_order_are_told_apart_by_their_versions(versions: list[dict[
 def test_each_key_of_a_batch_is_found_with_its_newest_state(
     versions: list[dict[Key, int | None]], wanted: list[Key]
 ) -> None:
-    batch = KeyedBatch(rows(wanted))
+    batch = KeyedBatch(key_columns(wanted))
     with TemporaryDirectory() as folder:
         segments = [
             segment(Path(folder, str(number)), [newest(state(version, number))])
@@ -93,7 +93,7 @@ def test_each_key_of_a_batch_is_found_with_its_newest_state(
 
 @given(wanted=st.lists(KEYS, min_size=1))
 def test_the_rows_of_a_key_lie_together_in_the_order_in_which_they_came(wanted: list[Key]) -> None:
-    numbered = rows(wanted).append_column("number", pa.array(range(len(wanted))))
+    numbered = key_columns(wanted).append_column("number", pa.array(range(len(wanted))))
 
     batch = KeyedBatch(numbered)
 

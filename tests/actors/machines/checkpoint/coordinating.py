@@ -300,14 +300,16 @@ def two_tasks(**changed: Any) -> Coordination:
     return Coordination(SOURCE, SINK, **changed)
 
 
-def complete(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -> None:
     """A checkpoint of two tasks that goes well; the sink acknowledges the state."""
     world.trigger()
     world.acknowledge("source", checkpoint_id)
     world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
 
 
-def completed(checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any) -> CompletedCheckpoint:
+def completed_checkpoint(
+    checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any
+) -> CompletedCheckpoint:
     """A checkpoint of which only the identity matters."""
     return CompletedCheckpoint(
         job_id=JobId(job),

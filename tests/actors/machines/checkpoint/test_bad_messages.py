@@ -28,7 +28,7 @@ from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     Coordination,
     acknowledgement,
-    complete,
+    complete_checkpoint,
     snapshot,
     task,
     two_tasks,
@@ -95,7 +95,7 @@ def test_state_of_a_dead_attempt_is_deleted() -> None:
 
 def test_state_that_a_dead_attempt_shares_with_the_living_is_kept() -> None:
     world = two_tasks()
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
 
     world.acknowledge(DEAD, 2, snapshot(exclusive=["lost"], shared=["x"]))
@@ -181,7 +181,7 @@ def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -
 def test_a_checkpoint_long_forgotten_is_told_from_one_that_completed() -> None:
     world = two_tasks()
     for checkpoint_id in range(1, 20):
-        complete(world, checkpoint_id)
+        complete_checkpoint(world, checkpoint_id)
 
     forgotten = world.acknowledge("source", 1, snapshot(exclusive=["old"]))
     latest = world.acknowledge("source", 19, snapshot(exclusive=["doubled"]))

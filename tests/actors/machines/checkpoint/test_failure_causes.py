@@ -6,7 +6,7 @@ from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
 from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete, task
+from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete_checkpoint, task
 
 SINK = task("sink", is_source=False, name="sink (1/1)", task_manager="taskmanager-2")
 DISK_FULL = SerializedThrowable(type_name="DiskFullError", message="snapshot 3: No space left on device\nline of user")
@@ -44,7 +44,7 @@ def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
     for number in (3, 4, 5):
         decline(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
         world.advance(1_000)
-    complete(world, 4)
+    complete_checkpoint(world, 4)
     decline(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
 
     counts = [

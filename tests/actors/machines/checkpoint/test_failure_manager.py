@@ -14,7 +14,7 @@ from flykka.messages.graph.tolerable_failures import (
     CheckpointFailureReason,
     TolerableFailures,
 )
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete_checkpoint, task, two_tasks
 
 
 def tolerating(reason: CheckpointFailureReason, number: int) -> tuple[TolerableFailures, ...]:
@@ -80,7 +80,7 @@ def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
     world.storage_fails = True
 
     for checkpoint_id in (1, 2, 3):
-        complete(world, checkpoint_id)
+        complete_checkpoint(world, checkpoint_id)
 
     assert causes_of_exceeded_failures(world) == []
 

@@ -56,11 +56,11 @@ def location(request_id: str = "s") -> SavepointLocationInitialized:
     return SavepointLocationInitialized(request_id=request_id, location=f"/savepoints/{request_id}")
 
 
-def completed(request_id: str = "s") -> SavepointCompleted:
+def savepoint_completed(request_id: str = "s") -> SavepointCompleted:
     return SavepointCompleted(job_id=JOB, request_id=request_id, checkpoint_id=7, path=f"/savepoints/{request_id}")
 
 
-def failed(request_id: str = "s") -> SavepointFailed:
+def savepoint_failed(request_id: str = "s") -> SavepointFailed:
     reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
     return SavepointFailed(job_id=JOB, request_id=request_id, reason=reason, cause=CAUSE)
 
@@ -82,7 +82,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
 def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_wanted_it() -> None:
     requests, made = after(RUNNING, wanted())
     begun = requests.handle(location())
-    answered = requests.handle(completed())
+    answered = requests.handle(savepoint_completed())
 
     assert made == [InitializeLocation(request_id="s", directory="/savepoints")]
     assert begun == [TakeSavepoint(request_id="s", location="/savepoints/s")]
@@ -93,7 +93,7 @@ def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_
 @pytest.mark.parametrize("is_full", [True, False])
 def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wanted_it(is_full: bool) -> None:
     requests, begun = after(RUNNING, checkpoint_wanted(is_full=is_full))
-    answered = requests.handle(completed("c"))
+    answered = requests.handle(savepoint_completed("c"))
 
     assert begun == [TakeCheckpoint(request_id="c", is_full=is_full)]
     assert answered == [AnswerSnapshot(request_id="c", checkpoint_id=7, path="/savepoints/c")]
@@ -102,7 +102,7 @@ def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wan
 
 def test_whether_a_checkpoint_came_about_while_the_job_fails_only_the_coordinator_says() -> None:
     requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
-    (refused,) = requests.handle(failed("c"))
+    (refused,) = requests.handle(savepoint_failed("c"))
 
     assert moved == []
     assert isinstance(refused, RefuseSnapshot)
@@ -130,7 +130,7 @@ def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
 
 
 def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
-    _, followed = after(RUNNING, wanted(), location(), failed())
+    _, followed = after(RUNNING, wanted(), location(), savepoint_failed())
 
     match followed:
         case [RefuseSnapshot(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
@@ -156,7 +156,7 @@ def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_pas
     assert [type(effect) for effect in late] == [Ignore]
 
 
-@pytest.mark.parametrize("word", [failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
+@pytest.mark.parametrize("word", [savepoint_failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
 def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
     requests, moved = after(RUNNING, stop(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
     refused = requests.handle(word)
@@ -169,7 +169,7 @@ def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_sa
 
 
 def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
-    _, told = after(RUNNING, stop(), location("stop"), FAILING, completed("stop"))
+    _, told = after(RUNNING, stop(), location("stop"), FAILING, savepoint_completed("stop"))
 
     [refusal] = told
     assert isinstance(refusal, RefuseStop)
@@ -184,7 +184,7 @@ def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -
 
 
 def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
-    requests, refused = after(RUNNING, stop(), location("stop"), completed("stop"), FAILING)
+    requests, refused = after(RUNNING, stop(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
     assert isinstance(refusal, RefuseStop)
@@ -194,7 +194,7 @@ def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> N
 
 def test_a_job_that_has_finished_says_which_savepoint_it_was_stopped_with() -> None:
     requests, followed = after(
-        RUNNING, stop(), location("stop"), completed("stop"), JobMoved(status=JobStatus.FINISHED)
+        RUNNING, stop(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )
 
     assert followed == []
@@ -206,10 +206,10 @@ NEWS = st.one_of(
     st.builds(location, IDS),
     st.builds(location, st.just("stop")),
     st.builds(lambda request_id: SavepointLocationRefused(request_id=request_id, cause=CAUSE), IDS),
-    st.builds(completed, IDS),
-    st.builds(completed, st.sampled_from(["c", "stop"])),
-    st.builds(failed, IDS),
-    st.builds(failed, st.sampled_from(["c", "stop"])),
+    st.builds(savepoint_completed, IDS),
+    st.builds(savepoint_completed, st.sampled_from(["c", "stop"])),
+    st.builds(savepoint_failed, IDS),
+    st.builds(savepoint_failed, st.sampled_from(["c", "stop"])),
     st.builds(stop_failed, st.sampled_from([None, "stop", "another"])),
     st.sampled_from([RUNNING, FAILING]),
 )

@@ -32,7 +32,14 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, snapshot, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    complete_checkpoint,
+    snapshot,
+    task,
+    two_tasks,
+)
 
 FOLDER = "savepoints/savepoint-1"
 
@@ -76,7 +83,7 @@ def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None
 
 def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None:
     world = two_tasks()
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     committed = len(world.effects(NotifyCheckpointComplete))
 
     savepoint(world)
@@ -91,8 +98,8 @@ def test_its_state_is_never_deleted_by_the_job() -> None:
     savepoint(world)
     acknowledge_all(world, 1, exclusive=[f"{FOLDER}/state"])
 
-    complete(world, 2)
-    complete(world, 3)
+    complete_checkpoint(world, 2)
+    complete_checkpoint(world, 3)
     world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
     assert world.disposed() == ["chk-2"]
@@ -213,14 +220,14 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
 
 def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> None:
     world = two_tasks()
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     stop(world)
     acknowledge_all(world, 2, exclusive=[f"{FOLDER}/state"])
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(RequestRestoreState(job_id=JOB, version=7))
     world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
-    complete(world, 3)
+    complete_checkpoint(world, 3)
 
     [restore] = world.effects(effects.Restore)
     assert restore.checkpoint is not None

@@ -29,7 +29,7 @@ from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, sna
 FAILOVER = CheckpointDeclineReason.JOB_FAILOVER_REGION
 
 
-def running(**changed: Any) -> Coordination:
+def scheduled_coordination(**changed: Any) -> Coordination:
     world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
     world.handle(StartCheckpointScheduler(job_id=JOB))
     return world
@@ -47,7 +47,7 @@ def ended(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[
 
 
 def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
-    world = running()
+    world = scheduled_coordination()
 
     stop(world)
 
@@ -56,7 +56,7 @@ def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
 
 
 def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
-    world = running(min_pause_ms=60_000)
+    world = scheduled_coordination(min_pause_ms=60_000)
     world.trigger()
     world.acknowledge("a", 1)
 
@@ -67,7 +67,7 @@ def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
 
 def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() -> None:
     starting = Coordination(task("a", ExecutionState.DEPLOYING))
-    busy = running()
+    busy = scheduled_coordination()
     busy.trigger()
 
     stop(starting)
@@ -82,7 +82,7 @@ def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() ->
 
 @pytest.mark.parametrize("demand", [StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)])
 def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(demand: CoordinatorEvent) -> None:
-    world = running(interval_ms=100, max_concurrent=2)
+    world = scheduled_coordination(interval_ms=100, max_concurrent=2)
     world.advance(200)
     world.acknowledge("a", 1)
 
@@ -106,7 +106,7 @@ def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
 
 @pytest.mark.parametrize("max_concurrent", [1, 2])
 def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(max_concurrent: int) -> None:
-    world = running(interval_ms=100, max_concurrent=max_concurrent, timeout_ms=450)
+    world = scheduled_coordination(interval_ms=100, max_concurrent=max_concurrent, timeout_ms=450)
     stop(world)
 
     world.advance(440)
@@ -120,7 +120,7 @@ def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(m
 
 
 def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> None:
-    world = running(tolerable_failures=0)
+    world = scheduled_coordination(tolerable_failures=0)
     stop(world)
 
     world.decline("a", 1)
@@ -132,7 +132,7 @@ def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> Non
 
 
 def test_a_job_may_be_stopped_again_after_a_stop_that_failed() -> None:
-    world = running()
+    world = scheduled_coordination()
     stop(world)
     world.decline("a", 1)
 
@@ -146,7 +146,7 @@ def test_a_job_may_be_stopped_again_after_a_stop_that_failed() -> None:
 def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
     retention: ExternalizedCheckpointRetention,
 ) -> None:
-    world = running(retention=retention, retained=3)
+    world = scheduled_coordination(retention=retention, retained=3)
     world.trigger()
     world.acknowledge("a", 1, snapshot(shared=["old", "both"], exclusive=["own"]))
 
@@ -159,7 +159,7 @@ def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
 
 
 def test_nothing_is_triggered_after_it() -> None:
-    world = running(interval_ms=100)
+    world = scheduled_coordination(interval_ms=100)
     stop(world)
 
     world.acknowledge("a", 1)
@@ -180,7 +180,7 @@ def test_nothing_is_triggered_after_it() -> None:
 def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
     first: CoordinatorEvent, second: CoordinatorEvent
 ) -> None:
-    world = running()
+    world = scheduled_coordination()
 
     world.handle(first)
     made = world.handle(second)
@@ -191,7 +191,7 @@ def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
 
 
 def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
-    world = running(tolerable_failures=9)
+    world = scheduled_coordination(tolerable_failures=9)
     stop(world)
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
@@ -204,7 +204,7 @@ def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
 
 
 def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
-    world = running(tolerable_failures=9)
+    world = scheduled_coordination(tolerable_failures=9)
     stop(world)
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=FAILOVER))
@@ -216,7 +216,7 @@ def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
 
 
 def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> None:
-    world = running()
+    world = scheduled_coordination()
     stop(world)
     world.acknowledge("a", 1)
 
@@ -230,7 +230,7 @@ def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> No
 
 
 def test_a_job_that_was_to_stop_and_is_cancelled_keeps_what_its_retention_says() -> None:
-    world = running(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
+    world = scheduled_coordination(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
     stop(world)
     world.acknowledge("a", 1)
 

@@ -42,10 +42,10 @@ from tests.actors.machines.coordinators.coordinating import (
     OPERATOR,
     VERTEX,
     World,
-    aborted,
     acknowledged,
     attempt,
-    completed,
+    checkpoint_aborted,
+    checkpoint_completed,
     handled,
     sent,
     snapshot,
@@ -144,7 +144,7 @@ def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
     world.answer()
     world.answer((0, b"x"))
 
-    world.tell(aborted(1))
+    world.tell(checkpoint_aborted(1))
 
     assert world.received == [(attempt(0), (b"x",))]
     assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
@@ -153,7 +153,7 @@ def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
 def test_it_hears_of_complete_checkpoints() -> None:
     world = World().run()
 
-    world.tell(completed(1), completed(2, is_retained=False))
+    world.tell(checkpoint_completed(1), checkpoint_completed(2, is_retained=False))
 
     assert world.calls == (CheckpointComplete(checkpoint_id=1),)
     world.answer()
@@ -168,7 +168,7 @@ def test_events_in_flight_are_those_from_before_the_barrier_that_it_gets_behind_
 
     in_flight = OperatorEventInFlight(operator_id=OPERATOR, subtask=0, attempt_number=0, event=b"in flight")
     assert world.holder.in_flight(attempt(0), 1) == (in_flight,)
-    world.tell(completed(1))
+    world.tell(checkpoint_completed(1))
     assert world.holder.in_flight(attempt(0), 1) == ()
 
 
@@ -184,7 +184,7 @@ def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> N
 
 def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
     world = World().run()
-    world.tell(sent(b"a"), snapshot(1), aborted(1))
+    world.tell(sent(b"a"), snapshot(1), checkpoint_aborted(1))
 
     world.answer()
 
@@ -193,7 +193,7 @@ def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
 
 def test_the_state_for_a_checkpoint_that_was_given_up_meanwhile_is_let_go_of() -> None:
     world = World().run()
-    world.tell(snapshot(1), aborted(1))
+    world.tell(snapshot(1), checkpoint_aborted(1))
 
     assert world.answer((0, b"x")) == []
     assert world.received == [(attempt(0), (b"x",))]
@@ -290,7 +290,7 @@ def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(ste
             case "ack":
                 world.tell(acknowledged(checkpoint, subtask))
             case "abort":
-                world.tell(aborted(checkpoint))
+                world.tell(checkpoint_aborted(checkpoint))
             case "reset":
                 world.tell(CoordinatorReset(checkpoint_id=None, state=None))
             case "fail":
@@ -299,7 +299,7 @@ def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(ste
                 numbers[subtask] += 1
                 world.tell(AttemptReady(attempt=attempt(subtask, numbers[subtask])))
     assert len(called) == len(set(called))
-    world.tell(aborted(checkpoint))
+    world.tell(checkpoint_aborted(checkpoint))
     for _ in range(200):
         if world.at_work is None:
             return

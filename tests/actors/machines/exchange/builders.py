@@ -24,7 +24,7 @@ def partition_id(producer: int = 0) -> ResultPartitionId:
     return ResultPartitionId(f"job_map_{producer}_0:0")
 
 
-def batch(name: str = "b", subpartition: int = 0) -> BatchRef:
+def batch_ref(name: str = "b", subpartition: int = 0) -> BatchRef:
     """A batch of ten rows."""
     return BatchRef(batch_id=BatchId(name), rows=10, size_bytes=100, subpartition=subpartition)
 

@@ -17,7 +17,7 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
 )
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, descriptor, partition_id, sent
 
 OTHER = Ref("/user/task-manager-1/other", 3)
 
@@ -25,7 +25,7 @@ OTHER = Ref("/user/task-manager-1/other", 3)
 def partition_of_batches(*names: str) -> ResultPartition:
     output = ResultPartition(descriptor(partition_type=ResultPartitionType.BLOCKING))
     for name in names:
-        output.add_batch(batch(name))
+        output.add_batch(batch_ref(name))
     return output
 
 
@@ -53,16 +53,16 @@ def test_every_consumer_reads_everything_each_at_its_own_pace() -> None:
     rest = output.add_credit(more(1), CONSUMER)
     output.check()
 
-    assert sent(first) == [batch("a")]
-    assert sent(second) == [batch("a"), batch("b"), EndOfPartition()]
-    assert sent(rest) == [batch("b"), EndOfPartition()]
+    assert sent(first) == [batch_ref("a")]
+    assert sent(second) == [batch_ref("a"), batch_ref("b"), EndOfPartition()]
+    assert sent(rest) == [batch_ref("b"), EndOfPartition()]
 
 
 def test_a_consumer_that_asks_again_reads_from_the_beginning() -> None:
     output = kept("a")
     asked(output, 5)
 
-    assert sent(asked(output, 5)) == [batch("a"), EndOfPartition()]
+    assert sent(asked(output, 5)) == [batch_ref("a"), EndOfPartition()]
 
 
 def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
@@ -96,7 +96,7 @@ def test_nothing_is_written_behind_the_end() -> None:
     output.finish()
 
     with pytest.raises(AssertionError, match="behind the end"):
-        output.add_batch(batch("b"))
+        output.add_batch(batch_ref("b"))
 
 
 def test_a_partition_that_is_read_later_takes_every_batch() -> None:

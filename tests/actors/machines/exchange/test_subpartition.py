@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfPartition, Watermark
-from tests.actors.machines.exchange.builders import CONSUMER, batch, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, partition_id, sent
 
-A, B, C = batch("a"), batch("b"), batch("c")
+A, B, C = batch_ref("a"), batch_ref("b"), batch_ref("c")
 EVENT = Watermark(timestamp_ms=1)
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 UNALIGNED = replace(BARRIER, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
@@ -89,7 +89,7 @@ def test_everything_is_sent_once_and_in_its_order_but_for_what_has_priority(word
     for number, word in enumerate(words):
         match word:
             case "batch":
-                added.append(batch(f"{number}"))
+                added.append(batch_ref(f"{number}"))
                 subpartition.add(added[-1])
             case "event":
                 added.append(Watermark(timestamp_ms=number))

@@ -22,7 +22,7 @@ from flykka.actors.machines.exchange.effects import PersistInFlight
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointDeclineReason, CheckpointOptions
 from flykka.messages.tasks.exchange import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
-from tests.actors.machines.exchange.builders import batch, requested_gate, response
+from tests.actors.machines.exchange.builders import batch_ref, requested_gate, response
 
 TIMEOUT_MS = 100
 
@@ -169,8 +169,8 @@ def read_all(gate: InputGate) -> list[object]:
 
 def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_blocked_one() -> None:
     gate = requested_gate(channels=2, exclusive=4)
-    give(gate, batch("a"))
-    give(gate, batch("b"), unaligned(1), batch("c"), channel=1)
+    give(gate, batch_ref("a"))
+    give(gate, batch_ref("b"), unaligned(1), batch_ref("c"), channel=1)
     gate.block(1)
 
     first = gate.poll()
@@ -178,16 +178,16 @@ def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_
     gate.unblock_all()
 
     assert first == (1, unaligned(1))
-    assert read_all(gate) == [batch("a"), batch("b"), batch("c")]
+    assert read_all(gate) == [batch_ref("a"), batch_ref("b"), batch_ref("c")]
 
 
 def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() -> None:
     gate = requested_gate(channels=2, exclusive=4)
-    give(gate, batch("a"), unaligned(1), batch("b"))
-    give(gate, batch("c"), channel=1)
+    give(gate, batch_ref("a"), unaligned(1), batch_ref("b"))
+    give(gate, batch_ref("c"), channel=1)
 
     queued = names(gate, 1)
-    arriving = give(gate, batch("d"), unaligned(1), batch("e"), first=1, channel=1)
+    arriving = give(gate, batch_ref("d"), unaligned(1), batch_ref("e"), first=1, channel=1)
 
     assert queued == ["a", "c"]
     assert arriving == ["d"]
@@ -199,19 +199,19 @@ def test_nothing_is_in_flight_of_a_checkpoint_that_was_stopped() -> None:
 
     gate.stop_persisting()
 
-    assert give(gate, batch("a")) == []
+    assert give(gate, batch_ref("a")) == []
 
 
 def test_a_barrier_that_was_announced_overtakes_when_it_is_prioritized() -> None:
     gate = requested_gate(channels=1, exclusive=4)
-    give(gate, batch("a"), timing_out(1), batch("b"))
+    give(gate, batch_ref("a"), timing_out(1), batch_ref("b"))
     announcement = gate.poll()
 
     gate.prioritize(0, 1)
     gate.check()
 
     assert announcement == (0, announced(1))
-    assert read_all(gate) == [unaligned(1, TIMEOUT_MS), batch("a"), batch("b")]
+    assert read_all(gate) == [unaligned(1, TIMEOUT_MS), batch_ref("a"), batch_ref("b")]
 
 
 @pytest.mark.parametrize("is_prioritized", [False, True])
@@ -227,11 +227,11 @@ def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool)
 
 def test_a_barrier_of_a_checkpoint_that_is_over_stays_where_it_is() -> None:
     gate = requested_gate(channels=1, exclusive=4)
-    give(gate, batch("a"), timing_out(1), batch("b"), timing_out(2))
+    give(gate, batch_ref("a"), timing_out(1), batch_ref("b"), timing_out(2))
     for _ in range(2):
         gate.poll()
 
     gate.prioritize(0, 2)
     gate.check()
 
-    assert read_all(gate) == [unaligned(2, TIMEOUT_MS), batch("a"), timing_out(1), batch("b")]
+    assert read_all(gate) == [unaligned(2, TIMEOUT_MS), batch_ref("a"), timing_out(1), batch_ref("b")]

@@ -28,12 +28,12 @@ def deployed() -> Execution:
     return execution
 
 
-def report(state: ExecutionState) -> TaskExecutionState:
+def execution_state(state: ExecutionState) -> TaskExecutionState:
     return TaskExecutionState(attempt=ATTEMPT, state=state)
 
 
 def test_a_move_says_from_where_and_upon_which_task_manager() -> None:
-    moved = deployed().update(report(ExecutionState.RUNNING), now=3)
+    moved = deployed().update(execution_state(ExecutionState.RUNNING), now=3)
 
     assert moved == [
         ExecutionMoved(
@@ -102,7 +102,7 @@ def test_a_slot_is_left_before_the_end_is_told() -> None:
 def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
     execution = deployed()
 
-    execution.update(report(ExecutionState.FAILED), now=3)
+    execution.update(execution_state(ExecutionState.FAILED), now=3)
 
     assert execution.failure is not None
     assert ATTEMPT in execution.failure.message
@@ -112,7 +112,7 @@ def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
 def test_what_a_task_says_of_states_that_are_the_job_masters_own_changes_nothing(state: ExecutionState) -> None:
     execution = deployed()
 
-    assert [type(effect) for effect in execution.update(report(state), now=3)] == [Ignore]
+    assert [type(effect) for effect in execution.update(execution_state(state), now=3)] == [Ignore]
     assert execution.state is ExecutionState.DEPLOYING
 
 
@@ -120,14 +120,14 @@ def test_running_that_comes_behind_a_cancellation_changes_nothing() -> None:
     execution = deployed()
     execution.cancel(now=3)
 
-    assert [type(effect) for effect in execution.update(report(ExecutionState.RUNNING), now=4)] == [Ignore]
+    assert [type(effect) for effect in execution.update(execution_state(ExecutionState.RUNNING), now=4)] == [Ignore]
 
 
 def test_a_report_of_an_attempt_that_was_never_deployed_fails_it() -> None:
     execution = made()
     execution.schedule(now=1)
 
-    execution.update(report(ExecutionState.FINISHED), now=2)
+    execution.update(execution_state(ExecutionState.FINISHED), now=2)
 
     assert execution.state is ExecutionState.FAILED
 
@@ -137,4 +137,4 @@ def test_an_attempt_that_failed_before_it_had_a_slot_cannot_come_back() -> None:
     execution.schedule(now=1)
     execution.fail(failure(), now=2)
 
-    assert [type(effect) for effect in execution.update(report(ExecutionState.RUNNING), now=3)] == [Ignore]
+    assert [type(effect) for effect in execution.update(execution_state(ExecutionState.RUNNING), now=3)] == [Ignore]

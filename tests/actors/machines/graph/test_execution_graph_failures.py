@@ -21,7 +21,7 @@ from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.graph.graphs import failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running
-from tests.actors.machines.scheduling.splits import completed
+from tests.actors.machines.scheduling.splits import checkpoint_completed
 
 FIRST, SECOND = "default/0", "default/1"
 
@@ -175,7 +175,7 @@ def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
     running.run()
 
     running.fail_and_restart("job_source_0_0")
-    running.tell(completed(1))
+    running.tell(checkpoint_completed(1))
     running.report("job_source_0_1", ExecutionState.FAILED)
 
     assert statuses(running)[-1] is not JobStatus.FAILED

@@ -15,7 +15,7 @@ from tests.actors.machines.read_model.test_job_read_model import execution
 from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
-def rows(count: int) -> AccumulatorSnapshot:
+def rows_counter(count: int) -> AccumulatorSnapshot:
     return AccumulatorSnapshot(name="rows", type=AccumulatorType.INT_COUNTER, count=count)
 
 
@@ -52,35 +52,39 @@ def told(*messages: Message) -> JobDetails:
 
 
 def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
-    details = told(reported(rows(2)), reported(rows(3), subtask=1), reported(rows(4)))
+    details = told(reported(rows_counter(2)), reported(rows_counter(3), subtask=1), reported(rows_counter(4)))
 
-    assert details.accumulators == AccumulatorResults(merged=(rows(7),))
+    assert details.accumulators == AccumulatorResults(merged=(rows_counter(7),))
 
 
 def test_the_next_attempt_counts_from_zero() -> None:
-    assert told(reported(rows(2)), reported(rows(1), number=1)).accumulators == AccumulatorResults(merged=(rows(1),))
+    assert told(reported(rows_counter(2)), reported(rows_counter(1), number=1)).accumulators == AccumulatorResults(
+        merged=(rows_counter(1),)
+    )
 
 
 def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
     model = JobReadModel(GRAPH)
     first, second = (execution(ExecutionState.RUNNING, number=number) for number in (0, 1))
-    for message in (first, reported(rows(3)), second, reported(rows(5), number=1)):
+    for message in (first, reported(rows_counter(3)), second, reported(rows_counter(5), number=1)):
         model.on_message(message, 0)
 
     subtask = model.subtasks(WINDOWS, 0).subtasks[0]
 
-    assert [each.accumulators for each in subtask.earlier] == [(rows(3),)]
-    assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows(5),))
+    assert [each.accumulators for each in subtask.earlier] == [(rows_counter(3),)]
+    assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows_counter(5),))
 
 
 def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
-    assert told(reported(rows(1), number=1), reported(rows(9))).accumulators.merged == (rows(1),)
+    assert told(reported(rows_counter(1), number=1), reported(rows_counter(9))).accumulators.merged == (
+        rows_counter(1),
+    )
 
 
 def test_the_result_of_the_job_is_final() -> None:
-    final = AccumulatorResults(merged=(rows(8),))
+    final = AccumulatorResults(merged=(rows_counter(8),))
 
-    assert told(reported(rows(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+    assert told(reported(rows_counter(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
 
 
 def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_counts_came() -> None:

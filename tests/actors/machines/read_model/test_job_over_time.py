@@ -19,7 +19,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import attempt_id
 from flykka.messages.wire.message import Message
-from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, WINDOWS, completed, metrics, status
+from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, WINDOWS, checkpoint_completed, metrics, status
 
 RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
@@ -43,7 +43,7 @@ def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_resta
     before = (
         (1_000, source_metrics(100)),
         (2_000, source_metrics(250)),
-        (2_400, completed(1, at=2_400)),
+        (2_400, checkpoint_completed(1, at=2_400)),
         (3_000, source_metrics(400)),
     )
 
@@ -65,7 +65,7 @@ def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
 
 
 def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
-    taken = replace(completed(1, at=2_000), is_retained=False)
+    taken = replace(checkpoint_completed(1, at=2_000), is_retained=False)
 
     details = folded((1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1)))
 
@@ -185,7 +185,7 @@ def test_a_subtask_tells_what_it_has_measured_in_the_last_completed_checkpoint()
 
     before = told()
     acknowledged(1, 10)
-    overview.on_message(completed(1), 6)
+    overview.on_message(checkpoint_completed(1), 6)
     acknowledged(2, 20)
 
     assert before == [None, None]

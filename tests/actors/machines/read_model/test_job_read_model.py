@@ -29,7 +29,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.task import EventTimeHold, ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import JobVertexId, attempt_id
 from flykka.messages.wire.message import Message
-from tests.flykka.client.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, completed, metrics, status
+from tests.flykka.client.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, checkpoint_completed, metrics, status
 
 
 def told(*messages: Message, at: int = 0, now: int = 0, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
@@ -298,7 +298,7 @@ def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
 def test_the_last_checkpoints_are_told_as_many_as_were_asked_for_and_all_are_counted() -> None:
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=8_000)
 
-    details = told(*(completed(number, at=number * 1_000) for number in range(1, 8)), aborted, checkpoints=5)
+    details = told(*(checkpoint_completed(number, at=number * 1_000) for number in range(1, 8)), aborted, checkpoints=5)
 
     assert [checkpoint.checkpoint_id for checkpoint in details.checkpoints] == [4, 5, 6, 7, 8]
     assert (details.checkpoints_completed, details.checkpoints_failed) == (7, 1)
@@ -338,7 +338,7 @@ def test_the_last_time_of_each_status_is_told_in_the_order_of_the_times() -> Non
 
 
 def test_of_checkpoints_without_end_the_last_are_kept() -> None:
-    details = told(*(completed(number, at=number) for number in range(CHECKPOINT_HISTORY + 5)))
+    details = told(*(checkpoint_completed(number, at=number) for number in range(CHECKPOINT_HISTORY + 5)))
 
     assert len(details.checkpoints) == CHECKPOINT_HISTORY
     assert details.checkpoints_completed == CHECKPOINT_HISTORY + 5

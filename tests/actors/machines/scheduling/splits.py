@@ -67,12 +67,12 @@ def settled(subtask: int, checkpoint_id: int, vertex: JobVertexId = VERTEX) -> A
     )
 
 
-def aborted(checkpoint_id: int) -> CheckpointAborted:
+def checkpoint_aborted(checkpoint_id: int) -> CheckpointAborted:
     reason = CheckpointDeclineReason.EXPIRED
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
-def completed(checkpoint_id: int) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint_id: int) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint_id,

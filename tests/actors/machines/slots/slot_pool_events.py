@@ -49,7 +49,7 @@ def lost(task_manager: TaskManagerId, reason: str = "killed") -> TaskManagerLost
     return TaskManagerLost(job_id=JOB, task_manager=task_manager, reason=reason, timestamp_ms=0)
 
 
-def failed(allocation: str, reason: str, *, is_unfulfillable: bool = False) -> SlotRequestFailed:
+def slot_request_failed(allocation: str, reason: str, *, is_unfulfillable: bool = False) -> SlotRequestFailed:
     return SlotRequestFailed(allocation_id=AllocationId(allocation), reason=reason, is_unfulfillable=is_unfulfillable)
 
 

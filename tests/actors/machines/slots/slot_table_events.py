@@ -141,7 +141,7 @@ def announces(allocation: str, index: int = 0) -> TellResourceManager:
     return TellResourceManager(message=available)
 
 
-def table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
+def slot_table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
     return SlotTable(HERE, slots, share_of(total, slots), total)
 
 
@@ -153,6 +153,6 @@ def effects_besides_timers(held: SlotTable, *events: SlotTableEvent) -> list[Slo
 
 def active(allocation: str = "a", slots: int = 2) -> SlotTable:
     """A table whose first slot the job has taken."""
-    held = table(slots)
+    held = slot_table(slots)
     effects_besides_timers(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
     return held

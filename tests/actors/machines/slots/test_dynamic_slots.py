@@ -182,7 +182,7 @@ def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> Non
 
 
 def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
-    held = at_table.table(total=TOTAL)
+    held = at_table.slot_table(total=TOTAL)
 
     effects = at_table.effects_besides_timers(
         held, JobConnected(job_id=at_table.JOB), at_table.requested("a", index=2, cut=QUARTER)
@@ -198,7 +198,7 @@ def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
 
 
 def test_more_than_there_is_is_refused() -> None:
-    held = at_table.table(total=TOTAL)
+    held = at_table.slot_table(total=TOTAL)
     at_table.effects_besides_timers(
         held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER)
     )
@@ -209,7 +209,7 @@ def test_more_than_there_is_is_refused() -> None:
 
 
 def test_a_cut_slot_that_is_given_back_leaves_its_room() -> None:
-    held = at_table.table(slots=1, total=TOTAL)
+    held = at_table.slot_table(slots=1, total=TOTAL)
     at_table.effects_besides_timers(held, at_table.requested("a", index=1, cut=QUARTER))
 
     given_back = at_table.effects_besides_timers(held, at_table.free("a"))

@@ -24,7 +24,6 @@ from tests.actors.machines.slots.slot_pool_events import (
     assigned,
     cancels_timer,
     connected,
-    failed,
     free_slots,
     frees,
     loses,
@@ -32,6 +31,7 @@ from tests.actors.machines.slots.slot_pool_events import (
     offered,
     pool,
     returned,
+    slot_request_failed,
     starts_timer,
     timed_out,
     wanted,
@@ -202,7 +202,7 @@ def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
-    effects = feed(slots, failed("a-1", "none left"))
+    effects = feed(slots, slot_request_failed("a-1", "none left"))
 
     assert effects == [
         cancels_timer("r1"),
@@ -215,7 +215,7 @@ def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, failed("a-1", "lost"))
+    effects = feed(slots, slot_request_failed("a-1", "lost"))
 
     dismissal = ReleaseEmptyTaskManager(task_manager=FIRST, reason="lost")
     assert effects == [loses("r1", "a-1", "lost"), frees("a-1"), dismissal]
@@ -225,7 +225,7 @@ def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
 def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
     slots = pool()
 
-    effects = feed(slots, failed("a-1", "lost"))
+    effects = feed(slots, slot_request_failed("a-1", "lost"))
 
     assert effects == [Ignore(reason="a-1 is neither held nor asked for")]
 

@@ -14,7 +14,7 @@ def sink(name: str, parallelism: int, *, group: str = "default") -> JobVertex:
     return replace(made, operators=tuple(replace(each, kind=OperatorKind.SINK) for each in made.operators))
 
 
-def batch(*vertices: JobVertex) -> JobGraph:
+def batch_graph(*vertices: JobVertex) -> JobGraph:
     return replace(graph_of(*vertices), job_type=JobType.BATCH)
 
 
@@ -24,12 +24,12 @@ def test_a_stream_needs_slots_for_all_of_its_tasks() -> None:
 
 
 def test_the_tasks_of_a_batch_job_take_turns_but_for_those_that_wait_for_its_end() -> None:
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1))) == 1
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1), sink("sink", 2))) == 2
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1))) == 1
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1), sink("sink", 2))) == 2
 
 
 def test_sinks_of_a_batch_job_that_do_not_share_slots_keep_theirs_beside_each_other() -> None:
     apart = (sink("one", 2, group="one"), sink("other", 2, group="other"))
 
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1, group="one"), *apart)) == 4
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1), *apart)) == 5
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1, group="one"), *apart)) == 4
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1), *apart)) == 5

@@ -22,13 +22,13 @@ from tests.actors.machines.slots.slot_table_events import (
     rejects,
     requested,
     slot,
+    slot_table,
     submitted,
-    table,
 )
 
 
 def test_a_free_slot_is_given_and_offered_as_soon_as_the_job_master_is_there() -> None:
-    held = table()
+    held = slot_table()
 
     given = effects_besides_timers(held, requested("a"))
     connected = effects_besides_timers(held, JobConnected(job_id=JOB))
@@ -47,7 +47,7 @@ def test_a_slot_for_a_connected_job_is_offered_at_once() -> None:
 
 
 def test_what_comes_while_an_offer_is_under_way_is_offered_behind_its_answer() -> None:
-    held = table(slots=3)
+    held = slot_table(slots=3)
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0))
 
     meanwhile = effects_besides_timers(held, requested("b", index=1), requested("c", index=2))
@@ -64,7 +64,7 @@ def test_an_accepted_slot_is_active() -> None:
 
 
 def test_what_was_offered_and_not_accepted_is_free_again() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, requested("a", index=0), requested("b", index=1), JobConnected(job_id=JOB))
 
     effects = effects_besides_timers(held, answered("b"))
@@ -82,7 +82,7 @@ def test_an_answer_counts_once() -> None:
 
 
 def test_the_same_allocation_is_given_the_same_slot_again() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, requested("a"))
 
     effects = effects_besides_timers(held, requested("a"))
@@ -92,7 +92,7 @@ def test_the_same_allocation_is_given_the_same_slot_again() -> None:
 
 
 def test_a_slot_that_is_held_is_refused_and_the_holder_named() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, requested("a"))
 
     effects = effects_besides_timers(held, requested("b"))
@@ -101,7 +101,7 @@ def test_a_slot_that_is_held_is_refused_and_the_holder_named() -> None:
 
 
 def test_an_allocation_gets_no_second_slot() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, requested("a", index=0))
 
     effects = effects_besides_timers(held, requested("a", index=1))
@@ -110,7 +110,7 @@ def test_an_allocation_gets_no_second_slot() -> None:
 
 
 def test_a_slot_that_does_not_exist_is_refused() -> None:
-    held = table(slots=1)
+    held = slot_table(slots=1)
 
     effects = effects_besides_timers(held, requested("a", index=7))
 
@@ -118,7 +118,7 @@ def test_a_slot_that_does_not_exist_is_refused() -> None:
 
 
 def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, requested("a"), JobConnected(job_id=JOB))
 
     effects = effects_besides_timers(held, submitted("x", "a"))
@@ -214,7 +214,7 @@ def test_freeing_twice_is_freeing_once() -> None:
 
 
 def test_a_slot_freed_while_it_is_offered_is_not_active_afterwards() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, requested("a"), JobConnected(job_id=JOB), free("a"))
 
     effects = effects_besides_timers(held, answered("a"))

@@ -26,14 +26,14 @@ from tests.actors.machines.slots.slot_table_events import (
     refuses,
     requested,
     slot,
+    slot_table,
     starts_slot_timer,
     submitted,
-    table,
 )
 
 
 def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
-    held = table(slots=3)
+    held = slot_table(slots=3)
     effects_besides_timers(
         held, requested("a", 0), requested("b", 1), requested("c", 2, job=OTHER_JOB), submitted("x", "a")
     )
@@ -58,7 +58,7 @@ def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
 
 
 def test_the_report_says_who_holds_what() -> None:
-    held = table()
+    held = slot_table()
 
     before = held.report()
     effects_besides_timers(held, requested("a", index=1))
@@ -75,7 +75,7 @@ def test_the_report_says_who_holds_what() -> None:
 
 
 def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0), requested("b", index=1))
 
     again = effects_besides_timers(held, OfferTimedOut(job_id=JOB, offer=1))
@@ -97,7 +97,7 @@ def test_the_timeout_of_an_offer_that_was_answered_means_nothing() -> None:
 
 
 def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
-    held = table()
+    held = slot_table()
 
     given = feed(held, requested("a"))
     effects = feed(held, SlotTimedOut(allocation_id=AllocationId("a")))
@@ -108,7 +108,7 @@ def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
 
 
 def test_a_slot_that_was_taken_waits_no_more() -> None:
-    held = table()
+    held = slot_table()
     feed(held, requested("a"), JobConnected(job_id=JOB))
 
     taken = feed(held, answered("a"))
@@ -122,7 +122,7 @@ def test_a_slot_that_was_taken_waits_no_more() -> None:
 
 
 def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("both"), answered("both"))
     effects_besides_timers(held, requested("only-here", index=1), answered("only-here", number=2))
 
@@ -134,7 +134,7 @@ def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> Non
 
 
 def test_a_slot_whose_offer_is_not_answered_need_not_be_known_to_the_job_master() -> None:
-    held = table()
+    held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a"))
 
     effects = effects_besides_timers(held, AllocationsKnown(job_id=JOB, allocations=()))

@@ -26,11 +26,11 @@ from flykka.messages.wire.ids import JobVertexId, OperatorId, SplitId
 from tests.actors.machines.graph.graphs import JOB, failure, graph_of, vertex
 from tests.actors.machines.scheduling import splits
 from tests.actors.machines.scheduling.splits import (
-    aborted,
     asks,
     assigns,
     attempt_of,
-    completed,
+    checkpoint_aborted,
+    checkpoint_completed,
     ended,
     no_more,
     reset,
@@ -60,7 +60,7 @@ def later() -> StartTimer:
     return StartTimer(key="split-discovery/left", delay_ms=INTERVAL_MS, message=due())
 
 
-def failed(source: OperatorId = LEFT) -> SplitDiscoveryFailed:
+def discovery_failed(source: OperatorId = LEFT) -> SplitDiscoveryFailed:
     return SplitDiscoveryFailed(operator_id=source, cause=failure())
 
 
@@ -209,7 +209,7 @@ def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> Non
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    coordinated.tell(failed())
+    coordinated.tell(discovery_failed())
 
     assert coordinated.tell(SourcesReset()) == [discover()]
 
@@ -245,7 +245,7 @@ def test_an_abandoned_checkpoint_holds_nobody_back() -> None:
     coordinated.tell(snapshot(1))
     coordinated.tell(asks(0))
 
-    assert coordinated.tell(aborted(1)) == [assigns(0, "a")]
+    assert coordinated.tell(checkpoint_aborted(1)) == [assigns(0, "a")]
 
 
 def test_a_task_that_is_no_source_settles_nothing() -> None:
@@ -282,7 +282,7 @@ def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
     coordinated.tell(snapshot(1))
     for subtask in range(2):
         coordinated.tell(settled(subtask, 1))
-    coordinated.tell(completed(1))
+    coordinated.tell(checkpoint_completed(1))
     coordinated.tell(asks(0))
 
     coordinated.tell(ended(0))
@@ -303,7 +303,7 @@ def test_what_is_said_of_a_source_that_there_is_not_changes_nothing() -> None:
             foreign,
             replace(asks(0), operator_id=nowhere),
             replace(found("a"), operator_id=nowhere),
-            failed(nowhere),
+            discovery_failed(nowhere),
             due(nowhere),
         )
         for effect in coordinated.tell(event)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flykka.actors.machines.effects import Ignore
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
-    aborted,
     asks,
     assigns,
-    completed,
+    checkpoint_aborted,
+    checkpoint_completed,
     ended,
     enumerator,
     found,
@@ -109,7 +109,7 @@ def test_one_that_had_finished_before_a_snapshot_waits_for_nothing_where_it_rest
     source = enumerator()
     feed(source, found("a", finished=True), asks(0, 2), ended(0))
     source.snapshot(1)
-    feed(source, completed(1), reset(0, 1))
+    feed(source, checkpoint_completed(1), reset(0, 1))
 
     effects = feed(source, asks(0, attempt=1))
 
@@ -135,7 +135,7 @@ def test_an_attempt_that_takes_no_part_in_a_checkpoint_waits_until_that_is_over(
     feed(source, settled(1, 1))
 
     meanwhile = feed(source, asks(0, attempt=1))
-    effects = feed(source, completed(1))
+    effects = feed(source, checkpoint_completed(1))
 
     assert meanwhile == []
     assert effects == [assigns(0, "a", attempt=1)]
@@ -170,7 +170,7 @@ def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
     source.snapshot(1)
     feed(source, asks(1), asks(0))
 
-    effects = feed(source, aborted(1))
+    effects = feed(source, checkpoint_aborted(1))
 
     assert effects == [assigns(0, "a"), assigns(1, "b")]
 
@@ -202,6 +202,6 @@ def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
 def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
     source = enumerator()
 
-    effects = feed(source, settled(0, 7), aborted(7), completed(7))
+    effects = feed(source, settled(0, 7), checkpoint_aborted(7), checkpoint_completed(7))
 
     assert effects == [Ignore(reason="nobody waits for checkpoint 7")]

@@ -17,10 +17,10 @@ from flykka.messages.wire.ids import SplitId, vertex_subtask_and_number
 from tests.actors.machines.graph.graphs import JOB
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
-    aborted,
     asks,
     assigns,
-    completed,
+    checkpoint_aborted,
+    checkpoint_completed,
     ended,
     enumerator,
     found,
@@ -88,7 +88,7 @@ def test_the_state_does_not_grow_with_what_was_read() -> None:
         names = "".join(chr(ord("a") + letter) for letter in range(26))
         feed(source, found(names, begun_at=str(number or ""), position=str(number + 1)), asks(0, 26))
         sizes.append(len(source.snapshot(number)))
-        feed(source, settled(0, number), settled(1, number), completed(number))
+        feed(source, settled(0, number), settled(1, number), checkpoint_completed(number))
 
     assert max(sizes) - min(sizes) < 10
 
@@ -135,7 +135,7 @@ def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoi
     source = enumerator()
     feed(source, found("abcdef"), asks(0, 1), asks(1, 1))
     source.snapshot(1)
-    feed(source, settled(0, 1), settled(1, 1), completed(1), asks(0, 2), asks(1, 1))
+    feed(source, settled(0, 1), settled(1, 1), checkpoint_completed(1), asks(0, 2), asks(1, 1))
 
     at_its_end = feed(source, ended(0), reset(0, 1))
     effects = feed(source, asks(0, 3, attempt=1))
@@ -148,7 +148,7 @@ def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too()
     source = enumerator()
     feed(source, found("abc"), asks(0, 1))
     source.snapshot(1)
-    feed(source, aborted(1), asks(0, 1))
+    feed(source, checkpoint_aborted(1), asks(0, 1))
 
     feed(source, ended(0), reset(0, None))
     effects = feed(source, asks(0, 3, attempt=1))
@@ -282,14 +282,14 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
         self.pending = {each: pending for each, pending in self.pending.items() if each > checkpoint_id}
         self.completed = (data, [parts[0], parts[1]])
         self.completed_id = checkpoint_id
-        self.feed(completed(checkpoint_id))
+        self.feed(checkpoint_completed(checkpoint_id))
 
     @rule()
     def abort_the_oldest(self) -> None:
         if self.pending:
             checkpoint_id = next(iter(self.pending))
             del self.pending[checkpoint_id]
-            self.feed(aborted(checkpoint_id))
+            self.feed(checkpoint_aborted(checkpoint_id))
 
     @rule()
     def crash(self) -> None:
@@ -306,7 +306,7 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
     def crash_one(self, subtask: int) -> None:
         self.feed(ended(subtask, self.attempts[subtask]))
         for checkpoint_id in self.pending:
-            self.feed(aborted(checkpoint_id))
+            self.feed(checkpoint_aborted(checkpoint_id))
         self.pending.clear()
         self.attempts[subtask] += 1
         self.held[subtask] = list(self.completed[1][subtask])
