@@ -72,7 +72,7 @@ class ScriptedDiscovery:
         fresh = [SplitId(f"file-{number}") for number in range(found, self.files)]
         return SplitsDiscovered(
             operator_id=self.operator_id,
-            splits=tuple(map(split, fresh[:1])),
+            splits=tuple(map(file_split, fresh[:1])),
             finished=len(fresh) <= 1,
             begun_at=position,
             position=b"%d" % (found + 1),
@@ -244,6 +244,6 @@ class JobCluster(ClusterBuilder):
         return task_manager
 
 
-def split(name: str) -> FileSplit:
+def file_split(name: str) -> FileSplit:
     """A split of one file of ten rows."""
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=10)

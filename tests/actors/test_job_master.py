@@ -42,7 +42,7 @@ from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.job_cluster import JobCluster, split
+from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
@@ -265,7 +265,7 @@ def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCl
     cluster.system.advance(300)
 
     handed = [each.splits for each in cluster.heard(task_manager, AddSplits)]
-    assert handed == [(split("file-0"),), (split("file-1"),), (split("file-2"),)]
+    assert handed == [(file_split("file-0"),), (file_split("file-1"),), (file_split("file-2"),)]
     assert len(cluster.heard(task_manager, NoMoreSplits)) == 1
 
 
@@ -292,7 +292,7 @@ def test_what_a_failed_reader_was_given_is_handed_out_again(cluster: JobCluster)
     cluster.system.advance(1)
     ask_for_splits(cluster, "job_source_0_1")
 
-    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)] * 2
+    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(file_split("file-0"),)] * 2
 
 
 def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> None:
@@ -321,7 +321,7 @@ def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(c
     assert cluster.heard(task_manager, AddSplits) == []
     acknowledge(cluster, SOURCE)
 
-    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)]
+    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(file_split("file-0"),)]
 
 
 def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster: JobCluster) -> None:

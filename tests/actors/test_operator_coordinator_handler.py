@@ -18,7 +18,7 @@ from flykka.messages.tasks.source import AddSplits, RequestSplits, SplitsDiscove
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.job_cluster import JobCluster, split
+from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
@@ -74,13 +74,13 @@ def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next
     ask(cluster, "job_source_0_1", count=1)
 
     handed = cluster.heard(task_manager, AddSplits)[before:]
-    assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (split("file-0"),))]
+    assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (file_split("file-0"),))]
 
 
 def test_a_look_that_is_told_twice_hands_nothing_out_twice(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     again = SplitsDiscovered(
-        operator_id=OperatorId("source"), splits=(split("file-0"),), finished=False, begun_at=b"", position=b"1"
+        operator_id=OperatorId("source"), splits=(file_split("file-0"),), finished=False, begun_at=b"", position=b"1"
     )
 
     cluster.tell_job_master(again)

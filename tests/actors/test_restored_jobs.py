@@ -20,7 +20,7 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
-from tests.actors.job_cluster import JobCluster, split
+from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
 
@@ -100,7 +100,7 @@ def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -
     assert cluster.last(cluster.client, CheckpointCompleted).checkpoint_id == 1
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
-    assert cluster.last(task_manager, AddSplits).splits == (split("file-1"),)
+    assert cluster.last(task_manager, AddSplits).splits == (file_split("file-1"),)
 
 
 def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:

@@ -58,7 +58,7 @@ def windows(path: str, size_bytes: int = 4) -> OperatorSubtaskState:
     return OperatorSubtaskState(operator_id=OperatorId("windows"), exclusive=(handle,))
 
 
-def sink(*prepared: Value) -> OperatorSubtaskState:
+def sink_state(*prepared: Value) -> OperatorSubtaskState:
     return OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state("committables", prepared),))
 
 
@@ -102,7 +102,7 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     copied = PendingFile(checkpoint_id=3, staged=f"file:{folder}/sink/0-part", target=target, in_savepoint=True)
     batch = StagedBatch(checkpoint_id=3, path=f"file:{folder}/sink/1", schema="{}", in_savepoint=True)
     writer = WriterState(writer="job/sink-0", batches=(replace(batch, path=f"file:{folder}/sink/2-0"),))
-    rewritten_savepoint(folder, sink(copied, batch, writer))
+    rewritten_savepoint(folder, sink_state(copied, batch, writer))
 
     found = moved(tmp_path, folder)
 

@@ -54,13 +54,13 @@ def savepoints(tmp_path: Path) -> Path:
     return tmp_path / "savepoints"
 
 
-def trigger(cluster: JobCluster, savepoints: Path, job_id: JobId = JOB) -> None:
+def trigger_savepoint(cluster: JobCluster, savepoints: Path, job_id: JobId = JOB) -> None:
     wanted = TriggerSavepoint(job_id=job_id, client=cluster.client, savepoint_directory=str(savepoints))
     cluster.job_manager.tell(wanted)
     cluster.system.run_until_idle()
 
 
-def stop(cluster: JobCluster, savepoints: Path | None, *, drain: bool = False) -> None:
+def stop_with_savepoint(cluster: JobCluster, savepoints: Path | None, *, drain: bool = False) -> None:
     directory = None if savepoints is None else str(savepoints)
     cluster.job_manager.tell(StopJob(job_id=JOB, client=cluster.client, savepoint_directory=directory, drain=drain))
     cluster.system.run_until_idle()
@@ -95,7 +95,7 @@ def not_stopped(cluster: JobCluster) -> str:
 def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
     acknowledge(cluster)
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
@@ -113,8 +113,8 @@ def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    trigger(cluster, savepoints)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
     acknowledge(cluster, 2)
     acknowledge(cluster, 1)
 
@@ -164,7 +164,7 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
     acknowledge(cluster)
 
     cluster.cancel()
@@ -181,7 +181,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_
     graph = cluster.graph()
     cluster.run(replace(graph, checkpointing=replace(graph.checkpointing, tolerable_failures=1)), slots=1)
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
     assert not_taken(cluster) == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
@@ -193,7 +193,7 @@ def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: J
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
-    trigger(cluster, tmp_path / "file")
+    trigger_savepoint(cluster, tmp_path / "file")
 
     assert not_taken(cluster) == f"the savepoint directory {str(tmp_path / 'file')!r} cannot be written: it is a file"
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
@@ -201,7 +201,7 @@ def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: J
 
 def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
     cluster.report(SOURCE, ExecutionState.CANCELED)
@@ -217,7 +217,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     assert not_taken(cluster).startswith("it is RESTARTING, and only of a RUNNING job")
     assert not savepoints.exists()
@@ -227,7 +227,7 @@ def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepo
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     assert not_taken(cluster) == (
         "not all required tasks are currently running (NOT_ALL_REQUIRED_TASKS_RUNNING): try again when they are"
@@ -236,7 +236,7 @@ def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepo
 
 
 def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
-    trigger(cluster, savepoints, JobId("another"))
+    trigger_savepoint(cluster, savepoints, JobId("another"))
 
     assert not_taken(cluster) == "there is no job another that runs"
 
@@ -245,7 +245,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     cluster.system.kill(cluster.registration.job_master)
 
@@ -258,7 +258,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     cluster.job_manager.stop(block=False)
     cluster.system.run_until_idle()
@@ -275,7 +275,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
 ) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster, savepoints, drain=drain)
+    stop_with_savepoint(cluster, savepoints, drain=drain)
     acknowledge(cluster)
     report_tasks(cluster, ExecutionState.FINISHED)
 
@@ -294,11 +294,11 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster, savepoints)
+    stop_with_savepoint(cluster, savepoints)
 
-    stop(cluster, None)
+    stop_with_savepoint(cluster, None)
     refused = not_stopped(cluster)
-    stop(cluster, savepoints)
+    stop_with_savepoint(cluster, savepoints)
     acknowledge(cluster)
     report_tasks(cluster, ExecutionState.FINISHED)
 
@@ -312,7 +312,7 @@ def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster, savepoints)
+    stop_with_savepoint(cluster, savepoints)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
     assert not_stopped(cluster) == (
@@ -326,7 +326,7 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster, tmp_path / "file")
+    stop_with_savepoint(cluster, tmp_path / "file")
 
     assert "cannot be written: it is a file; the job goes on" in not_stopped(cluster)
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
@@ -336,7 +336,7 @@ def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    stop(cluster, savepoints)
+    stop_with_savepoint(cluster, savepoints)
     acknowledge(cluster)
 
     cluster.report(SOURCE, ExecutionState.FINISHED)

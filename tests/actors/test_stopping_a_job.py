@@ -37,7 +37,7 @@ def cluster(tmp_path: Path) -> Iterator[JobCluster]:
         yield JobCluster(system, tmp_path / "checkpoints")
 
 
-def stop(cluster: JobCluster, job_id: JobId = JOB) -> None:
+def stop_job(cluster: JobCluster, job_id: JobId = JOB) -> None:
     cluster.job_manager.tell(StopJob(job_id=job_id, client=cluster.client))
     cluster.system.run_until_idle()
 
@@ -63,7 +63,7 @@ def refusal(cluster: JobCluster) -> str:
 def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster)
+    stop_job(cluster)
     acknowledge_checkpoint(cluster)
     too_early = cluster.heard(cluster.client, StoppingSuccess)
     report_tasks(cluster, ExecutionState.FINISHED)
@@ -79,8 +79,8 @@ def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: Job
 def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster)
-    stop(cluster)
+    stop_job(cluster)
+    stop_job(cluster)
     acknowledge_checkpoint(cluster)
     report_tasks(cluster, ExecutionState.FINISHED)
 
@@ -91,10 +91,10 @@ def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluste
 def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_again(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster)
+    stop_job(cluster)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
     refused = refusal(cluster)
-    stop(cluster)
+    stop_job(cluster)
     acknowledge_checkpoint(cluster, 2)
     report_tasks(cluster, ExecutionState.FINISHED)
 
@@ -107,7 +107,7 @@ def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_agai
 
 def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
     cluster.report(SOURCE, ExecutionState.CANCELED)
@@ -120,7 +120,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
 
 def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    stop(cluster)
+    stop_job(cluster)
     acknowledge_checkpoint(cluster)
 
     cluster.report(SOURCE, ExecutionState.FINISHED)
@@ -143,7 +143,7 @@ def two_regions(cluster: JobCluster) -> JobGraph:
 
 def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
 
@@ -154,7 +154,7 @@ def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluste
 
 def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
-    stop(cluster)
+    stop_job(cluster)
     declined = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("job_one_0_0"), checkpoint_id=1)
     cluster.tell_job_master(declined)
 
@@ -166,7 +166,7 @@ def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: Job
 
 def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.cancel()
     report_tasks(cluster, ExecutionState.CANCELED)
@@ -177,7 +177,7 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
 
 def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_failed(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster)
+    stop_job(cluster)
     acknowledge_checkpoint(cluster)
 
     cluster.system.kill(cluster.registration.job_master)
@@ -193,7 +193,7 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
 
-    stop(cluster)
+    stop_job(cluster)
 
     assert refusal(cluster).startswith("it is RESTARTING, and only a RUNNING job")
 
@@ -203,7 +203,7 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
     cluster.accept_job_master()
     task_manager = cluster.register_task_manager("tm-1")
 
-    stop(cluster)
+    stop_job(cluster)
     cluster.offer("tm-1", 1)
     before = cluster.heard(task_manager, TriggerCheckpoint)
     report_tasks(cluster, ExecutionState.RUNNING)
@@ -218,14 +218,14 @@ def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, c
     cluster.cancel()
     report_tasks(cluster, ExecutionState.CANCELED)
 
-    stop(cluster, job_id)
+    stop_job(cluster, job_id)
 
     assert refusal(cluster) == f"there is no job {job_id} that could be stopped"
 
 
 def test_a_client_that_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.job_manager.stop(block=False)
     cluster.system.run_until_idle()

@@ -15,7 +15,7 @@ from tests.actors.peer import Peer
 SESSION = LeaderSessionId("session")
 
 
-def task(attempt: str, task_manager: Ref) -> CoordinatedTask:
+def coordinated_task(attempt: str, task_manager: Ref) -> CoordinatedTask:
     return CoordinatedTask(
         attempt=ExecutionAttemptId(attempt),
         vertex_id=JobVertexId("v"),
@@ -38,7 +38,9 @@ def test_each_task_manager_gets_one_message_with_everything_for_its_tasks_in_ord
     with SeededSystem(3) as system:
         one, two = Peer(system, "one", SESSION), Peer(system, "two", SESSION)
         gateways = TaskGateways()
-        gateways.replace_tasks((task("a", one.ref), task("b", two.ref), task("c", one.ref)), SESSION)
+        gateways.replace_tasks(
+            (coordinated_task("a", one.ref), coordinated_task("b", two.ref), coordinated_task("c", one.ref)), SESSION
+        )
 
         for attempt in ("c", "b", "a"):
             gateways.add(notify_complete(attempt))

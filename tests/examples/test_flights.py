@@ -33,7 +33,9 @@ def cluster() -> Iterator[LocalCluster]:
     made.shutdown()
 
 
-def row(hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | None = 3.5, most: float = 40.0) -> Row:
+def window_row(
+    hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | None = 3.5, most: float = 40.0
+) -> Row:
     start = MIDNIGHT + timedelta(hours=hour)
     return Row(
         window_start=start,
@@ -46,7 +48,7 @@ def row(hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | 
     )
 
 
-BATCH = [row(0), row(0, "LGA"), row(1), row(2, mean=None)]
+BATCH = [window_row(0), window_row(0, "LGA"), window_row(1), window_row(2, mean=None)]
 
 
 def task_running(task: str, task_manager: str) -> ExecutionStateChanged:
@@ -77,42 +79,42 @@ def test_the_same_rows_in_another_order_are_equal(demo: ModuleType) -> None:
 
 
 def test_a_missing_row_is_a_difference(demo: ModuleType) -> None:
-    assert demo.differences(BATCH[1:], BATCH) == [f"job None, batch {row(0)}"]
+    assert demo.differences(BATCH[1:], BATCH) == [f"job None, batch {window_row(0)}"]
 
 
 def test_a_row_that_the_batch_has_not_is_a_difference(demo: ModuleType) -> None:
-    assert demo.differences([*BATCH, row(7)], BATCH) == [f"job {row(7)}, batch None"]
+    assert demo.differences([*BATCH, window_row(7)], BATCH) == [f"job {window_row(7)}, batch None"]
 
 
 def test_a_row_that_was_written_twice_is_a_difference(demo: ModuleType) -> None:
-    assert demo.differences([*BATCH, row(1)], BATCH) == [f"written 2 times: {row(1)}"]
+    assert demo.differences([*BATCH, window_row(1)], BATCH) == [f"written 2 times: {window_row(1)}"]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        row(mean=3.5001),
-        row(mean=None),
-        row(flights=13),
-        row(most=40.000000001),
-        Row(**{**row().asDict(), "cancelled": 2}),
-        Row(**{**row().asDict(), "window_end": MIDNIGHT}),
+        window_row(mean=3.5001),
+        window_row(mean=None),
+        window_row(flights=13),
+        window_row(most=40.000000001),
+        Row(**{**window_row().asDict(), "cancelled": 2}),
+        Row(**{**window_row().asDict(), "window_end": MIDNIGHT}),
     ],
 )
 def test_a_row_with_another_value_is_a_difference(demo: ModuleType, other: Row) -> None:
-    assert demo.differences([other], [row()]) == [f"job {other}, batch {row()}"]
-    assert demo.differences([row()], [other]) == [f"job {row()}, batch {other}"]
+    assert demo.differences([other], [window_row()]) == [f"job {other}, batch {window_row()}"]
+    assert demo.differences([window_row()], [other]) == [f"job {window_row()}, batch {other}"]
 
 
 def test_only_the_mean_may_differ_by_what_the_order_of_a_sum_changes(demo: ModuleType) -> None:
-    assert demo.equal(row(mean=0.1 + 0.2), row(mean=0.3))
-    assert not demo.equal(row(most=0.1 + 0.2), row(most=0.3))
+    assert demo.equal(window_row(mean=0.1 + 0.2), window_row(mean=0.3))
+    assert not demo.equal(window_row(most=0.1 + 0.2), window_row(most=0.3))
 
 
 def test_a_mean_of_no_flights_is_equal_to_itself_only(demo: ModuleType) -> None:
-    assert demo.equal(row(mean=None), row(mean=None))
-    assert not demo.equal(row(mean=None), row(mean=0.0))
-    assert not demo.equal(row(mean=None), row(mean=None, flights=13))
+    assert demo.equal(window_row(mean=None), window_row(mean=None))
+    assert not demo.equal(window_row(mean=None), window_row(mean=0.0))
+    assert not demo.equal(window_row(mean=None), window_row(mean=None, flights=13))
 
 
 def test_equal_rows_are_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,10 +124,13 @@ def test_equal_rows_are_exactly_once(demo: ModuleType, capsys: pytest.CaptureFix
 
 
 def test_one_difference_is_not_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    code = demo.verdict([*BATCH, row(1)], BATCH, None)
+    code = demo.verdict([*BATCH, window_row(1)], BATCH, None)
 
     assert code == 1
-    assert capsys.readouterr().out.splitlines() == [f"written 2 times: {row(1)}", "NOT exactly once: 1 differences"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"written 2 times: {window_row(1)}",
+        "NOT exactly once: 1 differences",
+    ]
 
 
 def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_checkpoint(

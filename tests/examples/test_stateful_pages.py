@@ -40,7 +40,7 @@ def run_script(program: str) -> dict[str, Any]:
     return defined
 
 
-def put(folder: str, name: str, *rows: Mapping[str, object]) -> None:
+def write_json_rows(folder: str, name: str, *rows: Mapping[str, object]) -> None:
     Path(folder).mkdir(exist_ok=True)
     Path(folder, name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
@@ -55,8 +55,10 @@ def json_rows(folder: str) -> list[dict[str, Any]]:
 @pytest.mark.integration
 @pytest.mark.slow
 def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, folder: Path) -> None:
-    put("readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler")))
-    put("readings", "2.json", {"sensor": "boiler", "celsius": 95.2}, {"sensor": "cellar", "celsius": 14.1})
+    write_json_rows(
+        "readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler"))
+    )
+    write_json_rows("readings", "2.json", {"sensor": "boiler", "celsius": 95.2}, {"sensor": "cellar", "celsius": 14.1})
     Path("readings", "_SUCCESS").touch()
 
     run_script(STATE[0])
@@ -113,7 +115,9 @@ def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> Non
 @pytest.mark.integration
 @pytest.mark.slow
 def test_its_port_reports_that_order_too(spark: SparkSession, folder: Path) -> None:
-    put("orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS))
+    write_json_rows(
+        "orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS)
+    )
 
     run_script(ITS_PORT)
 

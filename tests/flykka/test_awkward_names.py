@@ -96,7 +96,7 @@ def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
     return rows[NAMES], state.assign(**{"n.n": 1})
 
 
-def joined(pairs: Any) -> DataStream:
+def left_columns(pairs: Any) -> DataStream:
     """The columns of the left rows."""
     return pairs.select(*(F.col(f"left.{name}") for name in QUOTED))
 
@@ -156,11 +156,11 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
         [FIRST, SECOND],
     ),
     "interval join": (
-        lambda rows, other: joined(rows.key_by(*KEYS).interval_join(other.key_by(*KEYS)).between("0s", "0s")),
+        lambda rows, other: left_columns(rows.key_by(*KEYS).interval_join(other.key_by(*KEYS)).between("0s", "0s")),
         [FIRST, FIRST, SECOND],
     ),
     "regular join": (
-        lambda rows, other: joined(rows.key_by(*KEYS).regular_join(other.key_by(*KEYS))),
+        lambda rows, other: left_columns(rows.key_by(*KEYS).regular_join(other.key_by(*KEYS))),
         [FIRST, FIRST, FIRST, FIRST, SECOND],
     ),
     "co_group": (

@@ -57,7 +57,7 @@ def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
     read.sink_to(FileSink.parquet(str(folder / "out")))
 
 
-def arrive(folder: Path, first: int, files: int) -> None:
+def deliver_bids(folder: Path, first: int, files: int) -> None:
     """Let files of their own names come."""
     write_bids(folder / f"from {first}", first=first, files=files)
     (folder / "in").mkdir(exist_ok=True)
@@ -68,7 +68,7 @@ def arrive(folder: Path, first: int, files: int) -> None:
 def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_lost(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    arrive(tmp_path, first=0, files=4)
+    deliver_bids(tmp_path, first=0, files=4)
     pipeline(env, tmp_path)
     env.enable_checkpointing("100ms").set_checkpoint_dir(tmp_path / "checkpoints")
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=1, delay="10ms"))
@@ -86,7 +86,7 @@ def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_l
         client.add_listener(listen)
         assert runs_again.wait(timeout=60)
         wait_checkpoint(client)
-        arrive(tmp_path, first=50_000, files=2)
+        deliver_bids(tmp_path, first=50_000, files=2)
         (tmp_path / "in" / "_SUCCESS").touch()
         client.wait(timeout=120)
 
@@ -105,7 +105,7 @@ def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_l
 
 
 def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    arrive(tmp_path, first=0, files=1)
+    deliver_bids(tmp_path, first=0, files=1)
     pipeline(env, tmp_path)
 
     (edge,) = [edge for vertex in env.get_job_graph().vertices for edge in vertex.inputs]
@@ -116,7 +116,7 @@ def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tm
 def test_unaligned_checkpoints_and_failovers_of_all_tasks_do_not_go_with_it(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    arrive(tmp_path, first=0, files=1)
+    deliver_bids(tmp_path, first=0, files=1)
     env.enable_checkpointing("1s").enable_unaligned_checkpoints()
     pipeline(env, tmp_path)
 

@@ -27,7 +27,7 @@ from tests.integration.sales import FILES, aggregates
 END = "_SUCCESS"
 
 
-def begin(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
+def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
     """So many files have arrived; the rest is awaited."""
     first = sorted(sales.glob("*.parquet"))[:files]
     arrivals.mkdir()
@@ -35,7 +35,7 @@ def begin(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
         shutil.copy(file, arrivals)
 
 
-def arrive(sales: Path, arrivals: Path) -> None:
+def deliver_remaining_files(sales: Path, arrivals: Path) -> None:
     """The rest arrives in its order, each file as a whole, and nothing follows."""
     for file in sorted(sales.glob("*.parquet")):
         if not (arrivals / file.name).exists():

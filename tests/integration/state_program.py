@@ -43,7 +43,7 @@ def order_time(seconds: int) -> datetime:
     return EPOCH + timedelta(seconds=seconds)
 
 
-def arrive(folder: Path, name: str, orders: Sequence[Order]) -> None:
+def write_orders(folder: Path, name: str, orders: Sequence[Order]) -> None:
     """A file of orders."""
     folder.mkdir(exist_ok=True)
     columns = [
@@ -129,6 +129,6 @@ def start_orders(env: StreamExecutionEnvironment, folder: Path, version: int = 1
     return written_down(env, folder, version, parallelism).execute_async("orders")
 
 
-def listed(rows: Any) -> list[tuple[Any, ...]]:
+def sorted_rows(rows: Any) -> list[tuple[Any, ...]]:
     """The rows of a DataFrame in order."""
     return sorted((tuple(row) for row in rows.collect()), key=repr)

@@ -195,6 +195,6 @@ EXAMPLES = (
 )
 
 
-def truth(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
+def batch_output(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
     """The output of the example as one plain batch."""
     return example.truth(example.module, spark.read.parquet(str(events)))

@@ -150,7 +150,7 @@ def parts() -> tuple[Column, ...]:
     return F.count("*").alias("n"), F.sum("v").alias("total")
 
 
-def values() -> Column:
+def collected_values() -> Column:
     """An aggregate for which rows are kept."""
     return F.array_sort(F.collect_list("v")).alias("vs")
 
@@ -173,7 +173,7 @@ def added(one: Row, other: Row) -> Row:
 Define = Callable[[DataStream], DataStream]
 VERBS: dict[str, Define] = {
     "windows": lambda rows: rows.key_by("k").window(TUMBLING).aggregate(*parts()),
-    "windows of rows": lambda rows: rows.key_by("k").window(TUMBLING).aggregate(values()),
+    "windows of rows": lambda rows: rows.key_by("k").window(TUMBLING).aggregate(collected_values()),
     "windows that overlap": lambda rows: rows.key_by("k").window(SLIDING).aggregate(*parts()),
     "windows that fire again": lambda rows: (
         rows.key_by("k").window(TUMBLING).allowed_lateness("1min").aggregate(*parts())
@@ -183,7 +183,7 @@ VERBS: dict[str, Define] = {
     ),
     "a function of windows": lambda rows: rows.key_by("k").window(TUMBLING).apply(greatest_of_keys),
     "windows without keys": lambda rows: rows.window_all(TUMBLING).aggregate(*parts()),
-    "windows of rows without keys": lambda rows: rows.window_all(SLIDING).aggregate(values()),
+    "windows of rows without keys": lambda rows: rows.window_all(SLIDING).aggregate(collected_values()),
     "windows without keys that fire again": lambda rows: (
         rows.window_all(TUMBLING).allowed_lateness("1min").aggregate(*parts())
     ),

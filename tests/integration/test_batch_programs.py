@@ -46,7 +46,7 @@ def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Pa
     return env.execute_async("sales in parts")
 
 
-def truth(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
+def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
     """The same as plain batches."""
     once = spark.read.parquet(str(files)).where("amount IS NOT NULL")
     paid = once.union(once)
@@ -96,7 +96,7 @@ def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
         states.index((ExecutionState.RUNNING, False)),
     )
     assert (first_end < first_reader) is in_turn
-    expected = truth(spark, sales_files)
+    expected = batch_outputs(spark, sales_files)
     for name in SINKS:
         seen = spark.read.parquet(str(tmp_path / name))
         assert seen.count() == expected[name].count()

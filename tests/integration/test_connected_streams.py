@@ -129,14 +129,14 @@ def test_two_inputs_are_counted_once_at_any_parallelism_and_with_a_kill(
 ) -> None:
     folders = tmp_path / "sales", tmp_path / "returns"
     for folder in folders:
-        arrivals.begin(few_sales, folder)
+        arrivals.deliver_first_files(few_sales, folder)
     env = environment().set_parallelism(parallelism)
     kill = None if moment is None else kill_at(env, moment)
 
     client = start_connected_streams(env, *folders, tmp_path / "output")
     assert kill is None or kill.wait(timeout=60)
     for folder in folders:
-        arrivals.arrive(few_sales, folder)
+        arrivals.deliver_remaining_files(few_sales, folder)
     client.wait(timeout=120)
 
     assert_exact(spark, few_sales, tmp_path / "output")
@@ -152,8 +152,8 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
     parallelism: int,
 ) -> None:
     folders, output = (tmp_path / "sales", tmp_path / "returns"), tmp_path / "output"
-    arrivals.begin(sales_files, folders[0], files=5)
-    arrivals.begin(sales_files, folders[1], files=3)
+    arrivals.deliver_first_files(sales_files, folders[0], files=5)
+    arrivals.deliver_first_files(sales_files, folders[1], files=3)
     client = start_connected_streams(environment().set_parallelism(2), *folders, output)
     wait_rows(spark, client, output, 1)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
@@ -167,7 +167,7 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
         environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output
     )
     for folder in folders:
-        arrivals.arrive(sales_files, folder)
+        arrivals.deliver_remaining_files(sales_files, folder)
     client.wait(timeout=120)
 
     assert_exact(spark, sales_files, output)
@@ -186,8 +186,8 @@ def test_what_is_in_flight_on_both_inputs_of_an_unaligned_checkpoint_counts_once
     system.add_delivery_hook(watched.hear)
     kill = kill_when(system, lambda: system.find(watched.recipients[-1]), watched.is_commit)
     for folder in folders:
-        arrivals.begin(sales_files, folder, files=0)
-        arrivals.arrive(sales_files, folder)
+        arrivals.deliver_first_files(sales_files, folder, files=0)
+        arrivals.deliver_remaining_files(sales_files, folder)
 
     start_connected_streams(env, *folders, tmp_path / "output", slow=True).wait(timeout=120)
 
@@ -231,13 +231,13 @@ def test_what_was_broadcast_is_known_to_all_subtasks_behind_a_savepoint(
     parallelism: int,
 ) -> None:
     sales, rules, output = tmp_path / "sales", tmp_path / "rules", tmp_path / "output"
-    arrivals.begin(sales_files, sales, files=0)
+    arrivals.deliver_first_files(sales_files, sales, files=0)
     spark.range(5).withColumnRenamed("id", "rule").coalesce(1).write.parquet(str(rules))
     (rules / arrivals.END).unlink()
     client = start_rules(environment().set_parallelism(2), sales, rules, output)
     wait_rows(spark, client, output, 2 * 5)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
-    arrivals.arrive(sales_files, sales)
+    arrivals.deliver_remaining_files(sales_files, sales)
     (rules / arrivals.END).touch()
 
     start_rules(environment().set_parallelism(parallelism).from_savepoint(savepoint), sales, rules, output).wait(

@@ -53,7 +53,7 @@ def continue_to_the_end(
 
 def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: Path) -> list[Message]:
     heard: list[Message] = []
-    arrivals.arrive(sales_files, folder / "arrivals")
+    arrivals.deliver_remaining_files(sales_files, folder / "arrivals")
     client = arrivals.start_hourly_arrivals(env, folder / "arrivals", folder / "output")
     client.add_listener(heard.append)
     client.wait(timeout=120)
@@ -63,7 +63,7 @@ def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: P
 def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     client = arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
 
@@ -133,7 +133,7 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
     def environment() -> StreamExecutionEnvironment:
         return StreamExecutionEnvironment.get_execution_environment(high_availability=tmp_path / "store")
 
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     first = environment()
     client = arrivals.start_hourly_arrivals(first, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
@@ -150,7 +150,7 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
 def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     env = environment()
     client = arrivals.start_hourly_arrivals(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
@@ -171,7 +171,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
 def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     program = [sys.executable, "-m", "tests.integration.arrivals", str(tmp_path / "arrivals"), str(tmp_path / "output")]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         too_late = threading.Timer(120, process.kill)

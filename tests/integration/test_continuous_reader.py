@@ -108,7 +108,7 @@ def start_sales_writer(env: StreamExecutionEnvironment, arrivals: Path, folder: 
     return env.execute_async("sales")
 
 
-def arrive(arrivals: Path, numbers: range) -> None:
+def deliver_sales(arrivals: Path, numbers: range) -> None:
     for number in numbers:
         first = number * 100
         unfinished = arrivals / f".sales-{number:03}.parquet"
@@ -121,7 +121,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
 ) -> None:
     arrivals = tmp_path / "arrivals"
     arrivals.mkdir()
-    arrive(arrivals, range(FILES_BETWEEN))
+    deliver_sales(arrivals, range(FILES_BETWEEN))
     env = environment()
     complete = CompleteCheckpoints()
     env.cluster.system.add_delivery_hook(complete.on_delivery)
@@ -133,7 +133,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
         for number, kind in enumerate(KINDS, start=1):
             moment = Moment(message="CommitCheckpoint" if number % 2 else "StageResult", count=1 + number // 2)
             fault = inject_at(env.cluster.system, moment, partial(injector.inject, kind))
-            arrive(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
+            deliver_sales(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
             assert fault.wait(SECONDS), f"there was nothing to hit: {kind}"
         (arrivals / END).touch()
         client.wait(SECONDS)

@@ -24,7 +24,7 @@ from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.state.handles import OperatorSubtaskState
 from tests.integration import state_program
 from tests.integration.arrivals import END
-from tests.integration.state_program import listed
+from tests.integration.state_program import sorted_rows
 from tests.integration.test_savepoints import wait_for, wait_read
 from tests.syncs import watched_syncs
 
@@ -35,7 +35,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 def cancelled_job(folder: Path, *, fsync: bool = True) -> None:
     """Run a job until it is cancelled, and leave a savepoint and a checkpoint of it."""
-    state_program.arrive(folder / "orders", "first", state_program.FIRST)
+    state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
         env.set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION").set_checkpoint_fsync(fsync)
         client = state_program.start_orders(env, folder, parallelism=1)
@@ -67,7 +67,9 @@ def folder(synced: tuple[Path, list[str]]) -> Path:
 def right(spark: SparkSession, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[object, ...]]:
     """The rows that a job publishes which starts from the undamaged savepoint."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
-        return rows_below(spark, restored(env, folder, savepoint_of(folder), tmp_path_factory.mktemp("runs") / "right"))
+        return rows_below(
+            spark, run_restored(env, folder, savepoint_of(folder), tmp_path_factory.mktemp("runs") / "right")
+        )
 
 
 def savepoint_of(folder: Path) -> Path:
@@ -199,7 +201,7 @@ def test_handles_without_digests_are_read_with_one_log_line(
     storage.write_metadata(with_operators(storage.read_metadata(str(old)), without_files), str(old))
 
     with caplog.at_level(logging.INFO, logger="flykka"):
-        output = restored(environment(), folder, old, tmp_path / "run")
+        output = run_restored(environment(), folder, old, tmp_path / "run")
 
     assert rows_below(spark, output) == right
     lines = [record.getMessage() for record in caplog.records if "have no digests" in record.getMessage()]
@@ -222,11 +224,11 @@ def test_state_that_is_damaged_is_not_read_from_outside(folder: Path) -> None:
         read_all(savepoint_of(folder))
 
 
-def restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Path) -> Path:
+def run_restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Path) -> Path:
     """Run the job from a checkpoint to the end of its input, with an output of its own."""
     run.mkdir()
     shutil.copytree(folder / "orders", run / "orders")
-    state_program.arrive(run / "orders", "then", state_program.THEN)
+    state_program.write_orders(run / "orders", "then", state_program.THEN)
     (run / "orders" / END).touch()
     env.from_checkpoint(str(path))
     state_program.start_orders(env, run, parallelism=1).wait(timeout=120)
@@ -235,7 +237,7 @@ def restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Pat
 
 def rows_below(spark: SparkSession, output: Path) -> set[tuple[object, ...]]:
     folders = [each for each in output.iterdir() if any(each.glob("*.parquet"))] if output.exists() else []
-    return {(each.name, *row) for each in folders for row in listed(spark.read.parquet(str(each)))}
+    return {(each.name, *row) for each in folders for row in sorted_rows(spark.read.parquet(str(each)))}
 
 
 def check_flips_end_the_job(
@@ -252,7 +254,7 @@ def check_flips_end_the_job(
         run = tmp_path / f"flip-{flip}"
         place, bit = random.randrange(file.stat().st_size), random.randrange(8)
         with flipped(file, place, bit), pytest.raises(CheckpointError) as damaged:
-            restored(environment(), folder, path, run)
+            run_restored(environment(), folder, path, run)
         assert str(file) in str(damaged.value)
         assert "restarted" not in str(damaged.value)
         assert rows_below(spark, run / "output-1") <= right

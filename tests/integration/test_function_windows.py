@@ -148,13 +148,13 @@ def test_a_kill_changes_no_window(
     tmp_path: Path,
     windows: StatefulExample,
 ) -> None:
-    arrivals.begin(events, tmp_path / "arrivals", files=3)
+    arrivals.deliver_first_files(events, tmp_path / "arrivals", files=3)
     env = environment().set_parallelism(2)
     kill = kill_at(env, MOMENTS[0])
 
     client = start_example(env, windows, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(events, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(events, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_true(spark, windows, events, tmp_path / "output")
@@ -170,14 +170,14 @@ def test_open_windows_of_four_subtasks_go_on_with_two(
     windows: StatefulExample,
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(events, folder, files=3)
+    arrivals.deliver_first_files(events, folder, files=3)
     client = start_example(environment().set_parallelism(4), windows, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
 
     client = start_example(environment().set_parallelism(2).from_checkpoint(savepoint), windows, folder, output)
-    arrivals.arrive(events, folder)
+    arrivals.deliver_remaining_files(events, folder)
     client.wait(timeout=120)
 
     assert_true(spark, windows, events, output)

@@ -148,7 +148,7 @@ def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path,
     return env.execute_async("numbers")
 
 
-def finish(client: JobClient, folder: Path, output: Path) -> Numbering:
+def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering:
     """End when some rows have got their numbers: none come behind the end, nor for what was asked before a restart."""
     is_published = threading.Event()
 
@@ -187,7 +187,7 @@ def test_a_kill_loses_and_doubles_no_event(
 
     client = start_numbers(env, define, tmp_path / "rows", tmp_path / "output")
     assert kill.wait(timeout=60)
-    coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
+    coordinator = finish_numbering(client, tmp_path / "rows", tmp_path / "output")
 
     assert coordinator.failures == 2
     assert len(coordinator.restored) == 1
@@ -207,7 +207,7 @@ def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
     client = start_numbers(
         environment().set_parallelism(1).from_savepoint(savepoint), number_keyed_rows, folder, output
     )
-    coordinator = finish(client, folder, output)
+    coordinator = finish_numbering(client, folder, output)
 
     assert coordinator is not former
     assert coordinator.restored[0]["next"] <= former.next
@@ -272,7 +272,7 @@ def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
     record = tmp_path / "run.trace"
     env = environment(record=str(record))
     client = start_numbers(env, unkeyed, tmp_path / "rows", tmp_path / "output")
-    coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
+    coordinator = finish_numbering(client, tmp_path / "rows", tmp_path / "output")
     env.close()
     made = len(Numbering.made)
 

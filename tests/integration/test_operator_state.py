@@ -138,13 +138,13 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     tmp_path: Path,
     define: Define,
 ) -> None:
-    arrivals.begin(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_sales, tmp_path / "arrivals")
     env = environment().set_parallelism(2)
     kill = kill_at(env, KILL)
 
     client = start_pairs(env, define, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_released(spark, few_sales, tmp_path / "output", held=2)
@@ -159,12 +159,12 @@ def test_what_four_subtasks_hold_is_dealt_out_to_two(
     define: Define,
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(few_sales, folder)
+    arrivals.deliver_first_files(few_sales, folder)
     client = start_pairs(environment().set_parallelism(4), define, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
-    arrivals.arrive(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder)
 
     start_pairs(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
 
@@ -175,11 +175,11 @@ def test_a_rich_function_goes_on_from_its_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(few_sales, folder)
+    arrivals.deliver_first_files(few_sales, folder)
     client = start_pairs(environment().set_parallelism(1), rich, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
-    arrivals.arrive(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder)
 
     start_pairs(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
 

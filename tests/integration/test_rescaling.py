@@ -26,7 +26,7 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder, files=2)
+    arrivals.deliver_first_files(sales_files, folder, files=2)
     path = ""
     for parallelism, files in ((1, 3), (2, 4), (4, 5)):
         env = environment().set_parallelism(parallelism)
@@ -37,7 +37,7 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
             shutil.copy(file, folder)
     published = spark.read.parquet(str(output)).count()
 
-    arrivals.arrive(sales_files, folder)
+    arrivals.deliver_remaining_files(sales_files, folder)
     arrivals.start_hourly_arrivals(environment().set_parallelism(1).from_checkpoint(path), folder, output).wait(
         timeout=120
     )
@@ -49,7 +49,7 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
 def test_a_number_of_key_groups_that_was_set_has_to_stay(
     environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals", files=2)
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals", files=2)
     client = arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     path = client.stop()

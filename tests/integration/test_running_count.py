@@ -52,13 +52,13 @@ def test_a_kill_changes_no_count(
     tmp_path: Path,
     moment: Moment,
 ) -> None:
-    arrivals.begin(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_sales, tmp_path / "arrivals")
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
     client = start_running_count(env, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_counted(spark, few_sales, tmp_path / "output")
@@ -68,7 +68,7 @@ def test_counts_go_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(few_sales, folder, files=2)
+    arrivals.deliver_first_files(few_sales, folder, files=2)
     path = ""
     for parallelism, files in ((1, 3), (3, 5)):
         env = environment().set_parallelism(parallelism)
@@ -78,7 +78,7 @@ def test_counts_go_on_with_another_parallelism_again_and_again(
         for file in sorted(few_sales.glob("*.parquet"))[:files]:
             shutil.copy(file, folder)
 
-    arrivals.arrive(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder)
     start_running_count(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
 
     assert_counted(spark, few_sales, output)

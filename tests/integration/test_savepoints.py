@@ -38,7 +38,7 @@ def start_flights(
     return env.execute_async("flights")
 
 
-def arrive(files: list[Path], folder: Path) -> None:
+def deliver_flights(files: list[Path], folder: Path) -> None:
     for file in files:
         shutil.copy(file, folder / "arrivals")
 
@@ -81,7 +81,7 @@ def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
     moved: Path | None = None
     for number, parallelism in enumerate((1, 4, 2)):
         env = environment()
-        arrive(flight_files[number * 3 : number * 3 + 3], tmp_path)
+        deliver_flights(flight_files[number * 3 : number * 3 + 3], tmp_path)
         if moved is not None:
             env.from_savepoint(str(moved))
         client = start_flights(env, tmp_path, parallelism)
@@ -108,7 +108,7 @@ def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
     (tmp_path / "arrivals").mkdir()
     client = start_flights(environment(), tmp_path, 2, interval="10min")
     wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
-    arrive(flight_files[:3], tmp_path)
+    deliver_flights(flight_files[:3], tmp_path)
     wait_read(client)
     path = Path(client.trigger_savepoint())
     client.cancel()
@@ -117,7 +117,7 @@ def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
     before = contents(path)
     published = list((tmp_path / "output").glob("*.parquet"))
 
-    arrive(flight_files[3:], tmp_path)
+    deliver_flights(flight_files[3:], tmp_path)
     (tmp_path / "arrivals" / arrivals.END).touch()
     start_flights(environment().from_savepoint(str(path)), tmp_path, 2).wait(timeout=120)
 
@@ -130,7 +130,7 @@ def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts
     environment: Callable[..., StreamExecutionEnvironment], flight_files: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "arrivals").mkdir()
-    arrive(flight_files[:2], tmp_path)
+    deliver_flights(flight_files[:2], tmp_path)
     client = start_flights(environment(), tmp_path, 1)
     wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
     path = Path(client.stop_with_savepoint())
@@ -148,7 +148,7 @@ def test_a_job_that_is_drained_publishes_its_open_windows(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "arrivals").mkdir()
-    arrive(flight_files[:2], tmp_path)
+    deliver_flights(flight_files[:2], tmp_path)
     client = start_flights(environment(), tmp_path, 2, interval="10min")
     wait_read(client, rows=sum(pq.read_metadata(file).num_rows for file in flight_files[:2]))
 

@@ -51,9 +51,9 @@ def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_compl
     spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"
-    with driver(tmp_path, store, "pause:MetadataWritten:3") as sleeping:
+    with takeover_driver(tmp_path, store, "pause:MetadataWritten:3") as sleeping:
         assert sleeping.wait_said() == "pause:MetadataWritten:3: ends here"
-        with driver(tmp_path, store) as following:
+        with takeover_driver(tmp_path, store) as following:
             assert following.wait_said() == "first: has finished"
 
             sleeping.send(signal.SIGCONT)
@@ -76,7 +76,7 @@ def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
     server.kill()
 
 
-def driver(folder: Path, store: str, how: str = "") -> Driver:
+def takeover_driver(folder: Path, store: str, how: str = "") -> Driver:
     return Driver(str(folder), store, how, module="tests.integration.takeover_app", patience=DEADLINE)
 
 

@@ -97,7 +97,7 @@ def lose_a_task_manager(env: StreamExecutionEnvironment, client: JobClient) -> N
     assert completed.wait(timeout=60)
 
 
-def arrive(files: list[Path], folder: Path) -> None:
+def deliver_even_and_odd(files: list[Path], folder: Path) -> None:
     for file in files:
         shutil.copy(file, folder / ("odd" if int(file.stem[-2:]) % 2 else "even"))
 
@@ -146,7 +146,7 @@ def test_a_job_goes_on_whatever_its_shape(
         (tmp_path / name).mkdir()
     path: Path | None = None
     for number, parallelism in enumerate((2, 3, 1)):
-        arrive(files[number * 2 : number * 2 + 2], tmp_path)
+        deliver_even_and_odd(files[number * 2 : number * 2 + 2], tmp_path)
         if number:
             arrive_late(tmp_path, number)
         env = environment() if path is None else environment().from_savepoint(str(path))

@@ -22,6 +22,7 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.messages.attempt.answers import SnapshotWritten
+from tests.integration.test_interval_join import side_files
 from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

@@ -46,7 +46,7 @@ def checkpoints(folder: Path) -> list[Path]:
     return [metadata.parent for metadata in folder.glob("checkpoints/*/*/_metadata")]
 
 
-def output(folder: Path) -> list[int]:
+def published_numbers(folder: Path) -> list[int]:
     """What the job has published."""
     return sorted(pd.read_parquet(folder / "output")["number"])
 

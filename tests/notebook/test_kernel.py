@@ -16,7 +16,7 @@ from tests.notebook.programs import (
     UNNAMED,
     checkpoints,
     end_input,
-    output,
+    published_numbers,
     write_input,
 )
 
@@ -68,7 +68,7 @@ def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(ke
 
     assert "RUNNING" in free.text or "CREATED" in free.text
     assert awaited.text == "'even numbers'"
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_for(kernel: Kernel, folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_stop_button_ends_the_wait_and_not_the_job(kernel: Kernel, folder: P
     assert waiting.error[0] == error
     assert "job 'even numbers' goes on" in waiting.traceback
     assert kernel.run("len(job.details.restarts)").text == "0"
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_can_continue_it(
@@ -141,7 +141,7 @@ def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_ca
 
     assert executing.error is not None
     assert "still ran: stopping it with a checkpoint" in again.printed
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
     assert all("still ran" in text and text.endswith("True False\n") for text in printed)
     assert all("continuing 'even numbers' from checkpoint" in text for text in printed)
     assert after <= threads + 2
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 @pytest.mark.parametrize(
@@ -193,14 +193,14 @@ def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_r
     assert refused.error[0] == "DuplicateJobSubmissionError"
     assert "has come to the end of its input already" in refused.error[1]
     assert f"env.overwrite('{folder}/output')" in refused.error[1]
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, folder: Path) -> None:
     end_input(folder)
     kernel.run(UNNAMED + "for _ in range(2):\n" + indent(JOB + "await job", "    "))
 
-    assert output(folder) == sorted(EVEN_NUMBERS * 2)
+    assert published_numbers(folder) == sorted(EVEN_NUMBERS * 2)
 
 
 def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(
@@ -217,7 +217,7 @@ def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_t
     kernel.run("await job")
 
     assert "continuing 'even numbers' from checkpoint" in again.printed
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, folder: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel
     kernel.run("await job")
 
     assert "continuing 'even numbers' from checkpoint" in again.printed
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, folder: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel,
 
     assert failed.error is not None
     assert failed.error[0] == "StreamTypeError"
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, folder: Path) -> None:
@@ -291,7 +291,7 @@ def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_fa
     assert "into the run" in last
     assert "FINISHED" in why.text
     assert "failure" not in why.text
-    assert output(folder) == EVEN_NUMBERS
+    assert published_numbers(folder) == EVEN_NUMBERS
 
 
 def test_streams_and_environments_show_themselves_and_a_stream_its_first_rows(kernel: Kernel, folder: Path) -> None:

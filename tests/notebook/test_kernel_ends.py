@@ -8,7 +8,15 @@ import psutil
 import pytest
 
 from tests.notebook.kernel import Kernel, wait_until
-from tests.notebook.programs import ENVIRONMENT, EVEN_NUMBERS, JOB, checkpoints, end_input, output, write_input
+from tests.notebook.programs import (
+    ENVIRONMENT,
+    EVEN_NUMBERS,
+    JOB,
+    checkpoints,
+    end_input,
+    published_numbers,
+    write_input,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
@@ -56,4 +64,4 @@ def test_a_restarted_kernel_continues_from_the_last_checkpoint(tmp_path: Path) -
         end_input(tmp_path)
         kernel.run("await job")
 
-    assert output(tmp_path) == EVEN_NUMBERS
+    assert published_numbers(tmp_path) == EVEN_NUMBERS

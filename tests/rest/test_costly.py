@@ -18,7 +18,7 @@ from flykka.rest.endpoint import Endpoint, Query, routes
 from flykka.rest.errors import RestError
 
 
-async def refused(request: Request, raised: Exception) -> JSONResponse:
+async def refusal_response(request: Request, raised: Exception) -> JSONResponse:
     assert isinstance(raised, RestError)
     return JSONResponse({"errors": [str(raised)]}, raised.status, raised.headers)
 
@@ -36,7 +36,7 @@ def test_60_costly_requests_at_a_time_delay_no_other() -> None:
         return Costly(cost=Cost.PROCESSOR, make=lambda: make(query.path["name"]), key=query.path["name"])
 
     endpoints = [Endpoint("/slow/{name}", slow, "Takes long"), Endpoint("/quick", lambda query: "here", "Does not")]
-    app = Starlette(routes=routes(endpoints, costly), exception_handlers={RestError: refused})
+    app = Starlette(routes=routes(endpoints, costly), exception_handlers={RestError: refusal_response})
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(app)

@@ -11,7 +11,7 @@ from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.rest.conftest import JOB_PATH, Served
 
 
-def operator(name: str, kind: OperatorKind, reads: int | None = None) -> Operator:
+def graph_operator(name: str, kind: OperatorKind, reads: int | None = None) -> Operator:
     ref = OperatorRef(uid=name, fingerprint="")
     return Operator(operator_id=OperatorId(name), ref=ref, name=f"<{name}>", kind=kind, input_operator=reads)
 
@@ -19,11 +19,14 @@ def operator(name: str, kind: OperatorKind, reads: int | None = None) -> Operato
 def test_operators_of_a_chain_forward_and_the_first_one_reads_what_the_vertex_reads() -> None:
     numbers = replace(
         vertex("v", 2),
-        operators=(operator("numbers", OperatorKind.SOURCE), operator("doubled", OperatorKind.STATELESS, 0)),
+        operators=(
+            graph_operator("numbers", OperatorKind.SOURCE),
+            graph_operator("doubled", OperatorKind.STATELESS, 0),
+        ),
         outputs=(OperatorId("numbers"), OperatorId("doubled")),
     )
     edge = replace(vertex("w", reads=("v",)).inputs[0], source_output=1)
-    out = replace(vertex("w", reads=("v",)), operators=(operator("out", OperatorKind.SINK),), inputs=(edge,))
+    out = replace(vertex("w", reads=("v",)), operators=(graph_operator("out", OperatorKind.SINK),), inputs=(edge,))
 
     told = stream_graph(graph_of(numbers, out))
 

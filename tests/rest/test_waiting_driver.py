@@ -43,7 +43,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
         yield begin
 
 
-def asked(address: str, status: int) -> httpx.Response:
+def first_answer(address: str, status: int) -> httpx.Response:
     """The first answer of this status."""
     deadline = time.monotonic() + DEADLINE
     while (answer := httpx.get(f"{address}/jobs")).status_code != status:
@@ -55,13 +55,13 @@ def test_a_driver_that_waits_tells_where_the_leader_answers(
     drive: Callable[[], tuple[LocalCluster, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster, leading = drive()
-    asked(leading, 200)
+    first_answer(leading, 200)
     _, waiting = drive()
 
-    (told,) = asked(waiting, 503).json()["errors"]
+    (told,) = first_answer(waiting, 503).json()["errors"]
     code = main(["list", "--address", waiting])
     cluster.shutdown()
-    asked(waiting, 200)
+    first_answer(waiting, 200)
 
     assert told == f"this driver waits until it is needed: another one leads, and answers at {leading}"
     assert (code, told in capsys.readouterr().err) == (1, True)

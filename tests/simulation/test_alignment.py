@@ -56,7 +56,7 @@ def chain(name: str, kinds: dict[str, OperatorKind], *reads: str, **fields: Any)
     return replace(made, operators=operators, **fields)
 
 
-def joined(alignment: WatermarkAlignment | None) -> Scenario:
+def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
     """A join of two sources, of which one has rows a thousand times further apart in event time."""
     behaviours: dict[str, Behaviour] = {
         "slow": source_of(0, 1),
@@ -93,7 +93,7 @@ def test_a_join_keeps_few_rows_of_a_source_that_waits_for_the_other(
 
     monkeypatch.setattr(IntervalSegments, "add", noted)
 
-    outcome = run(joined(alignment))
+    outcome = run(join_scenario(alignment))
 
     assert (outcome.violations, outcome.jobs) == ((), ("FINISHED",))
     assert outcome.rows > 0

@@ -38,7 +38,7 @@ def bridge_of(system: SeededSystem, world: World) -> Ref:
     return system.spawn(Props(Bridge, descriptor(OperatorKind.SOURCE), SimulatedDataPlane(world)), "bridge")
 
 
-def asked(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, ...]:
+def explained_stages(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, ...]:
     probe = TestProbe(system)
     bridge.tell(ExplainStages(reply_to=probe.ref))
     system.advance(0)
@@ -56,9 +56,9 @@ def test_each_question_is_answered_with_the_work_in_hand_the_oldest_first(
     seeded_system.advance(100)
     bridge.tell(CommitCheckpoint(checkpoint_id=3))
 
-    told = asked(seeded_system, bridge)
+    told = explained_stages(seeded_system, bridge)
     seeded_system.advance(5_000)
-    later = asked(seeded_system, bridge)
+    later = explained_stages(seeded_system, bridge)
 
     assert [(each.what, each.since_ms) for each in told] == [
         ("stage 7 of 'op'", 1_000),

@@ -47,13 +47,13 @@ def arrives(operator: Operator, stage: int, *rows: Row, at_ms: int = 0) -> list[
     return numbers
 
 
-def row(number: int, time_ms: int) -> Row:
+def simulated_row(number: int, time_ms: int) -> Row:
     return Row(key=number, time_ms=time_ms, parts=((number, 0),))
 
 
 def test_rows_are_held_until_event_time_has_come_to_their_timers(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=False))
-    arrives(operator, 0, row(1, 10), row(2, 20))
+    arrives(operator, 0, simulated_row(1, 10), simulated_row(2, 20))
 
     assert emitted(operator.advance_watermark(14, 0)) == []
     assert emitted(operator.advance_watermark(15, 0)) == [1]
@@ -62,8 +62,8 @@ def test_rows_are_held_until_event_time_has_come_to_their_timers(make: Callable[
 
 def test_the_first_processing_time_timer_is_told_until_it_has_fired(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=True))
-    arrives(operator, 0, row(1, 10), at_ms=100)
-    arrives(operator, 1, row(2, 10), at_ms=103)
+    arrives(operator, 0, simulated_row(1, 10), at_ms=100)
+    arrives(operator, 1, simulated_row(2, 10), at_ms=103)
     first = operator.next_timer_ms
 
     fired = emitted(operator.advance_processing_time(106, 0))
@@ -74,7 +74,7 @@ def test_the_first_processing_time_timer_is_told_until_it_has_fired(make: Callab
 def test_timers_fire_although_all_state_was_gone_before(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=0, in_processing_time=False))
     for number in range(20):
-        arrives(operator, number, row(number, number))
+        arrives(operator, number, simulated_row(number, number))
         assert emitted(operator.advance_watermark(number, 0)) == [number]
 
     assert sum(segment.rows for segment in operator.store.segments.live) < 20
@@ -82,7 +82,7 @@ def test_timers_fire_although_all_state_was_gone_before(make: Callable[[Process]
 
 def test_a_function_of_two_inputs_holds_the_rows_of_both_in_one_state(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=False, has_two_inputs=True))
-    arrives(operator, 0, row(1, 10), replace(row(1, 12), input=1))
+    arrives(operator, 0, simulated_row(1, 10), replace(simulated_row(1, 12), input=1))
 
     assert emitted(operator.advance_watermark(15, 0)) == [1]
     assert emitted(operator.advance_watermark(17, 0)) == [1]

@@ -41,7 +41,7 @@ def make() -> Iterator[Make]:
         yield operator
 
 
-def row(number: int, time_ms: int, key: int = 0) -> Row:
+def simulated_row(number: int, time_ms: int, key: int = 0) -> Row:
     return Row(key, time_ms, ((number, 7),))
 
 
@@ -65,7 +65,10 @@ def joins_of(topology: Topology) -> list[Join]:
 
 
 def test_a_pair_has_the_numbers_of_both_and_the_later_time() -> None:
-    left, right = (row(3, 100), row(4, 300)), (row(8, 105), row(9, 110), row(9, 105, key=1))
+    left, right = (
+        (simulated_row(3, 100), simulated_row(4, 300)),
+        (simulated_row(8, 105), simulated_row(9, 110), simulated_row(9, 105, key=1)),
+    )
 
     assert keys_and_times(Join(left_inputs=1, bounds=TEN).results(left, right)) == [(4_0000_0009, 105)]
     assert keys_and_times(Join(left_inputs=1).pairs(left[:1], right)) == [(4_0000_0009, 105), (4_0000_0010, 110)]
@@ -74,14 +77,19 @@ def test_a_pair_has_the_numbers_of_both_and_the_later_time() -> None:
 def test_rows_of_outer_sides_come_out_when_all_that_they_could_meet_has_passed() -> None:
     full = Join(left_inputs=1, bounds=TEN, outer=FULL)
 
-    assert keys_and_times(full.results((row(3, 100),), (row(8, 200),))) == [(9, 201), (4_0000_0000, 111)]
+    assert keys_and_times(full.results((simulated_row(3, 100),), (simulated_row(8, 200),))) == [
+        (9, 201),
+        (4_0000_0000, 111),
+    ]
 
 
 @pytest.mark.parametrize("behaviour", [Join(left_inputs=1, bounds=TEN, outer=FULL), Join(left_inputs=1)], ids=str)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_operator_emits_what_is_true_however_its_rows_come(behaviour: Join, seed: int, make: Make) -> None:
     chance = Random(seed)
-    arriving = [(gate, row(number, number // 2, key=number % 2)) for gate in (0, 1) for number in range(0, 60, 3)]
+    arriving = [
+        (gate, simulated_row(number, number // 2, key=number % 2)) for gate in (0, 1) for number in range(0, 60, 3)
+    ]
     chance.shuffle(arriving)
     operator = make(behaviour)
 
@@ -96,11 +104,11 @@ def test_the_operator_emits_what_is_true_however_its_rows_come(behaviour: Join, 
 
 def test_a_row_that_comes_late_meets_none(make: Make) -> None:
     operator = make(Join(left_inputs=1, bounds=TEN))
-    arrives(operator, 0, row(1, 100))
+    arrives(operator, 0, simulated_row(1, 100))
     emitted(operator.advance_watermark(104, 0))
 
-    assert arrives(operator, 1, row(2, 103), at=104) == []
-    assert arrives(operator, 1, row(2, 105), at=104) == [(2_0000_0003, 105)]
+    assert arrives(operator, 1, simulated_row(2, 103), at=104) == []
+    assert arrives(operator, 1, simulated_row(2, 105), at=104) == [(2_0000_0003, 105)]
 
 
 def test_every_fourth_job_joins_and_has_all_kinds_of_joins() -> None:

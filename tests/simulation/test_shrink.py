@@ -35,7 +35,7 @@ def faults_of(scenario: Scenario) -> list[FaultKind]:
     return [fault.kind for plan in scenario.jobs for fault in plan.faults]
 
 
-def rows_of(scenario: Scenario) -> int:
+def number_of_rows(scenario: Scenario) -> int:
     behaviours = scenario.topology.program.behaviours.values()
     return sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, Source))
 
@@ -47,8 +47,8 @@ def large_scenario() -> Scenario:
 
 
 def breaks_with_a_crash_and_three_rows(scenario: Scenario) -> tuple[Violation, ...]:
-    wrong = FaultKind.CRASH in faults_of(scenario) and rows_of(scenario) >= 3
-    return (Violation("output", f"sink-{scenario.seed} lacks {rows_of(scenario)} of 7 rows"),) if wrong else ()
+    wrong = FaultKind.CRASH in faults_of(scenario) and number_of_rows(scenario) >= 3
+    return (Violation("output", f"sink-{scenario.seed} lacks {number_of_rows(scenario)} of 7 rows"),) if wrong else ()
 
 
 def test_only_what_it_takes_is_left() -> None:
@@ -57,7 +57,7 @@ def test_only_what_it_takes_is_left() -> None:
     assert shrunk is not None
     assert shrunk.is_smallest
     scenario = shrunk.scenario
-    assert (len(scenario.jobs), faults_of(scenario), rows_of(scenario)) == (1, [FaultKind.CRASH], 3)
+    assert (len(scenario.jobs), faults_of(scenario), number_of_rows(scenario)) == (1, [FaultKind.CRASH], 3)
     assert (len(scenario.topology.vertices), scenario.topology.parallelism, scenario.task_managers) == (2, 1, 1)
 
 
@@ -153,7 +153,7 @@ def test_a_planted_bug_becomes_a_test_that_fails_as_long_as_it_is_there(
     emitted()
     assert path.name == f"test_checkpoints_seed_{NARROW_SEED}.py"
     assert len(shrunk.scenario.jobs) == 1
-    assert rows_of(shrunk.scenario) < rows_of(origin)
+    assert number_of_rows(shrunk.scenario) < number_of_rows(origin)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def a_seed_at_least_once() -> int:
     return next(seed for seed, mode in modes if mode is CheckpointingMode.AT_LEAST_ONCE)
 
 
-def found(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
+def first_violations(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
     """What is wrong with the first of these seeds that anything is wrong with."""
     for seed in seeds:
         if violations := simulate(seed, settings).violations:
@@ -47,7 +47,7 @@ def test_a_row_that_is_not_staged_is_missed(monkeypatch: pytest.MonkeyPatch) -> 
     stage = SimulatedSinkWriter.stage
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows[1:]))
 
-    violations = found([0])
+    violations = first_violations([0])
 
     assert any(" lacks " in text and text.endswith("[output]") for text in violations)
 
@@ -56,7 +56,7 @@ def test_a_row_that_is_staged_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     stage = SimulatedSinkWriter.stage
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows[:1]))
 
-    violations = found([0])
+    violations = first_violations([0])
 
     assert any(" rows too many, such as " in text for text in violations)
 
@@ -71,7 +71,7 @@ def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(SimulatedSinkWriter, "prepare_commit", publish_at_once)
 
-    violations = found([0])
+    violations = first_violations([0])
 
     assert any("is published, and no checkpoint that holds it is complete" in text for text in violations)
 
@@ -80,7 +80,7 @@ def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.
     monkeypatch.setattr(Batches, "release", lambda *_: None)
     monkeypatch.setattr(Batches, "release_attempt", lambda *_, **__: None)
 
-    violations = found([0])
+    violations = first_violations([0])
 
     assert any("are left when it is over" in text for text in violations)
 
@@ -94,7 +94,7 @@ def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Batches, "put", put_and_release)
 
-    violations = found([0], SimulationSettings(faults=frozenset(), patience_ms=1_000))
+    violations = first_violations([0], SimulationSettings(faults=frozenset(), patience_ms=1_000))
 
     assert any("everybody has let go of it" in text for text in violations)
 
@@ -102,7 +102,7 @@ def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.Mo
 def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CheckpointStorage, "discard", lambda *_: None)
 
-    violations = found(range(40))
+    violations = first_violations(range(40))
 
     assert any(text.endswith("which nothing refers to [storage]") for text in violations)
 
@@ -120,7 +120,7 @@ def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(SimulatedEngine, "write_snapshot", write_and_lose)
 
-    violations = found(range(100), SimulationSettings(faults=frozenset({FaultKind.REQUEST})))
+    violations = first_violations(range(100), SimulationSettings(faults=frozenset({FaultKind.REQUEST})))
 
     assert any("was kept, and cannot be restored: " in text for text in violations)
 
@@ -128,7 +128,7 @@ def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatc
 def test_a_job_that_does_not_end_makes_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamTask, "_on_committed", lambda *_: [])
 
-    violations = found([0], SimulationSettings(faults=frozenset(), patience_ms=3_000))
+    violations = first_violations([0], SimulationSettings(faults=frozenset(), patience_ms=3_000))
 
     assert any(text == "job-1 has not ended 3 s behind the last fault [progress]" for text in violations)
 
@@ -139,7 +139,7 @@ def test_an_actor_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(StreamTask, "_on_committed", fail)
 
-    violations = found([0], SimulationSettings(faults=frozenset(), patience_ms=3_000))
+    violations = first_violations([0], SimulationSettings(faults=frozenset(), patience_ms=3_000))
 
     assert any("failed: ArithmeticError: no [actors]" in text for text in violations)
 
@@ -148,7 +148,7 @@ def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     fired = SimulatedPanes.fired
     monkeypatch.setattr(SimulatedPanes, "fired", lambda panes, readings, to_ms: fired(panes, readings, to_ms) * 2)
 
-    violations = found(range(20))
+    violations = first_violations(range(20))
 
     assert any(" rows too many, such as " in text for text in violations)
 
@@ -156,7 +156,7 @@ def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
 def test_event_time_that_does_not_wait_for_the_slowest_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
 
-    violations = found(range(14, 114))
+    violations = first_violations(range(14, 114))
 
     assert any(
         "rows came late, of sources that are as much out of order as they say [output]" in text for text in violations
@@ -167,7 +167,7 @@ def test_at_least_once_a_row_may_count_twice(monkeypatch: pytest.MonkeyPatch) ->
     stage = SimulatedSinkWriter.stage
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows))
 
-    assert found([a_seed_at_least_once()]) == []
+    assert first_violations([a_seed_at_least_once()]) == []
 
 
 def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,13 +175,13 @@ def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) ->
     stranger = Row(key=0, time_ms=0, parts=((-1, 0),))
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, (*rows, stranger)))
 
-    violations = found([a_seed_at_least_once()])
+    violations = first_violations([a_seed_at_least_once()])
 
     assert any("rows too many, such as row -1 with value 0" in text for text in violations)
 
 
 def test_a_job_that_keeps_everybody_busy_makes_no_progress() -> None:
-    violations = found(range(10), SimulationSettings(faults=frozenset(), max_steps=1))
+    violations = first_violations(range(10), SimulationSettings(faults=frozenset(), max_steps=1))
 
     assert violations == ["job-1 has not ended when 1 steps were taken [progress]"]
 
@@ -194,6 +194,6 @@ def test_a_sink_that_forgets_what_was_pending_loses_rows(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(SimulatedSinkWriter, "restore", without_pending)
 
-    violations = found(range(200), SimulationSettings(faults=frozenset({FaultKind.CRASH, FaultKind.KILL})))
+    violations = first_violations(range(200), SimulationSettings(faults=frozenset({FaultKind.CRASH, FaultKind.KILL})))
 
     assert any(" lacks " in text for text in violations)

@@ -23,7 +23,7 @@ TRANSFORM = TransformCode(function=lambda rows: rows)
 SINK = SinkCode(sink=FileSink.parquet("out"))
 
 
-def vertex(
+def vertex_of_codes(
     registry: CodeRegistry, *operators: tuple[str, OperatorCode | KeyByCode, int | None], outputs: str = ""
 ) -> JobVertex:
     made = tuple(
@@ -46,7 +46,7 @@ def vertex(
     )
 
 
-def descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
+def deployment_descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
     attempt = attempt_id(JobId("job"), vertex.vertex_id, 0, 0)
     return TaskDeploymentDescriptor(
         job_id=JobId("job"),
@@ -74,7 +74,7 @@ def test_readers_and_outputs_hang_on_the_operator_whose_rows_they_get() -> None:
     registry = CodeRegistry()
     operators = (("s", SOURCE, None), ("t", TRANSFORM, 0), ("w", SINK, 1), ("x", SINK, 0))
 
-    head = bound_chain(descriptor(vertex(registry, *operators, outputs="t s t")), registry).head
+    head = bound_chain(deployment_descriptor(vertex_of_codes(registry, *operators, outputs="t s t")), registry).head
 
     transform, direct = head.readers
     assert [link.uid for link in head.walk()] == ["s", "t", "w", "x"]
@@ -86,7 +86,7 @@ def test_readers_and_outputs_hang_on_the_operator_whose_rows_they_get() -> None:
 def test_a_chain_knows_its_event_time_and_its_name() -> None:
     registry = CodeRegistry()
 
-    chain = bound_chain(descriptor(vertex(registry, ("s", SOURCE, None), ("w", SINK, 0))), registry)
+    chain = bound_chain(deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("w", SINK, 0))), registry)
 
     assert chain.event_time == "at"
     assert chain.name == "s -> w"
@@ -95,11 +95,11 @@ def test_a_chain_knows_its_event_time_and_its_name() -> None:
 
 def test_a_chain_is_called_by_the_names_that_the_user_knows() -> None:
     registry = CodeRegistry()
-    operators = vertex(registry, ("source-1", SOURCE, None), ("stateless-2", TRANSFORM, 0), ("w", SINK, 1))
+    operators = vertex_of_codes(registry, ("source-1", SOURCE, None), ("stateless-2", TRANSFORM, 0), ("w", SINK, 1))
     registry.bind("source-1", SOURCE, name="orders")
     registry.bind("stateless-2", TRANSFORM, name="with_column(price)")
 
-    chain = bound_chain(descriptor(operators), registry)
+    chain = bound_chain(deployment_descriptor(operators), registry)
 
     assert chain.name == "orders -> with_column(price) -> w"
     assert [link.uid for link in chain.head.walk()] == ["source-1", "stateless-2", "w"]
@@ -108,21 +108,25 @@ def test_a_chain_is_called_by_the_names_that_the_user_knows() -> None:
 def test_a_chain_that_nobody_reads_computes_nothing() -> None:
     registry = CodeRegistry()
 
-    assert not bound_chain(descriptor(vertex(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))), registry).computes
+    assert not bound_chain(
+        deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))), registry
+    ).computes
 
 
 def test_a_source_stands_at_the_head_or_nowhere() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="'s' must stand at the head"):
-        bound_chain(descriptor(vertex(registry, ("t", TRANSFORM, None), ("s", SOURCE, 0))), registry)
+        bound_chain(
+            deployment_descriptor(vertex_of_codes(registry, ("t", TRANSFORM, None), ("s", SOURCE, 0))), registry
+        )
 
 
 def test_nothing_reads_a_sink() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="the sink 'w' has readers"):
-        bound_chain(descriptor(vertex(registry, ("w", SINK, None), ("t", TRANSFORM, 0))), registry)
+        bound_chain(deployment_descriptor(vertex_of_codes(registry, ("w", SINK, None), ("t", TRANSFORM, 0))), registry)
 
 
 @pytest.mark.parametrize("reads", [None, 0])
@@ -132,20 +136,23 @@ def test_late_rows_stand_behind_windows_or_nowhere(reads: int | None) -> None:
     operators = [late] if reads is None else [("s", SOURCE, None), late]
 
     with pytest.raises(ChainError, match="side output"):
-        bound_chain(descriptor(vertex(registry, *operators)), registry)
+        bound_chain(deployment_descriptor(vertex_of_codes(registry, *operators)), registry)
 
 
 def test_a_chain_has_one_head() -> None:
     registry = CodeRegistry()
-    two = vertex(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))
+    two = vertex_of_codes(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))
     parted = replace(two, operators=tuple(replace(operator, input_operator=None) for operator in two.operators))
 
     with pytest.raises(ChainError, match="2 heads"):
-        bound_chain(descriptor(parted), registry)
+        bound_chain(deployment_descriptor(parted), registry)
 
 
 def test_keys_are_no_operator_of_a_chain() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="'k'"):
-        bound_chain(descriptor(vertex(registry, ("s", SOURCE, None), ("k", KeyByCode(columns=("a",)), 0))), registry)
+        bound_chain(
+            deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("k", KeyByCode(columns=("a",)), 0))),
+            registry,
+        )

@@ -36,34 +36,34 @@ def bound(spark: SparkSession) -> Iterator[Made]:
         each.free()
 
 
-def look(spark: SparkSession, source: DataFrameSource, position: bytes = b"") -> SplitsDiscovered:
+def discover_splits(spark: SparkSession, source: DataFrameSource, position: bytes = b"") -> SplitsDiscovered:
     return source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(position)
 
 
-def names(found: SplitsDiscovered) -> list[str]:
+def split_ids(found: SplitsDiscovered) -> list[str]:
     return [str(split.split_id) for split in found.splits]
 
 
 def test_a_batch_is_a_group_of_partitions(spark: SparkSession, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 7), 3)
 
-    found = look(spark, source)
+    found = discover_splits(spark, source)
 
-    assert names(found) == ["0-2", "3-5", "6"]
+    assert split_ids(found) == ["0-2", "3-5", "6"]
     assert found.finished
 
 
 def test_what_was_found_is_not_found_again(spark: SparkSession, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 7), 3)
 
-    assert names(look(spark, source, look(spark, source).position)) == []
-    assert names(look(spark, source, b"2")) == ["2-4", "5-6"]
+    assert split_ids(discover_splits(spark, source, discover_splits(spark, source).position)) == []
+    assert split_ids(discover_splits(spark, source, b"2")) == ["2-4", "5-6"]
 
 
 def test_every_row_is_read_once_and_again_the_same(spark: SparkSession, plane: SparkDataPlane, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 4).withColumn("chance", F.rand()), 2)
     schema = source.prototype(spark).schema
-    splits = look(spark, source).splits
+    splits = discover_splits(spark, source).splits
 
     def everything(*, in_slices: bool) -> list[tuple[int, float]]:
         read = [source.read(plane.session, schema, [split], in_slices=in_slices) for split in splits]
@@ -80,7 +80,7 @@ def test_its_batches_are_planned_with_the_settings_of_the_engine(
     spark: SparkSession, plane: SparkDataPlane, bound: Made
 ) -> None:
     source = bound(spark.range(0, 4, 1, 2))
-    (split,) = look(spark, source).splits
+    (split,) = discover_splits(spark, source).splits
 
     (rows,) = source.read(plane.session, source.prototype(spark).schema, [split], in_slices=False)
 
@@ -89,7 +89,7 @@ def test_its_batches_are_planned_with_the_settings_of_the_engine(
 
 def test_a_checkpoint_of_more_partitions_is_refused(spark: SparkSession, bound: Made) -> None:
     with pytest.raises(SourceError, match="has 2 Spark partitions, but the checkpoint was taken when it had more"):
-        look(spark, bound(spark.range(0, 4, 1, 2)), b"8")
+        discover_splits(spark, bound(spark.range(0, 4, 1, 2)), b"8")
 
 
 def test_the_split_of_another_source_is_refused(spark: SparkSession, bound: Made) -> None:
@@ -117,10 +117,10 @@ def test_rows_that_were_freed_are_gone(spark: SparkSession, bound: Made) -> None
 
     assert (held, len(spark.sparkContext._jsc.getPersistentRDDs())) == (before + 1, before)
     with pytest.raises(SourceError, match="the rows of the DataFrame are gone"):
-        look(spark, source)
+        discover_splits(spark, source)
 
 
 def test_a_split_says_which_partitions_it_has(spark: SparkSession, bound: Made) -> None:
-    (split,) = look(spark, bound(spark.range(0, 4, 1, 2), 2)).splits
+    (split,) = discover_splits(spark, bound(spark.range(0, 4, 1, 2), 2)).splits
 
     assert split == PartitionsSplit(split_id=SplitId("0-1"), rows=0, partitions=(0, 1))

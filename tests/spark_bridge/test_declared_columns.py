@@ -32,7 +32,7 @@ def declared(kind: DataType) -> StructType:
     return StructType([StructField("a", kind)])
 
 
-def found(kind: pa.DataType) -> pa.Schema:
+def schema_of(kind: pa.DataType) -> pa.Schema:
     return pa.schema([("a", kind)])
 
 
@@ -55,7 +55,7 @@ def found(kind: pa.DataType) -> pa.Schema:
     ],
 )
 def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.DataType) -> None:
-    assert misfit(declared(expected), found(there)) is None
+    assert misfit(declared(expected), schema_of(there)) is None
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.Da
 def test_another_type_is_named_with_the_one_that_was_expected(
     expected: DataType, there: pa.DataType, wrong: str
 ) -> None:
-    assert misfit(declared(expected), found(there)) == wrong
+    assert misfit(declared(expected), schema_of(there)) == wrong
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
@@ -96,7 +96,7 @@ def test_names_are_compared_as_spark_compares_them() -> None:
 
 
 def test_nanoseconds_are_refused_with_what_to_do() -> None:
-    wrong = misfit(declared(TimestampType()), found(pa.timestamp("ns")))
+    wrong = misfit(declared(TimestampType()), schema_of(pa.timestamp("ns")))
 
     assert wrong == "its column 'a' has nanoseconds, which Spark does not read: write it in microseconds"
 

@@ -42,7 +42,7 @@ def discovery(spark: SparkSession, source: FileSource) -> FileSplitDiscovery:
     return source.split_discovery(OperatorId("source"), FileSystem(spark))
 
 
-def names(found: SplitsDiscovered) -> list[list[str]]:
+def file_names(found: SplitsDiscovered) -> list[list[str]]:
     batches = [split for split in found.splits if isinstance(split, FileBatchSplit)]
     return [[Path(file.path).name for file in batch.files] for batch in batches]
 
@@ -60,7 +60,7 @@ def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
 ) -> None:
     found = discovery(spark, reach(FileSource.parquet(str(folder))).files_per_batch(2)).discover(b"")
 
-    assert names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
+    assert file_names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
     assert [split.rows for split in found.splits] == [20, 20, 10]
     assert found.finished
 
@@ -91,7 +91,7 @@ def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder
 
     again = discovery(spark, source).discover(first.position)
 
-    assert names(again) == [["5.parquet"]]
+    assert file_names(again) == [["5.parquet"]]
 
 
 @both_ways
@@ -106,10 +106,10 @@ def test_much_is_found_in_several_looks(
         found.append(look.discover(found[-1].position))
     elsewhere = discovery(spark, reach(FileSource.parquet(str(folder)))).discover(found[0].position)
 
-    assert [name for each in found for name in names(each)] == [[f"{number}.parquet"] for number in range(5)]
+    assert [name for each in found for name in file_names(each)] == [[f"{number}.parquet"] for number in range(5)]
     assert [(len(each.splits) <= 3, each.finished) for each in found[:-1]] == [(True, False)] * (len(found) - 1)
     assert found[-1].finished
-    assert names(elsewhere)[0] == names(found[1])[0]
+    assert file_names(elsewhere)[0] == file_names(found[1])[0]
 
 
 @both_ways
@@ -122,7 +122,7 @@ def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession
         look.discover(b"")
     bad.write_bytes(good)
 
-    assert names(look.discover(b"")) == [[f"{number}.parquet"] for number in range(5)]
+    assert file_names(look.discover(b"")) == [[f"{number}.parquet"] for number in range(5)]
 
 
 @both_ways
@@ -140,7 +140,7 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(
     last = look.discover(found.position)
 
     assert (before.splits, before.finished) == ((), False)
-    assert (names(found), found.finished) == ([["a.parquet"]], False)
+    assert (file_names(found), found.finished) == ([["a.parquet"]], False)
     assert (last.splits, last.finished) == ((), True)
     assert look.interval_ms == 300
 
@@ -160,7 +160,7 @@ def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_rea
     found = look.discover(before.position)
 
     assert (before.splits, before.finished, before.missing_path) == ((), False, "in")
-    assert (names(found), found.missing_path) == ([["a.parquet"]], None)
+    assert (file_names(found), found.missing_path) == ([["a.parquet"]], None)
 
 
 @both_ways
@@ -220,7 +220,7 @@ def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path, rea
 
     found = discovery(spark, source).discover(b"")
 
-    assert names(found) == [[f"{number}.parquet"] for number in range(5)]
+    assert file_names(found) == [[f"{number}.parquet"] for number in range(5)]
     assert found.finished
 
 

@@ -35,7 +35,7 @@ def sorted_rows(spark: SparkSession, source: FileSource) -> list[tuple[object, .
     return sorted((tuple(row) for row in together(read).collect()), key=repr)
 
 
-def put(folder: Path, files: dict[str, bytes]) -> Path:
+def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
@@ -61,7 +61,7 @@ def test_values_in_names_of_folders_are_what_was_written(
 
 @both_ways
 def test_a_folder_whose_value_is_of_another_type_is_refused(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
-    put(tmp_path, {"n=x/a.json": b'{"id": 1}'})
+    write_contents(tmp_path, {"n=x/a.json": b'{"id": 1}'})
 
     with pytest.raises(Exception, match=r"(n=x, and 'n' is of type int|'x' .*for partition column `n`)"):
         sorted_rows(spark, reach(FileSource.json(tmp_path, schema="id bigint, n int")))
@@ -103,7 +103,7 @@ OF_KINDS = f"{SCHEMA}, kind string"
 def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[object, ...]]:
     """Put each kind of file into a folder of its own, whose name gives a column; the rows that they all have."""
     for kind, files in kinds.items():
-        put(folder / f"kind={kind}", files)
+        write_contents(folder / f"kind={kind}", files)
     return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)
 
 
@@ -126,7 +126,7 @@ def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, 
 
 @both_ways
 def test_text_of_any_kind_is_the_same_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
-    put(tmp_path, {"a.txt": MARK + b"  one \r\n\r\n\ttwo\rthree", "b.txt": b""})
+    write_contents(tmp_path, {"a.txt": MARK + b"  one \r\n\r\n\ttwo\rthree", "b.txt": b""})
 
     assert {line for (line,) in sorted_rows(spark, reach(FileSource.text(tmp_path)))} == {
         "",
@@ -147,7 +147,7 @@ def test_zstandard_is_read_through_fsspec(spark: SparkSession, tmp_path: Path) -
 def test_lines_that_do_not_fit_are_in_the_column_that_the_schema_has_for_them(
     spark: SparkSession, tmp_path: Path, reach: Reach
 ) -> None:
-    put(tmp_path, {"a.json": b'{"id": 1}\n{"id"\n'})
+    write_contents(tmp_path, {"a.json": b'{"id": 1}\n{"id"\n'})
     source = FileSource.json(tmp_path, schema="id bigint, odd string", mode="PERMISSIVE")
 
     assert sorted_rows(spark, reach(source.option("columnNameOfCorruptRecord", "odd"))) == [(1, None), (None, '{"id"')]
@@ -175,7 +175,7 @@ BROKEN: dict[str, dict[str, bytes]] = {
     ],
 )
 def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path, files: dict[str, bytes], reach: Reach) -> None:
-    put(tmp_path, {"good.json": OBJECTS, **files})
+    write_contents(tmp_path, {"good.json": OBJECTS, **files})
 
     with pytest.raises(Exception, match=r"/cut\.json"):
         sorted_rows(spark, reach(FileSource.json(tmp_path, schema=SCHEMA)))

@@ -20,7 +20,7 @@ def noted(*folders: Path) -> FolderTimes:
     return times
 
 
-def put(file: str, *, written_before_it_came: bool) -> None:
+def touch_later(file: str, *, written_before_it_came: bool) -> None:
     """Make a file whose time is later than those of all that were made before."""
     Path(file).touch()
     begun_ns = time.time_ns()
@@ -120,9 +120,9 @@ def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_befor
 ) -> None:
     times = noted()
     before, grows, behind = (str(folder / name) for name in "cba")
-    put(before, written_before_it_came=True)
-    put(grows, written_before_it_came=False)
-    put(behind, written_before_it_came=True)
+    touch_later(before, written_before_it_came=True)
+    touch_later(grows, written_before_it_came=False)
+    touch_later(behind, written_before_it_came=True)
     now_ns = os.stat(grows).st_mtime_ns
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
 
@@ -136,12 +136,12 @@ def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_wha
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times, before, meanwhile = FolderTimes(), str(folder / "b"), str(folder / "a")
-    put(before, written_before_it_came=True)
+    touch_later(before, written_before_it_came=True)
     now_ns = os.stat(before).st_ctime_ns + 21_000_000
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
     times.clear()
     times.note(str(folder))
 
-    put(meanwhile, written_before_it_came=True)
+    touch_later(meanwhile, written_before_it_came=True)
 
     assert (times.settled([meanwhile, before]), times.changed()) == ({before}, True)

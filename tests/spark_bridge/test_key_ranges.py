@@ -17,7 +17,7 @@ def reading(name: str, frame: DataFrame, rows: int) -> Reading[DataFrame]:
     return Reading(segment=Segment(batch_id=BatchId(name), frame=frame, rows=rows))
 
 
-def names(readings: object, ranges: KeyRanges, few: DataFrame) -> list[str]:
+def segment_ids(readings: object, ranges: KeyRanges, few: DataFrame) -> list[str]:
     assert isinstance(readings, list)
     return [each.segment.batch_id for each in ranges.within(readings, lambda: ranges.of_rows(few))]
 
@@ -28,16 +28,16 @@ def test_segments_of_other_keys_are_left_out_once_their_rows_were_read(spark: Sp
     readings = [reading(name, frame, 10) for name, frame in frames.items()]
     few = spark.range(15, 17)
     watched = [ranges.watched(frames[name]) for name in ("old", "new")]
-    assert names(readings, ranges, few) == ["old", "new", "unseen"]
+    assert segment_ids(readings, ranges, few) == ["old", "new", "unseen"]
 
     for frame in watched:
         frame.collect()
 
-    assert names(readings, ranges, few) == ["new", "unseen"]
-    assert names(readings, ranges, few.limit(0)) == ["old", "new", "unseen"]
+    assert segment_ids(readings, ranges, few) == ["new", "unseen"]
+    assert segment_ids(readings, ranges, few.limit(0)) == ["old", "new", "unseen"]
     # Something has to be joined: the least of what is there.
     readings = [reading("old", frames["old"], 10), reading("new", frames["new"], 9)]
-    assert names(readings, ranges, spark.range(50, 60)) == ["new"]
+    assert segment_ids(readings, ranges, spark.range(50, 60)) == ["new"]
 
 
 @pytest.mark.parametrize("data_type", ["double", "timestamp"])
@@ -46,4 +46,4 @@ def test_keys_that_python_orders_otherwise_tell_nothing(spark: SparkSession, dat
     frame = spark.range(10)
 
     assert ranges.watched(frame) is frame
-    assert names([reading("all", frame, 10)], ranges, spark.range(50, 60)) == ["all"]
+    assert segment_ids([reading("all", frame, 10)], ranges, spark.range(50, 60)) == ["all"]

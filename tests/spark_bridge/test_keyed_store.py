@@ -157,7 +157,7 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         return state
 
 
-def restored(
+def restored_sums(
     disk: Disk,
     *states: OperatorSubtaskState,
     owned: KeyGroupRange = ALL,
@@ -177,7 +177,7 @@ def test_each_state_is_found_under_its_name(savepoint: str | None) -> None:
     sums.add("right", 3)
 
     state = sums.taken(1, savepoint)
-    again = restored(disk, state)
+    again = restored_sums(disk, state)
 
     assert (again.numbers("left"), again.numbers("right")) == ([1, 2], [3])
     assert (bool(state.shared), bool(state.exclusive)) == (savepoint is None, savepoint is not None)
@@ -203,7 +203,7 @@ def test_of_what_others_held_a_subtask_reads_its_own_key_groups_and_writes_these
     state = sums.taken(1)
     mine = KeyGroupRange(start=0, end=4)
 
-    again = restored(disk, replace(state, key_groups=mine), owned=mine)
+    again = restored_sums(disk, replace(state, key_groups=mine), owned=mine)
     written = again.taken(2)
 
     assert again.numbers("left") == [0, 1, 2, 3, 4]
@@ -221,7 +221,7 @@ def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_n
         sums.write_snapshot(1, None)
 
     assert (disk.files, sums.backend.held) == ({}, {})
-    assert restored(disk, sums.taken(2)).numbers("right") == [2]
+    assert restored_sums(disk, sums.taken(2)).numbers("right") == [2]
 
 
 def test_many_segments_are_merged_and_hold_the_same() -> None:
@@ -259,7 +259,7 @@ def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
     assert [segment.level for segment in sums.stores["left"].segments.live] == [0, 1]
     # The segments that are being merged were written apart from the one beside them, which is not written again.
     assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
-    assert [restored(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
+    assert [restored_sums(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
 
 
 class Restarts:
@@ -272,7 +272,7 @@ class Restarts:
 
     def restart(self, state: OperatorSubtaskState) -> None:
         """Go on from a checkpoint."""
-        self.sums = restored(self.disk, state, local=self.local)
+        self.sums = restored_sums(self.disk, state, local=self.local)
 
     @property
     def loaded(self) -> list[Numbers]:

@@ -12,7 +12,7 @@ from flykka.spark_bridge.errors import SourceError
 NAMES = st.lists(st.text("a09.-/", min_size=1, max_size=6) | st.integers(0, 30).map(lambda n: f"part-{n:05d}.json"))
 
 
-def kept(names: list[str]) -> set[str]:
+def known_after_restore(names: list[str]) -> set[str]:
     known = KnownNames()
     for name in names:
         known.add(name)
@@ -24,13 +24,13 @@ def kept(names: list[str]) -> set[str]:
 
 @given(names=NAMES)
 def test_the_names_that_come_back_are_those_that_were_added(names: list[str]) -> None:
-    assert kept(names) == set(names)
+    assert known_after_restore(names) == set(names)
 
 
 def test_numbers_with_and_without_zeros_are_told_apart() -> None:
     names = ["8", "9", "10", "08", "09", "010", "0", "00", "1", "a1b2", "a1b3", "a2b3"]
 
-    assert kept(names) == set(names)
+    assert known_after_restore(names) == set(names)
 
 
 def test_a_hundred_thousand_numbered_files_take_little_room() -> None:

@@ -38,7 +38,7 @@ def read_all(laboratory: Laboratory, told: Told) -> StageResult:
     return told.read(laboratory.splits(told.engine.descriptor.vertex))
 
 
-def sink(laboratory: Laboratory, reads: Told) -> Told:
+def open_sink(laboratory: Laboratory, reads: Told) -> Told:
     columns = ("key", "amount", F.input_file_name().alias("file"))
     codes = transform(lambda rows: rows.select(*columns).where("key > 0")), laboratory.sink()
     return laboratory.begin(laboratory.vertex("sink", *codes), reads=reads).open()
@@ -72,7 +72,7 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
     first, second = open_source(laboratory, "first"), open_source(laboratory, "second")
     made = [first.read([split]) for split in laboratory.splits(first.engine.descriptor.vertex)]
     made.append(read_all(laboratory, second))
-    reader = sink(laboratory, first)
+    reader = open_sink(laboratory, first)
     batch, *others = map(batch_of, made)
 
     reader.tell(ProcessBatch(stage=1, gate=0, batch=batch, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(labora
     write_files_of_one_row(laboratory)
     told = open_source(laboratory)
     finished = read_all(laboratory, told)
-    reader = sink(laboratory, told)
+    reader = open_sink(laboratory, told)
     damaged = laboratory.input / "1.parquet"
     content = damaged.read_bytes()
     damaged.write_bytes(b"x" * len(content))
@@ -143,7 +143,7 @@ def test_batches_on_their_way_are_written_for_an_unaligned_checkpoint(laboratory
     write_files_of_one_row(laboratory)
     told = open_source(laboratory)
     batch = batch_of(read_all(laboratory, told))
-    reader = sink(laboratory, told)
+    reader = open_sink(laboratory, told)
 
     reader.tell(HoldBatches(checkpoint_id=1, batch_ids=(batch.batch_id,), holder="checkpoint 1"))
     reader.expect(WorkDone)

@@ -30,7 +30,7 @@ def write_name(folder: Path, number: int, name: str) -> None:
     pq.write_table(pa.table({"id": [number], "name": [name]}), folder / f"{number}.parquet")
 
 
-def names(rows: DataFrame) -> dict[int, str | None]:
+def names_by_item(rows: DataFrame) -> dict[int, str | None]:
     return {row.item: row.name for row in rows.select("item", "name").collect()}
 
 
@@ -49,13 +49,13 @@ def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_th
     first = join(orders)
     write_name(tmp_path / "items", 2, "two")
     clock.seconds += 59.9
-    kept = names(join(orders))
+    kept = names_by_item(join(orders))
     clock.seconds += 0.1
-    again = names(join(orders))
+    again = names_by_item(join(orders))
 
     assert kept == {1: "one", 2: None}
     assert again == {1: "one", 2: "two"}
-    assert names(first) == kept
+    assert names_by_item(first) == kept
 
 
 def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, orders: DataFrame, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, order
 
     join.open(RuntimeContext(uid="join", task_name="join", session=spark))
 
-    assert names(join(orders)) == {1: "one", 2: "two"}
+    assert names_by_item(join(orders)) == {1: "one", 2: "two"}
 
 
 def test_where_a_program_is_written_the_table_is_not_read(spark: SparkSession, orders: DataFrame) -> None:

@@ -25,7 +25,7 @@ def filesystem(spark: SparkSession) -> FileSystem:
 
 
 @pytest.fixture
-def staged(tmp_path: Path) -> PendingFile:
+def pending_file(tmp_path: Path) -> PendingFile:
     """A file that waits for its checkpoint."""
     folder = tmp_path / "output" / ".flykka-staging" / "job" / "sink-0" / "0-1"
     folder.mkdir(parents=True)
@@ -54,35 +54,35 @@ def local(path: str) -> Path:
 
 
 def test_what_is_staged_goes_into_the_savepoint_and_stays_where_it_is(
-    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     folder = f"file:{tmp_path}/savepoint/sink"
 
-    kept = into_savepoint(filesystem, [staged, staged_batch, StagingFolder(path="staging")], folder)
+    kept = into_savepoint(filesystem, [pending_file, staged_batch, StagingFolder(path="staging")], folder)
 
     assert kept == (
-        replace(staged, staged=f"{folder}/0-part-0.parquet", in_savepoint=True),
+        replace(pending_file, staged=f"{folder}/0-part-0.parquet", in_savepoint=True),
         replace(staged_batch, path=f"{folder}/1", in_savepoint=True),
     )
     assert contents_of_files(tmp_path / "savepoint" / "sink") == {
         "0-part-0.parquet": b"rows",
         "1/part-0.parquet": b"rows",
     }
-    assert local(staged.staged).exists()
+    assert local(pending_file.staged).exists()
     assert local(staged_batch.path).exists()
 
 
 def test_a_job_begins_with_copies_as_if_it_had_staged_them_itself(
-    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
-    kept = into_savepoint(filesystem, [staged, staged_batch], f"file:{tmp_path}/savepoint/sink")
+    kept = into_savepoint(filesystem, [pending_file, staged_batch], f"file:{tmp_path}/savepoint/sink")
     before = contents_of_files(tmp_path / "savepoint")
     staging = f"file:{tmp_path}/staging"
 
     taken = out_of_savepoint(filesystem, kept, staging)
 
     assert taken == (
-        replace(staged, staged=f"{staging}/savepoint-0/0-part-0.parquet"),
+        replace(pending_file, staged=f"{staging}/savepoint-0/0-part-0.parquet"),
         replace(staged_batch, path=f"{staging}/savepoint-1"),
     )
     assert contents_of_files(tmp_path / "staging") == {
@@ -93,20 +93,20 @@ def test_a_job_begins_with_copies_as_if_it_had_staged_them_itself(
 
 
 def test_a_file_that_was_published_meanwhile_is_not_published_again(
-    filesystem: FileSystem, staged: PendingFile, tmp_path: Path
+    filesystem: FileSystem, pending_file: PendingFile, tmp_path: Path
 ) -> None:
-    kept = into_savepoint(filesystem, [staged], f"file:{tmp_path}/savepoint/sink")
-    local(staged.target).parent.mkdir()
-    local(staged.staged).rename(local(staged.target))
+    kept = into_savepoint(filesystem, [pending_file], f"file:{tmp_path}/savepoint/sink")
+    local(pending_file.target).parent.mkdir()
+    local(pending_file.staged).rename(local(pending_file.target))
 
     assert out_of_savepoint(filesystem, kept, f"file:{tmp_path}/staging") == ()
     assert not (tmp_path / "staging").exists()
 
 
 def test_what_an_attempt_before_has_half_copied_is_copied_again(
-    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
-    kept = into_savepoint(filesystem, [staged, staged_batch], f"file:{tmp_path}/savepoint/sink")
+    kept = into_savepoint(filesystem, [pending_file, staged_batch], f"file:{tmp_path}/savepoint/sink")
     for half in ("savepoint-0", "savepoint-1"):
         (tmp_path / "staging" / half).mkdir(parents=True)
         (tmp_path / "staging" / half / "0-part-0.parquet").write_bytes(b"ro")
@@ -120,20 +120,20 @@ def test_what_an_attempt_before_has_half_copied_is_copied_again(
 
 
 def test_what_a_checkpoint_holds_is_taken_as_it_is(
-    filesystem: FileSystem, staged: PendingFile, staged_batch: StagedBatch, tmp_path: Path
+    filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
-    prepared = (staged, staged_batch, StagingFolder(path="staging"))
+    prepared = (pending_file, staged_batch, StagingFolder(path="staging"))
 
     assert out_of_savepoint(filesystem, prepared, f"file:{tmp_path}/staging") == prepared
 
 
 def test_what_cannot_be_copied_is_an_error_that_names_it(
-    filesystem: FileSystem, staged: PendingFile, tmp_path: Path
+    filesystem: FileSystem, pending_file: PendingFile, tmp_path: Path
 ) -> None:
-    local(staged.staged).unlink()
+    local(pending_file.staged).unlink()
 
     with pytest.raises(OSError, match=r"part-0\.parquet does not exist"):
-        into_savepoint(filesystem, [staged], f"file:{tmp_path}/savepoint/sink")
+        into_savepoint(filesystem, [pending_file], f"file:{tmp_path}/savepoint/sink")
 
 
 @pytest.mark.slow

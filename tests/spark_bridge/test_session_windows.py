@@ -49,7 +49,7 @@ def advance(subtask: Told, watermark_ms: int) -> StageResult:
     return subtask.expect_result()
 
 
-def truth(laboratory: Laboratory) -> list[tuple[int, ...]]:
+def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
     """The same by Spark's session_window."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.input))
     session = F.session_window("at", "10 seconds").alias("w")
@@ -83,7 +83,7 @@ def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
         advance(each, WATERMARK_MAX)
     taken(others, 2)
 
-    assert sessions.published() == truth(laboratory)
+    assert sessions.published() == batch_sessions(laboratory)
 
 
 def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: Laboratory) -> None:

@@ -71,7 +71,7 @@ def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path, re
     assert source.prototype(spark).columns == ["key", "at"]
 
 
-def put(folder: Path, **files: list[str]) -> Path:
+def write_columns(folder: Path, **files: list[str]) -> Path:
     """Parquet files of such columns, each in the folder of its name."""
     for name, columns in files.items():
         (folder / name).mkdir(parents=True)
@@ -83,7 +83,7 @@ def put(folder: Path, **files: list[str]) -> Path:
 def test_the_columns_of_one_of_several_folders_are_not_taken_for_those_of_all(
     spark: SparkSession, tmp_path: Path, reach: Reach
 ) -> None:
-    put(tmp_path, customers=["id", "city"], orders=["id"])
+    write_columns(tmp_path, customers=["id", "city"], orders=["id"])
 
     with pytest.raises(
         FileSchemaError, match=r"^/.*/customers/a.parquet has a column 'city', and /.*/orders/a.parquet"
@@ -94,7 +94,7 @@ def test_the_columns_of_one_of_several_folders_are_not_taken_for_those_of_all(
 
 
 def test_the_columns_of_one_partition_are_not_taken_for_those_of_all(spark: SparkSession, tmp_path: Path) -> None:
-    put(tmp_path, **{"day=1": ["id"], "day=2": ["id", "more"]})
+    write_columns(tmp_path, **{"day=1": ["id"], "day=2": ["id", "more"]})
 
     with pytest.raises(FileSchemaError, match=r"day=2/a.parquet has a column 'more', and /.*/day=1/a.parquet has none"):
         FileSource.parquet(tmp_path).bound(spark, None)
@@ -104,7 +104,7 @@ def test_the_columns_of_one_partition_are_not_taken_for_those_of_all(spark: Spar
 
 @both_ways
 def test_folders_that_agree_give_their_columns(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
-    source = reach(FileSource.parquet(put(tmp_path, a=["id", "more"], b=["more", "ID"]))).bound(spark, None)
+    source = reach(FileSource.parquet(write_columns(tmp_path, a=["id", "more"], b=["more", "ID"]))).bound(spark, None)
 
     found = discovery(spark, source).discover(b"").splits
     (rows,) = source.read(spark, source.prototype(spark).schema, found, in_slices=False)
@@ -115,7 +115,7 @@ def test_folders_that_agree_give_their_columns(spark: SparkSession, tmp_path: Pa
 def test_columns_in_names_of_folders_are_to_be_declared_with_storage_options(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    put(tmp_path, **{"day=1": ["id"]})
+    write_columns(tmp_path, **{"day=1": ["id"]})
 
     with pytest.raises(
         SourceError, match=r"needs a schema .* names of its folders have values of columns \(day\): sch"
@@ -124,7 +124,7 @@ def test_columns_in_names_of_folders_are_to_be_declared_with_storage_options(
 
 
 def test_types_that_differ_are_named_where_columns_are_merged(spark: SparkSession, tmp_path: Path) -> None:
-    put(tmp_path, a=["id"])
+    write_columns(tmp_path, a=["id"])
     pq.write_table(pa.table({"id": ["text"]}), tmp_path / "a" / "b.parquet")
 
     with pytest.raises(FileSchemaError, match=r"/a/b.parquet does not fit the files before it: .*id"):

@@ -21,7 +21,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from tests.connectors.delta.attempts import rows_of
+from tests.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     if request.param == "file":
         return Case(sink=FileSink.parquet(folder), storage=storage, seen=lambda: published_in(folder))
     if request.param == "delta":
-        return Case(sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of(folder)])
+        return Case(
+            sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of_table(folder)]
+        )
     given = Given()
     return Case(
         sink=ForeachBatchSink(given),

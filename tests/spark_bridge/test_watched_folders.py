@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.connectors.file.source import FileSource
-from tests.spark_bridge.test_file_source import discovery, names
+from tests.spark_bridge.test_file_source import discovery, file_names
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_non
 
     (tmp_path / "in" / "_SUCCESS").touch()
     last = look.discover(found.position)
-    assert (names(last), last.finished) == ([["a.json"]], True)
+    assert (file_names(last), last.finished) == ([["a.json"]], True)
 
 
 def test_a_file_is_not_found_before_one_that_came_earlier(
@@ -68,4 +68,4 @@ def test_a_file_is_not_found_before_one_that_came_earlier(
     assert found.splits == ()
 
     now_ns += 51_000_000
-    assert names(look.discover(found.position)) == [["a.json", "b.json"]]
+    assert file_names(look.discover(found.position)) == [["a.json", "b.json"]]

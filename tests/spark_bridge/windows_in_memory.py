@@ -72,7 +72,7 @@ class RowsBackend:
         return Segment(batch_id=batch_id, frame=rows, rows=len(rows), first_ms=min(times), last_ms=max(times))
 
     def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
-        return tuple(row for reading in readings for row in rows_of(reading))
+        return tuple(row for reading in readings for row in rows_of_reading(reading))
 
     def merge(self, rows: Rows, *, are_oldest: bool) -> Rows:
         return tuple(sorted(rows))
@@ -130,7 +130,7 @@ class NumbersOfWindows:
         found: dict[tuple[int, int], list[int]] = {}
         news: set[tuple[int, int]] = set()
         for reading in readings:
-            for key, time, number in rows_of(reading):
+            for key, time, number in rows_of_reading(reading):
                 for start in starts(self.windows, time):
                     if start <= to_ms and (reading.closed_to_ms is None or start > reading.closed_to_ms):
                         found.setdefault((start, key), []).append(number)
@@ -139,7 +139,7 @@ class NumbersOfWindows:
         return tuple((start, key, tuple(sorted(found[start, key]))) for start, key in sorted(news))
 
 
-def rows_of(reading: Reading[Rows]) -> Iterator[Row]:
+def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
     """The rows of a segment within the bounds of a reading."""
     for row in reading.segment.frame:
         if (reading.from_ms is None or row[1] >= reading.from_ms) and (

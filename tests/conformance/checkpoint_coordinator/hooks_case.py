@@ -11,7 +11,7 @@ from flykka.actors.machines.checkpoint import effects
 from flykka.messages.checkpointing.checkpoint import MasterState
 from flykka.messages.control.checkpoint_coordination import MetadataRead, RequestRestoreState, StopCheckpointing
 from flykka.messages.control.job import JobStatus
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed_checkpoint, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed_checkpoint, planned_task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -91,7 +91,7 @@ class _Hooked:
         self._case = case
         named = given["hooks"] if isinstance(given["hooks"], dict) else dict.fromkeys(given["hooks"])
         self._hooks = {name: RecordingHook(name, state) for name, state in named.items()}
-        self._world = Coordination(*map(task, TASKS), hooks=tuple(self._hooks.values()))
+        self._world = Coordination(*map(planned_task, TASKS), hooks=tuple(self._hooks.values()))
         for hook in self._hooks.values():
             hook.world = self._world
         self._version = 0

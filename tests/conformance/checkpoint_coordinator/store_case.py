@@ -18,7 +18,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
-from tests.actors.machines.checkpoint.coordinating import Coordination, completed_checkpoint, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import Coordination, completed_checkpoint, planned_task, snapshot
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.ha_store_case import HaStore
 from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
@@ -122,7 +122,7 @@ def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
 
 
 def _what_a_subsumed_checkpoint_leaves() -> list[str]:
-    world = Coordination(task("a"))
+    world = Coordination(planned_task("a"))
     for checkpoint_id in (1, 2):
         world.trigger()
         world.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))

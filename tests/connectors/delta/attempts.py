@@ -47,7 +47,7 @@ class Attempt:
         return prepared
 
 
-def rows_of(table: Path, version: int | None = None) -> list[tuple[Any, ...]]:
+def rows_of_table(table: Path, version: int | None = None) -> list[tuple[Any, ...]]:
     """The rows that a reader sees; of no table there are none."""
     if not DeltaTable.is_deltatable(str(table)):
         return []

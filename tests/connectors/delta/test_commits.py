@@ -21,7 +21,7 @@ from flykka.messages.state.operator_state import WriterState
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.state.savepoint import into_savepoint
-from tests.connectors.delta.attempts import Attempt, frame, rows_of
+from tests.connectors.delta.attempts import Attempt, frame, rows_of_table
 from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -80,7 +80,7 @@ def test_others_append_while_rows_are_staged(spark: SparkSession, table: Path) -
     subprocess.run([sys.executable, "-c", program, str(table)], check=True, timeout=60)
     attempt.writer.commit(2)
 
-    assert rows_of(table) == [(1, "a"), (100, "theirs"), (2, "b")]
+    assert rows_of_table(table) == [(1, "a"), (100, "theirs"), (2, "b")]
 
 
 def test_others_append_between_the_look_and_the_commit(
@@ -92,7 +92,7 @@ def test_others_append_between_the_look_and_the_commit(
     before_the_first_commit(monkeypatch, lambda: others_append(table, 100))
     attempt.publish(2, frame(spark, SCHEMA, (2, "b")))
 
-    assert rows_of(table) == [(1, "a"), (100, "theirs"), (2, "b")]
+    assert rows_of_table(table) == [(1, "a"), (100, "theirs"), (2, "b")]
 
 
 def test_a_commit_that_others_have_ruled_out_is_done_again(
@@ -106,7 +106,7 @@ def test_a_commit_that_others_have_ruled_out_is_done_again(
     )
     attempt.publish(2, frame(spark, SCHEMA, (2, "b")))
 
-    assert rows_of(table) == [(1, "a", None), (2, "b", None)]
+    assert rows_of_table(table) == [(1, "a", None), (2, "b", None)]
 
 
 def test_a_commit_that_another_attempt_was_faster_with_is_not_repeated(
@@ -120,7 +120,7 @@ def test_a_commit_that_another_attempt_was_faster_with_is_not_repeated(
     before_the_first_commit(monkeypatch, lambda: Attempt(spark, sink, 1).writer.restore(prepared))
     zombie.writer.commit(2)
 
-    assert rows_of(table) == [(1, "a"), (2, "b")]
+    assert rows_of_table(table) == [(1, "a"), (2, "b")]
     assert DeltaTable(str(table)).version() == 1
 
 
@@ -131,7 +131,7 @@ def test_a_table_that_others_make_meanwhile_is_added_to(
 
     Attempt(spark, DeltaSink.append(table)).publish(1, frame(spark, SCHEMA, (1, "a")))
 
-    assert rows_of(table) == [(1, "a"), (100, "theirs")]
+    assert rows_of_table(table) == [(1, "a"), (100, "theirs")]
 
 
 def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
@@ -145,11 +145,11 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     before_the_first_commit(monkeypatch, crash)
     with pytest.raises(OperatorFailedError):
         attempt.writer.commit(2)
-    seen_between = rows_of(table)
+    seen_between = rows_of_table(table)
     Attempt(spark, sink, 1).writer.restore(prepared)
 
     assert seen_between == [(1, "a")]
-    assert rows_of(table) == [(1, "a"), (2, "b"), (3, "c"), (4, "b")]
+    assert rows_of_table(table) == [(1, "a"), (2, "b"), (3, "c"), (4, "b")]
     files = {path.name for path in table.rglob("part-*.parquet")}
     assert files == {uri.rsplit("/", 1)[1] for uri in DeltaTable(str(table)).file_uris()}
 
@@ -164,7 +164,7 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path
         attempt.writer.commit(1)
     Attempt(spark, sink, 1).writer.restore(prepared)
 
-    assert rows_of(table) == [(2, "b"), (3, "c"), (4, "b")]
+    assert rows_of_table(table) == [(2, "b"), (3, "c"), (4, "b")]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
         Attempt(spark, sink, 1, filesystem=CrashingFileSystem(spark, survives)).writer.restore(older)
     Attempt(spark, sink, 2).writer.restore(older)
 
-    assert rows_of(table) == [(2, "b"), (3, "c"), (4, "b")]
+    assert rows_of_table(table) == [(2, "b"), (3, "c"), (4, "b")]
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -205,7 +205,7 @@ def test_a_savepoint_is_published_once_by_all_jobs_that_begin_from_it(
         Attempt(spark, sink, number, uid=f"restored {number}").writer.restore(savepoint)
     attempt.writer.commit(1)
 
-    assert rows_of(table) == [(2, "b"), (3, "c"), (4, "b")]
+    assert rows_of_table(table) == [(2, "b"), (3, "c"), (4, "b")]
     assert DeltaTable(str(table)).version() == 0
 
 
@@ -218,7 +218,7 @@ def test_a_replacement_is_done_again_where_others_have_taken_the_files_away(
     before_the_first_commit(monkeypatch, lambda: DeltaTable(str(table)).delete())
     attempt.publish(2, frame(spark, SCHEMA, (2, "a")))
 
-    assert rows_of(table) == [(2, "a")]
+    assert rows_of_table(table) == [(2, "a")]
 
 
 def test_others_that_rule_out_every_commit_are_told_of(
@@ -238,7 +238,7 @@ def test_others_that_rule_out_every_commit_are_told_of(
         attempt.publish(2, frame(spark, SCHEMA, (2, "b")))
 
     assert "times others were faster, at last with" in str(raised.value.__cause__)
-    assert [row[:2] for row in rows_of(table)] == [(1, "a")]
+    assert [row[:2] for row in rows_of_table(table)] == [(1, "a")]
 
 
 def test_a_commit_that_the_table_refuses_is_not_repeated(spark: SparkSession, table: Path) -> None:

@@ -132,7 +132,7 @@ def make_table(path: Path, feature: Feature) -> None:
     log.write_text("\n".join(json.dumps(entry) for entry in entries))
 
 
-def rows_of(spark: SparkSession, table: Path) -> list[int]:
+def ids_of_table(spark: SparkSession, table: Path) -> list[int]:
     source = DeltaSource.of_path(table).bound(spark, None)
     found = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits, in_slices=False)
@@ -160,7 +160,7 @@ def test_a_table_with_a_feature_is_read_or_refused_where_the_source_is_written(
             return
         env.from_source(DeltaSource.of_path(tmp_path / "table"))
 
-    assert rows_of(spark, tmp_path / "table") == [1, 2]
+    assert ids_of_table(spark, tmp_path / "table") == [1, 2]
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=str)
@@ -169,7 +169,7 @@ def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_writ
 ) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.append(tmp_path / "table"), feature.appending)
     if feature.appending == WRITTEN and feature.reading == READ:
-        assert rows_of(spark, tmp_path / "table") == [1, 2, 3]
+        assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
 
 
 # Every sink asks the same of a table, but for what it takes away.
@@ -179,7 +179,7 @@ def test_rows_of_a_table_with_a_feature_are_replaced_or_it_is_refused_where_the_
 ) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.upsert(tmp_path / "table", keys=["id"]), feature.replacing)
     if feature.replacing == WRITTEN:
-        assert rows_of(spark, tmp_path / "table") == [1, 2, 3]
+        assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
 
 
 def check_sink(spark: SparkSession, folder: Path, feature: Feature, sink: DeltaSink, expected: str) -> None:

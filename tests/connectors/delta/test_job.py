@@ -20,7 +20,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
-from tests.connectors.delta.attempts import rows_of
+from tests.connectors.delta.attempts import rows_of_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -44,7 +44,7 @@ def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
         yield made
 
 
-def expected(*, above: int = -1) -> list[tuple[Any, ...]]:
+def expected_rows(*, above: int = -1) -> list[tuple[Any, ...]]:
     rows = ((key, f"day {key // ROWS_PER_FILE % 3}") for key in range(FILES * ROWS_PER_FILE) if key > above)
     return sorted(rows, key=repr)
 
@@ -70,7 +70,7 @@ def test_a_table_is_copied_from_its_versions_though_a_task_manager_dies(
     env.execute("copy")
 
     assert kill.wait(timeout=1)
-    assert rows_of(tmp_path / "copy") == expected(above=99)
+    assert rows_of_table(tmp_path / "copy") == expected_rows(above=99)
     assert DeltaTable(str(tmp_path / "copy")).metadata().partition_columns == ["day"]
 
 
@@ -85,7 +85,7 @@ def test_a_table_that_grows_is_followed_into_another(
     wanted = [rows]
 
     def look(message: Message) -> None:
-        if isinstance(message, CheckpointCompleted) and len(rows_of(copy)) >= wanted[0]:
+        if isinstance(message, CheckpointCompleted) and len(rows_of_table(copy)) >= wanted[0]:
             arrived.set()
 
     client = env.execute_async("follow")
@@ -98,4 +98,4 @@ def test_a_table_that_grows_is_followed_into_another(
     assert arrived.wait(60)
     client.cancel()
 
-    assert rows_of(copy) == sorted([*expected(), (rows, "day 0")], key=repr)
+    assert rows_of_table(copy) == sorted([*expected_rows(), (rows, "day 0")], key=repr)

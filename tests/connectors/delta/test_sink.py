@@ -22,7 +22,7 @@ from flykka.spark_bridge.errors import MissingExtraError, OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.session.session import engine_session
 from tests.connectors.contracts import ShorterSinkContract
-from tests.connectors.delta.attempts import Attempt, frame, rows_of
+from tests.connectors.delta.attempts import Attempt, frame, rows_of_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -31,7 +31,7 @@ SCHEMA = "id long, name string"
 
 class DeltaContract(ShorterSinkContract):
     def published(self) -> list[Row]:
-        return rows_of(self.folder / "table")
+        return rows_of_table(self.folder / "table")
 
 
 class TestAppend(DeltaContract):
@@ -69,11 +69,11 @@ def test_a_reader_sees_whole_checkpoints_alone(spark: SparkSession, table: Path)
     for checkpoint_id in (1, 2):
         batches = [frame(spark, SCHEMA, (10 * checkpoint_id + batch, "x")) for batch in range(3)]
         attempt.prepare(checkpoint_id, *batches)
-        before = rows_of(table)
+        before = rows_of_table(table)
         attempt.writer.commit(checkpoint_id)
         assert len(before) == 3 * (checkpoint_id - 1)
 
-    assert [len(rows_of(table, version)) for version in range(DeltaTable(str(table)).version() + 1)] == [3, 6]
+    assert [len(rows_of_table(table, version)) for version in range(DeltaTable(str(table)).version() + 1)] == [3, 6]
 
 
 def test_what_is_staged_lies_out_of_sight_and_goes(spark: SparkSession, table: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_is_staged_lies_out_of_sight_and_goes(spark: SparkSession, table: P
     DeltaTable(str(table)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
     attempt.writer.commit(2)
 
-    assert rows_of(table) == [(1, "a"), (2, "b")]
+    assert rows_of_table(table) == [(1, "a"), (2, "b")]
     assert [path for path in (table / "_flykka-staging").rglob("*") if path.is_file()] == []
 
 
@@ -143,7 +143,7 @@ def test_columns_are_added_on_demand(spark: SparkSession, table: Path) -> None:
     Attempt(spark, sink.merge_schema()).publish(2, wider)
     Attempt(spark, sink).publish(3, frame(spark, "id long", (3,)))
 
-    assert rows_of(table) == [(1, "a", None), (2, "b", 20), (3, None, None)]
+    assert rows_of_table(table) == [(1, "a", None), (2, "b", 20), (3, None, None)]
 
 
 def test_rows_that_do_not_fit_any_more_are_not_published(spark: SparkSession, table: Path) -> None:
@@ -155,7 +155,7 @@ def test_rows_that_do_not_fit_any_more_are_not_published(spark: SparkSession, ta
         attempt.writer.commit(1)
 
     assert "the column 'id' is of type bigint in the rows, and of type int in the table" in str(raised.value.__cause__)
-    assert rows_of(table) == [(1, "theirs")]
+    assert rows_of_table(table) == [(1, "theirs")]
 
 
 def test_a_column_that_must_not_be_null_is_held_to_it(spark: SparkSession, table: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_column_that_must_not_be_null_is_held_to_it(spark: SparkSession, table
         attempt.publish(2, frame(spark, SCHEMA, (None, "c")))
 
     assert "'id' must not be null" in str(raised.value.__cause__)
-    assert rows_of(table) == [(1, "x"), (2, "b")]
+    assert rows_of_table(table) == [(1, "x"), (2, "b")]
 
 
 def test_the_partitions_of_a_checkpoint_are_replaced(spark: SparkSession, table: Path) -> None:
@@ -179,8 +179,8 @@ def test_the_partitions_of_a_checkpoint_are_replaced(spark: SparkSession, table:
 
     attempt.publish(2, frame(spark, schema, (second, 20), (None, 30)), frame(spark, schema, (second, 21), (third, 4)))
 
-    assert rows_of(table) == sorted([(first, 1), (second, 20), (second, 21), (None, 30), (third, 4)], key=repr)
-    assert [len(rows_of(table, version)) for version in (0, 1)] == [3, 5]
+    assert rows_of_table(table) == sorted([(first, 1), (second, 20), (second, 21), (None, 30), (third, 4)], key=repr)
+    assert [len(rows_of_table(table, version)) for version in (0, 1)] == [3, 5]
 
 
 def test_a_table_that_asks_more_of_its_files_is_refused(spark: SparkSession, table: Path) -> None:

@@ -73,7 +73,7 @@ def looking(spark: SparkSession, source: DeltaSource, event_time: str | None = N
     return source.bound(spark, event_time).split_discovery(OperatorId("source"), FileSystem(spark))
 
 
-def look(spark: SparkSession, source: DeltaSource, position: bytes = b"") -> SplitsDiscovered:
+def discover_splits(spark: SparkSession, source: DeltaSource, position: bytes = b"") -> SplitsDiscovered:
     return looking(spark, source).discover(position)
 
 
@@ -86,7 +86,7 @@ def read_sorted_rows(spark: SparkSession, source: DeltaSource, found: SplitsDisc
 
 
 def keys(spark: SparkSession, source: DeltaSource) -> list[int]:
-    return [row[0] for row in read_sorted_rows(spark, source, look(spark, source))]
+    return [row[0] for row in read_sorted_rows(spark, source, discover_splits(spark, source))]
 
 
 def test_it_reads_the_table_as_it_was(spark: SparkSession, versioned_table: Path) -> None:
@@ -117,9 +117,9 @@ def test_it_starts_where_it_is_told(spark: SparkSession, versioned_table: Path) 
 
 def test_a_bounded_source_ends_with_the_version_that_it_began_with(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
-    found = look(spark, source)
+    found = discover_splits(spark, source)
     add(versioned_table, [(4, "later")])
-    again = look(spark, source, found.position)
+    again = discover_splits(spark, source, found.position)
 
     assert source.boundedness is Boundedness.BOUNDED
     assert found.finished
@@ -136,7 +136,7 @@ def test_many_files_are_found_in_several_looks(
 
     position, counts, rows = b"", [], []
     while True:
-        found = look(spark, source, position)
+        found = discover_splits(spark, source, position)
         counts.append(len(found.splits))
         rows += read_sorted_rows(spark, source, found)
         position = found.position
@@ -154,7 +154,7 @@ def test_rows_come_in_slices_of_one_partition_each_where_there_are_many(spark: S
         write_deltalake(str(table), rows, mode="append")
     source = DeltaSource.of_path(table).bound(spark, None)
 
-    slices = source.read(spark, source.prototype(spark).schema, look(spark, source).splits, in_slices=True)
+    slices = source.read(spark, source.prototype(spark).schema, discover_splits(spark, source).splits, in_slices=True)
 
     assert [rows.rdd.getNumPartitions() for rows in slices] == [1, 1]
     assert sum(rows.count() for rows in slices) == 600_000
@@ -201,7 +201,7 @@ def test_partition_columns_are_put_in(spark: SparkSession, tmp_path: Path, whole
     )
     source = DeltaSource.of_path(table) if whole else DeltaSource.of_path(table).starting_version(0)
 
-    found = read_sorted_rows(spark, source, look(spark, source))
+    found = read_sorted_rows(spark, source, discover_splits(spark, source))
 
     local = at.astimezone().replace(tzinfo=None)
     assert [(key, day, name, flag) for key, day, name, _, flag in found] == [
@@ -231,14 +231,17 @@ def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, 
     commit.write_text("\n".join(lines))
     source = DeltaSource.of_path(partitioned)
 
-    assert read_sorted_rows(spark, source, look(spark, source)) == [(1, dt.date(2024, 5, 1)), (2, dt.date(2024, 5, 2))]
+    assert read_sorted_rows(spark, source, discover_splits(spark, source)) == [
+        (1, dt.date(2024, 5, 1)),
+        (2, dt.date(2024, 5, 2)),
+    ]
 
 
 def test_columns_that_a_file_does_not_have_are_null(spark: SparkSession, versioned_table: Path) -> None:
     DeltaTable(str(versioned_table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
     source = DeltaSource.of_path(versioned_table)
 
-    assert read_sorted_rows(spark, source, look(spark, source))[0] == (0, "row 0", None)
+    assert read_sorted_rows(spark, source, discover_splits(spark, source))[0] == (0, "row 0", None)
 
 
 def test_a_column_that_appears_meanwhile_is_not_read_and_one_that_goes_is_missed(
@@ -260,11 +263,11 @@ def test_a_column_that_appears_meanwhile_is_not_read_and_one_that_goes_is_missed
 
 def test_what_only_moves_rows_is_passed_over(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    found = look(spark, source)
+    found = discover_splits(spark, source)
     DeltaTable(str(versioned_table)).optimize.compact()
     add(versioned_table, [(4, "new")])
 
-    assert [key for key, _ in read_sorted_rows(spark, source, look(spark, source, found.position))] == [4]
+    assert [key for key, _ in read_sorted_rows(spark, source, discover_splits(spark, source, found.position))] == [4]
 
 
 def rewrite(table: Path) -> None:
@@ -286,17 +289,21 @@ def test_a_version_that_takes_rows_back_fails_the_job(
     spark: SparkSession, versioned_table: Path, act: Callable[[Path], None], text: str
 ) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    found = look(spark, source)
+    found = discover_splits(spark, source)
     act(versioned_table)
     add(versioned_table, [(4, "new")])
 
     with pytest.raises(SourceError, match=text):
-        look(spark, source, found.position)
+        discover_splits(spark, source, found.position)
     skipping = source.skip_change_commits()
-    assert [key for key, _ in read_sorted_rows(spark, skipping, look(spark, skipping, found.position))] == [4]
+    assert [key for key, _ in read_sorted_rows(spark, skipping, discover_splits(spark, skipping, found.position))] == [
+        4
+    ]
     if act is delete:
         ignoring = source.ignore_deletes()
-        assert [key for key, _ in read_sorted_rows(spark, ignoring, look(spark, ignoring, found.position))] == [4]
+        assert [
+            key for key, _ in read_sorted_rows(spark, ignoring, discover_splits(spark, ignoring, found.position))
+        ] == [4]
 
 
 def commit(table: Path, version: int, *entries: dict[str, Any]) -> None:
@@ -306,7 +313,7 @@ def commit(table: Path, version: int, *entries: dict[str, Any]) -> None:
 
 def test_features_that_files_do_not_have_are_refused_by_name(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    position = look(spark, source).position
+    position = discover_splits(spark, source).position
     add(versioned_table, [(number, "x") for number in range(4)])
     log = versioned_table / "_delta_log" / f"{4:020d}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
@@ -319,7 +326,7 @@ def test_features_that_files_do_not_have_are_refused_by_name(spark: SparkSession
 
     for begun_at in (b"", position):
         with pytest.raises(SourceError, match="has deletion vectors, which a DeltaSource does not read"):
-            look(spark, source, begun_at)
+            discover_splits(spark, source, begun_at)
 
 
 def test_a_table_whose_columns_have_other_names_in_files_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -348,9 +355,9 @@ def test_a_log_that_does_not_reach_back_is_refused(spark: SparkSession, versione
         (versioned_table / "_delta_log" / f"{version:020d}.json").unlink()
 
     with pytest.raises(SourceError, match="does not have version 1 any more, from which it is to be read: begin"):
-        look(spark, source)
+        discover_splits(spark, source)
     with pytest.raises(SourceError, match="is to be read from version 6, and its last one is 3: was it deleted"):
-        look(spark, source.starting_version(6))
+        discover_splits(spark, source.starting_version(6))
 
 
 def test_what_cannot_be_read_is_refused(spark: SparkSession, versioned_table: Path) -> None:
@@ -367,4 +374,4 @@ def test_what_cannot_be_read_is_refused(spark: SparkSession, versioned_table: Pa
     with pytest.raises(ValueError, match="has no time zone"):
         source.timestamp_as_of(dt.datetime(2024, 1, 1))
     with pytest.raises(SourceError, match="is none of a Delta source"):
-        look(spark, source, b"7")
+        discover_splits(spark, source, b"7")

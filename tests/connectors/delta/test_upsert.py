@@ -15,7 +15,7 @@ from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.upserting import newer_than_stored
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.delta.attempts import Attempt, frame, rows_of
+from tests.connectors.delta.attempts import Attempt, frame, rows_of_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,7 +36,7 @@ def test_the_last_change_of_a_key_wins_within_a_checkpoint(spark: SparkSession, 
         frame(spark, SCHEMA, (1, "second", 2, "+U"), (2, None, 2, "-D"), (3, "again", 3, "+I"), (3, None, 2, "-D")),
     )
 
-    assert rows_of(table) == [(1, "third", 3), (3, "again", 3), (4, "kept", 1)]
+    assert rows_of_table(table) == [(1, "third", 3), (3, "again", 3), (4, "kept", 1)]
 
 
 def test_changes_of_later_checkpoints_replace_and_delete_rows(spark: SparkSession, table: Path) -> None:
@@ -47,7 +47,7 @@ def test_changes_of_later_checkpoints_replace_and_delete_rows(spark: SparkSessio
         2, frame(spark, SCHEMA, (1, "a", 1, "-U"), (1, "a2", 2, "+U"), (2, "b", 2, "-D"), (9, "never there", 2, "-D"))
     )
 
-    assert rows_of(table) == [(1, "a2", 2), (3, "c", 1)]
+    assert rows_of_table(table) == [(1, "a2", 2), (3, "c", 1)]
 
 
 def test_a_change_that_comes_later_and_is_older_changes_nothing(spark: SparkSession, table: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_change_that_comes_later_and_is_older_changes_nothing(spark: SparkSess
     found = DeltaTable(str(table))
     attempt.publish(4, frame(spark, SCHEMA, (2, "as new", 5, "+U")))
 
-    assert rows_of(table) == [(1, "new", 5), (2, "as new", 5)]
+    assert rows_of_table(table) == [(1, "new", 5), (2, "as new", 5)]
     assert isinstance(state, WriterState)
     assert found.transaction_version(state.writer) == 3
 
@@ -74,7 +74,7 @@ def test_without_a_sequence_the_order_is_that_of_arrival(spark: SparkSession, ta
         frame(spark, schema, (1, "second batch"), (2, "a"), (2, "b")).coalesce(1),
     )
 
-    assert rows_of(table) == [(1, "second batch"), (2, "b")]
+    assert rows_of_table(table) == [(1, "second batch"), (2, "b")]
 
 
 def test_several_columns_may_order_the_changes(spark: SparkSession, table: Path) -> None:
@@ -84,7 +84,7 @@ def test_several_columns_may_order_the_changes(spark: SparkSession, table: Path)
     attempt.publish(1, frame(spark, schema, (1, 5, 2, "+I"), (1, 5, 1, "+I"), (1, 4, 9, "+I"), (2, 5, 3, "+I")))
     attempt.publish(2, frame(spark, schema, (1, 5, 1, "-D"), (2, 6, 0, "-D")))
 
-    assert rows_of(table) == [(1, 5, 2)]
+    assert rows_of_table(table) == [(1, 5, 2)]
     assert newer_than_stored(["a"]) == '(target."a" IS NULL OR source."a" >= target."a")'
 
 
@@ -96,7 +96,7 @@ def test_keys_of_several_columns_and_odd_names(spark: SparkSession, table: Path)
     attempt.publish(1, frame(spark, schema, (1, "x", "a", "+I"), (1, "y", "b", "+I"), (2, "x", "c", "+I")))
     attempt.publish(2, frame(spark, schema, (1, "x", "a2", "+U"), (1, "y", None, "-D")))
 
-    assert rows_of(table) == [(1, "x", "a2"), (2, "x", "c")]
+    assert rows_of_table(table) == [(1, "x", "a2"), (2, "x", "c")]
     assert DeltaTable(str(table)).metadata().partition_columns == ["part"]
 
 
@@ -107,7 +107,7 @@ def test_nan_and_zero_are_one_key_each(spark: SparkSession, table: Path) -> None
     attempt.publish(1, frame(spark, schema, (0.0, "a"), (math.nan, "b")))
     attempt.publish(2, frame(spark, schema, (-0.0, "a2"), (-math.nan, "b2")))
 
-    assert sorted(name for _, name in rows_of(table)) == ["a2", "b2"]
+    assert sorted(name for _, name in rows_of_table(table)) == ["a2", "b2"]
 
 
 def test_columns_are_added_on_demand(spark: SparkSession, table: Path) -> None:
@@ -116,7 +116,7 @@ def test_columns_are_added_on_demand(spark: SparkSession, table: Path) -> None:
 
     Attempt(spark, sink.merge_schema()).publish(2, frame(spark, "id long, more int, row_kind string", (2, 20, "+U")))
 
-    assert rows_of(table) == [(1, None), (2, 20)]
+    assert rows_of_table(table) == [(1, None), (2, 20)]
 
 
 def test_a_merge_that_others_have_ruled_out_is_done_again(
@@ -137,7 +137,7 @@ def test_a_merge_that_others_have_ruled_out_is_done_again(
     monkeypatch.setattr(DeltaTable, "merge", disturbed)
     attempt.publish(2, frame(spark, schema, (1, "ours"), (3, "c")))
 
-    assert rows_of(table) == [(1, "ours"), (3, "c")]
+    assert rows_of_table(table) == [(1, "ours"), (3, "c")]
     assert not moments
 
 
@@ -152,7 +152,7 @@ def test_a_restore_merges_once(spark: SparkSession, table: Path) -> None:
 
     Attempt(spark, sink, 1).writer.restore(prepared)
 
-    assert rows_of(table) == [(1, "theirs")]
+    assert rows_of_table(table) == [(1, "theirs")]
 
 
 @pytest.mark.parametrize(

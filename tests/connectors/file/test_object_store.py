@@ -51,7 +51,7 @@ def _store(s3: Options) -> s3fs.S3FileSystem:
     return s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False, **s3)
 
 
-def put(s3: Options, path: str, content: bytes | pa.Table) -> None:
+def put_object(s3: Options, path: str, content: bytes | pa.Table) -> None:
     with _store(s3).open(path, "wb") as file:
         if isinstance(content, bytes):
             file.write(content)
@@ -80,21 +80,21 @@ class TestObjectStore(SourceContract):
 
     def add(self, rows: Sequence[Row]) -> None:
         keys, names = zip(*rows, strict=True)
-        put(self.s3, f"{self.path}/{next(self._numbers):05}.parquet", pa.table({"id": keys, "name": names}))
+        put_object(self.s3, f"{self.path}/{next(self._numbers):05}.parquet", pa.table({"id": keys, "name": names}))
 
 
 def test_the_schema_of_parquet_is_taken_from_what_is_there_and_ranges_of_rows_are_read(
     spark: SparkSession, s3: Options, bucket: str
 ) -> None:
-    put(s3, f"{bucket}/first/a.parquet", pa.table({"id": range(2_500), "x": [0.5] * 2_500}))
-    put(s3, f"{bucket}/_hidden/b.parquet", pa.table({"id": [1], "x": [0.5]}))
+    put_object(s3, f"{bucket}/first/a.parquet", pa.table({"id": range(2_500), "x": [0.5] * 2_500}))
+    put_object(s3, f"{bucket}/_hidden/b.parquet", pa.table({"id": [1], "x": [0.5]}))
     source = FileSource.parquet(bucket).storage_options(**s3).rows_per_batch(1_000)
 
     assert sorted_rows(spark, source) == sorted(((number, 0.5) for number in range(2_500)), key=repr)
 
 
 def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSession, s3: Options, bucket: str) -> None:
-    put(s3, f"{bucket}/day=7/a.parquet", pa.table({"ID": pa.array([1, 2], pa.int32())}))
+    put_object(s3, f"{bucket}/day=7/a.parquet", pa.table({"ID": pa.array([1, 2], pa.int32())}))
     source = FileSource.parquet(bucket, schema="id bigint, day int").storage_options(**s3)
 
     assert sorted_rows(spark, source) == [(1, 7), (2, 7)]
@@ -112,7 +112,7 @@ def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSessio
 def test_lines_are_parsed(
     spark: SparkSession, s3: Options, bucket: str, source: object, name: str, content: bytes
 ) -> None:
-    put(s3, f"{bucket}/{name}", content)
+    put_object(s3, f"{bucket}/{name}", content)
     more = {"header": True} if name.endswith("csv") else {}
     made = source(bucket, schema="id long, name string", **more).storage_options(**s3)  # type: ignore[operator]
 
@@ -128,7 +128,7 @@ def test_text_may_be_compressed(spark: SparkSession, s3: Options, bucket: str) -
 
 @pytest.mark.long
 def test_a_line_that_does_not_fit_is_what_the_mode_says(spark: SparkSession, s3: Options, bucket: str) -> None:
-    put(s3, f"{bucket}/a.json", b'{"id": 1}\n{"id"')
+    put_object(s3, f"{bucket}/a.json", b'{"id": 1}\n{"id"')
     source = FileSource.json(bucket, schema="id long").storage_options(**s3)
     with pytest.raises(Exception, match=r'cannot read s3://.*/a.json: a line is no json .*: {"id"'):
         sorted_rows(spark, source)
@@ -139,7 +139,7 @@ def test_a_line_that_does_not_fit_is_what_the_mode_says(spark: SparkSession, s3:
 
 @pytest.mark.long
 def test_a_header_of_other_names_is_refused(spark: SparkSession, s3: Options, bucket: str) -> None:
-    put(s3, f"{bucket}/a.csv", b"key,name\n1,a\n")
+    put_object(s3, f"{bucket}/a.csv", b"key,name\n1,a\n")
     source = FileSource.csv(bucket, schema="id long, name string", header=True).storage_options(**s3)
 
     with pytest.raises(Exception, match=r"a.csv has the header 'key,name', not 'id,name'"):
@@ -147,7 +147,7 @@ def test_a_header_of_other_names_is_refused(spark: SparkSession, s3: Options, bu
 
 
 def test_a_file_without_a_column_is_refused_by_its_name(spark: SparkSession, s3: Options, bucket: str) -> None:
-    put(s3, f"{bucket}/a.parquet", pa.table({"key": [1]}))
+    put_object(s3, f"{bucket}/a.parquet", pa.table({"key": [1]}))
 
     with pytest.raises(FileSchemaError, match=r"s3://.*/a.parquet does not fit .* it has no column 'id'"):
         sorted_rows(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_told_where_the_program_is_written(
 ) -> None:
     with pytest.raises(SourceNotFoundError, match="nothing to read at s3://"):
         sorted_rows(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
-    put(s3, f"{bucket}/a.json", b"{}")
+    put_object(s3, f"{bucket}/a.json", b"{}")
     with pytest.raises(SourceError, match="needs a schema"):
         sorted_rows(spark, FileSource.json(bucket).storage_options(**s3))
     with pytest.raises(PrototypeError, match=r"orc .* cannot be read with storage_options"):
@@ -179,15 +179,15 @@ def test_what_cannot_be_read_is_told_where_the_program_is_written(
 
 
 def test_a_bucket_is_watched(spark: SparkSession, s3: Options, bucket: str, tmp_path: Path) -> None:
-    put(s3, f"{bucket}/0.parquet", pa.table({"id": range(10)}))
+    put_object(s3, f"{bucket}/0.parquet", pa.table({"id": range(10)}))
     source = FileSource.parquet(bucket, schema="id long").monitor_continuously("100ms").storage_options(**s3)
     written = threading.Event()
 
     def next_file(message: Message) -> None:
         if isinstance(message, CheckpointCompleted) and not written.is_set():
             written.set()
-            put(s3, f"{bucket}/1.parquet", pa.table({"id": range(10, 20)}))
-            put(s3, f"{bucket}/_SUCCESS", b"")
+            put_object(s3, f"{bucket}/1.parquet", pa.table({"id": range(10, 20)}))
+            put_object(s3, f"{bucket}/_SUCCESS", b"")
 
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")

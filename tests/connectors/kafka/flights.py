@@ -32,7 +32,7 @@ from flykka import (
 )
 from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.wire.message import Message
-from tests.connectors.delta.attempts import rows_of
+from tests.connectors.delta.attempts import rows_of_table
 
 OUTPUT = "flights-per-day"
 PARTITIONS = 3
@@ -57,7 +57,7 @@ def send(broker: Broker, folder: Path) -> None:
         broker.send(flights_topic, *values, partition=partition)
 
 
-def expected() -> list[tuple[str, str, int]]:
+def expected_counts() -> list[tuple[str, str, int]]:
     """The rows that must come out, once each."""
     counts = Counter((origin, at[:10]) for origin, at in _rows())
     return sorted((origin, day, count) for (origin, day), count in counts.items())
@@ -66,7 +66,7 @@ def expected() -> list[tuple[str, str, int]]:
 def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
     """Check that each of these rows is expected, and there once."""
     assert len(set(seen)) == len(seen)
-    assert set(seen) <= set(expected())
+    assert set(seen) <= set(expected_counts())
 
 
 def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
@@ -77,7 +77,7 @@ def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
 
 def in_delta(folder: Path) -> list[tuple[Any, ...]]:
     """The rows that a reader of the table sees now."""
-    return sorted(rows_of(folder / OUTPUT))
+    return sorted(rows_of_table(folder / OUTPUT))
 
 
 def start_flights_job(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:

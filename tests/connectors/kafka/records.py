@@ -26,7 +26,7 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def look(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
+def discover_splits(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
     """What a source finds behind a position, as one that has just been started."""
     discovery = KafkaSplitDiscovery(source, OperatorId("source"))
     try:
@@ -48,9 +48,9 @@ def records(source: KafkaSource, splits: Sequence[SourceSplit], tasks: int = 1) 
     return sorted(Record(**row) for batch in batches for row in batch.to_pylist())
 
 
-def values(source: KafkaSource) -> list[bytes | None]:
+def record_values(source: KafkaSource) -> list[bytes | None]:
     """The values of all records that a source finds with one look."""
-    return [record.value for record in records(source, look(source).splits)]
+    return [record.value for record in records(source, discover_splits(source).splits)]
 
 
 @contextmanager

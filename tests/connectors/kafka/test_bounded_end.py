@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from benchmarks.connectors.broker import Broker
 from flykka import FileSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.spark_bridge.connectors.kafka import worker
-from tests.connectors.kafka.records import committed, look, records, send_aborted, transaction, values
+from tests.connectors.kafka.records import committed, discover_splits, record_values, records, send_aborted, transaction
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_it_ends_behind_the_last_record(kafka: Broker, topic: str, end: Callable
     end(kafka, topic)
     source = all_that_is_there(kafka, topic)
 
-    found = look(source)
+    found = discover_splits(source)
     kafka.send(topic, b"later")
 
     assert found.finished
@@ -61,7 +61,7 @@ def test_a_partition_with_nothing_but_aborted_records_is_empty(kafka: Broker, to
     send_aborted(kafka, topic, b"no")
     kafka.send(topic, b"1", partition=1)
 
-    assert values(all_that_is_there(kafka, topic)) == [b"1"]
+    assert record_values(all_that_is_there(kafka, topic)) == [b"1"]
 
 
 def test_it_ends_before_a_transaction_that_is_open(kafka: Broker, topic: str) -> None:
@@ -71,7 +71,7 @@ def test_it_ends_before_a_transaction_that_is_open(kafka: Broker, topic: str) ->
         kafka.send(topic, b"behind it")
         source = all_that_is_there(kafka, topic)
 
-        found = look(source)
+        found = discover_splits(source)
 
         assert found.finished
         assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
@@ -82,12 +82,12 @@ def test_what_was_behind_an_open_transaction_is_read_when_it_has_ended(kafka: Br
     source = KafkaSource.of_topics(kafka.address, topic)
     with transaction(kafka, topic, b"1"), transaction(kafka, topic, b"no") as aborting:
         kafka.send(topic, b"2")
-        first = look(source)
+        first = discover_splits(source)
         aborting.abort_transaction()
-        second = look(source, first.position)
+        second = discover_splits(source, first.position)
         aborting.begin_transaction()
 
-    third = look(source, second.position)
+    third = discover_splits(source, second.position)
 
     assert (first.splits, second.splits) == ((), ())
     assert [record.value for record in records(source, third.splits)] == [b"2"]
@@ -103,7 +103,7 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
         send_aborted(kafka, topic, b"no", b"nor this", b"nor that")
     source = all_that_is_there(kafka, topic)
 
-    found = look(source)
+    found = discover_splits(source)
 
     several = [records(source, (split,)) for split in found.splits]
     assert len(several) > 4

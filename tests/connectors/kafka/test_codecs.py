@@ -10,7 +10,7 @@ import pytest
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink, KafkaSource
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishTransaction
-from tests.connectors.kafka.records import values
+from tests.connectors.kafka.records import record_values
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def test_records_that_another_library_has_compressed_are_read(kafka: Broker, top
     kafka.send(topic, *VALUES)
 
     assert codecs_of(kafka, topic) == {codec}
-    assert values(KafkaSource.of_topics(kafka.address, topic)) == VALUES
+    assert record_values(KafkaSource.of_topics(kafka.address, topic)) == VALUES
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_records_are_written_in_the_codec_that_the_sink_has(
 
     assert codecs_of(kafka, topic) == {codec}
     assert kafka.values(topic) == VALUES
-    assert values(KafkaSource.of_topics(kafka.address, topic)) == VALUES
+    assert record_values(KafkaSource.of_topics(kafka.address, topic)) == VALUES

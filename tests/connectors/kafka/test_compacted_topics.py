@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSource, OffsetsInitializer
-from tests.connectors.kafka.records import look, records
+from tests.connectors.kafka.records import discover_splits, records
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def compacted(kafka: Broker) -> str:
 
 def offsets(source: KafkaSource, tasks: int = 1) -> list[int]:
     """The offsets of the records that the source reads, whose values say the same."""
-    read = records(source, look(source).splits, tasks)
+    read = records(source, discover_splits(source).splits, tasks)
     assert [record.value for record in read] == [b"%d" % record.offset for record in read]
     return [record.offset for record in read]
 
@@ -64,6 +64,6 @@ def test_a_range_may_begin_and_end_where_no_record_is(
         .bounded(OffsetsInitializer.offsets({(compacted, 0): end}))
     )
 
-    assert look(source).finished
+    assert discover_splits(source).finished
     assert offsets(source) == expected
     assert offsets(source, tasks=4) == expected

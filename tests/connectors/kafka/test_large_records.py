@@ -10,7 +10,7 @@ from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink, KafkaSource
 from flykka.connectors import SinkError, SourceError
 from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
-from tests.connectors.kafka.records import values
+from tests.connectors.kafka.records import record_values
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def test_they_are_written_and_read_where_the_limits_are_raised(
     writer.prepare_commit(1, writer.stage(rows).names)
     writer.commit(1)
 
-    read = values(KafkaSource.of_topics(kafka.address, topic))
+    read = record_values(KafkaSource.of_topics(kafka.address, topic))
     assert len(read) == 3
     assert set(read) == {letter * LARGE for letter in (b"a", b"b", b"c")}
 
@@ -75,4 +75,4 @@ def test_a_source_that_does_not_take_them_is_told_the_setting(kafka: Broker, top
         SourceError,
         match=f"records of {topic}-0: .*Invalid response size.*raise receive_message_max_bytes of the source",
     ):
-        values(source)
+        record_values(source)

@@ -18,7 +18,7 @@ from flykka.messages.control.job import MetricsReported
 from flykka.messages.wire.message import Message
 from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
 from flykka.spark_bridge.errors import ReplacedTopicError
-from tests.connectors.kafka.records import look
+from tests.connectors.kafka.records import discover_splits
 
 pytestmark = pytest.mark.slow
 
@@ -50,12 +50,12 @@ def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broke
     kafka.create(topic)
     kafka.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(kafka.address, topic)
-    position = look(source).position
+    position = discover_splits(source).position
 
     make_again(kafka, topic, *[b"x"] * records)
 
     with pytest.raises(ReplacedTopicError, match=replaced(topic, 3)):
-        look(source, position)
+        discover_splits(source, position)
     assert ReplacedTopicError.suppress_restarts
 
 
@@ -65,7 +65,7 @@ def test_a_position_of_an_earlier_version_is_compared_by_its_offset(kafka: Broke
     position = b'{"next": {"%s": {"0": 3}}, "end": {}, "splits": 1}' % topic.encode()
 
     with pytest.raises(SourceError, match=f"{topic}-0 ends at offset 1, but was read up to 3: was the topic deleted"):
-        look(KafkaSource.of_topics(kafka.address, topic), position)
+        discover_splits(KafkaSource.of_topics(kafka.address, topic), position)
 
 
 def test_a_bounded_source_does_not_end_with_records_of_another_topic(kafka: Broker, topic: str) -> None:

@@ -19,7 +19,7 @@ from flykka.connectors import SinkError, SourceError
 from flykka.runtime.secrets import masked
 from flykka.spark_bridge.connectors.kafka.client import topics_there
 from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
-from tests.connectors.kafka.records import look, values
+from tests.connectors.kafka.records import discover_splits, record_values
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ def test_records_are_written_and_read(secured: Secured, topic: str, listener: st
     list(work([pa.RecordBatch.from_pylist([{"value": b"1"}, {"value": b"2"}])]))
 
     assert topic in topics_there(sink.cluster)
-    assert values(source.bounded(OffsetsInitializer.latest())) == [b"1", b"2"]
+    assert record_values(source.bounded(OffsetsInitializer.latest())) == [b"1", b"2"]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", pytest.param("SCRAM-SHA-512", marks=pytest.mark.long)])
@@ -123,7 +123,7 @@ def test_a_wrong_password_is_refused_at_once_and_not_printed(
     begun = time.monotonic()
 
     with pytest.raises(SourceError, match=r"(?i)Kafka at 127.*authentication failed") as of_source:
-        look(source)
+        discover_splits(source)
     with pytest.raises(SinkError, match=r"(?i)Kafka at 127.*authentication failed") as of_sink:
         topics_there(sink.cluster)
 
@@ -139,6 +139,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secured: Secur
     begun = time.monotonic()
 
     with pytest.raises(SourceError, match=r"Kafka at 127.*certificate verify failed.*ssl\.ca\.location"):
-        look(source)
+        discover_splits(source)
 
     assert time.monotonic() - begun < PROMPT_S

@@ -55,7 +55,7 @@ class TestKafkaSource(SourceContract):
         return [(number, f"row {number}") for number in (next(self._numbers) for _ in range(3))]
 
 
-def look(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
+def discover_by_bound_source(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
     return source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active())).discover(position)
 
 
@@ -66,7 +66,10 @@ def read_splits(spark: SparkSession, source: KafkaSource, found: SplitsDiscovere
 
 def sorted_rows(spark: SparkSession, source: KafkaSource) -> list[tuple[object, ...]]:
     bound = source.bound(spark, None)
-    return sorted(tuple(row) for row in read_splits(spark, bound, look(bound)).drop(PARTITION, IS_CORRUPT).collect())
+    return sorted(
+        tuple(row)
+        for row in read_splits(spark, bound, discover_by_bound_source(bound)).drop(PARTITION, IS_CORRUPT).collect()
+    )
 
 
 def test_a_record_has_the_columns_that_are_asked_for(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -139,7 +142,7 @@ def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker,
     source = KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long", on_corrupt="keep"))
 
     bound = source.bound(spark, None)
-    found = {tuple(row) for row in read_splits(spark, bound, look(bound)).drop(PARTITION).collect()}
+    found = {tuple(row) for row in read_splits(spark, bound, discover_by_bound_source(bound)).drop(PARTITION).collect()}
 
     assert found == {(1, None), (None, "{oops")}
 
@@ -167,9 +170,9 @@ def test_a_bounded_source_ends_with_what_was_there_when_it_began(
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).bounded(OffsetsInitializer.latest()).bound(spark, None)
 
-    found = look(source)
+    found = discover_by_bound_source(source)
     broker.send(topic, b"2")
-    again = look(source, found.position)
+    again = discover_by_bound_source(source, found.position)
 
     assert source.boundedness is Boundedness.BOUNDED
     assert found.finished
@@ -184,7 +187,7 @@ def test_a_backlog_is_found_in_portions_of_all_partitions(
     broker.send(topic, *[b"x"] * 30, partition=0)
     broker.send(topic, *[b"x"] * 10, partition=1)
 
-    found = look(KafkaSource.of_topics(broker.address, topic))
+    found = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic))
 
     contents = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
     assert contents[0] == {"0": [0, 8], "1": [0, 3]}
@@ -202,7 +205,7 @@ def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
     for number in range(10):
         broker.send(topic, b"x", partition=1, timestamp=NOW_MS + number)
 
-    found = look(KafkaSource.of_topics(broker.address, topic).align_partitions())
+    found = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic).align_partitions())
 
     read = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
     of_late = [content["1"] for content in read if content["0"][1] < 30]
@@ -215,31 +218,31 @@ def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession
     broker.create(topic)
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).start_from(OffsetsInitializer.latest())
-    position = look(source).position
+    position = discover_by_bound_source(source).position
 
     broker.grow(topic, 2)
     broker.send(topic, b"2", partition=1)
-    found = look(source, position)
+    found = discover_by_bound_source(source, position)
 
     assert [tuple(row) for row in read_splits(spark, source, found).drop(PARTITION).collect()] == [(b"2",)]
 
 
 def test_topics_that_match_a_pattern_are_found_as_they_come(spark: SparkSession, broker: Broker, topic: str) -> None:
     source = KafkaSource.of_topic_pattern(broker.address, f"{topic}-.")
-    before = look(source)
+    before = discover_by_bound_source(source)
     broker.create(f"{topic}-a")
     broker.create(f"{topic}-long")
     broker.send(f"{topic}-a", b"1")
 
     assert before.splits == ()
-    assert look(source, before.position).splits[0].rows == 1
+    assert discover_by_bound_source(source, before.position).splits[0].rows == 1
 
 
 def test_records_that_are_gone_are_not_passed_over(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(broker.address, topic)
-    found = look(source)
+    found = discover_by_bound_source(source)
 
     broker.delete_before(topic, 0, 2)
 
@@ -251,7 +254,7 @@ def test_records_that_are_gone_are_not_passed_over(spark: SparkSession, broker: 
 
 def test_a_topic_that_is_not_there_is_refused(broker: Broker) -> None:
     with pytest.raises(SourceError, match="there is no topic nowhere at 127"):
-        look(KafkaSource.of_topics(broker.address, "nowhere"))
+        discover_by_bound_source(KafkaSource.of_topics(broker.address, "nowhere"))
 
 
 def test_a_group_without_offsets_is_asked_for_where_to_begin(broker: Broker, topic: str) -> None:
@@ -261,7 +264,7 @@ def test_a_group_without_offsets_is_asked_for_where_to_begin(broker: Broker, top
     )
 
     with pytest.raises(SourceError, match=f"group 'new' has committed no offset of {topic}-0: say where"):
-        look(source)
+        discover_by_bound_source(source)
 
 
 def test_what_cannot_be_meant_is_refused(spark: SparkSession) -> None:
@@ -295,7 +298,7 @@ def test_the_group_learns_of_checkpoints(spark: SparkSession, broker: Broker, to
     broker.send(topic, b"1", b"2")
     source = KafkaSource.of_topics(broker.address, topic).group_id(topic).bound(spark, None)
 
-    source.notify_checkpoint_complete(1, look(source).splits)
+    source.notify_checkpoint_complete(1, discover_by_bound_source(source).splits)
     source.committer.wait()
 
     assert broker.committed(topic, topic) == 2

@@ -12,7 +12,7 @@ from flykka.spark_bridge.rows.materialise import together
 from tests.connectors.postgres.server import Database
 
 
-def look(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
+def discover_all_splits(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
     """All that there is, as one look would find it."""
     discovery = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
     found = discovery.discover(position)
@@ -42,7 +42,7 @@ def read_by(spark: SparkSession, bound: PostgresCdcSource, found: SplitsDiscover
 
 def changes_since(spark: SparkSession, source: PostgresCdcSource, position: bytes) -> list[Row]:
     """The rows that are found from a position on."""
-    return read_splits(spark, source, look(source, position))
+    return read_splits(spark, source, discover_all_splits(source, position))
 
 
 def confirmed(database: Database, source: PostgresCdcSource) -> str:

@@ -13,10 +13,10 @@ from flykka.connectors.testing import Row, SourceContract
 from flykka.spark_bridge.connectors.postgres import log_ranges
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.postgres.reading import changes_since, look, read_splits
+from tests.connectors.postgres.reading import changes_since, discover_all_splits, read_splits
 from tests.connectors.postgres.server import Database
 from tests.connectors.postgres.test_job import until
-from tests.connectors.postgres.writing import refused
+from tests.connectors.postgres.writing import expect_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ class TestSnapshot(CdcContract):
 class TestChanges(CdcContract):
     @pytest.fixture(autouse=True)
     def _slot(self, _table: None) -> None:
-        look(self.made.start_from("latest-offset"))
+        discover_all_splits(self.made.start_from("latest-offset"))
         self.made = self.made.start_from("committed-offset")
 
 
@@ -58,7 +58,7 @@ def test_changes_come_as_rows_in_the_order_of_the_commits(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     database.run("INSERT INTO names VALUES (1, 'there')")
-    begun = look(table)
+    begun = discover_all_splits(table)
     with database.connection() as early:
         early.execute("INSERT INTO names VALUES (2, 'commits last')")
         database.run(
@@ -85,13 +85,13 @@ def test_changes_come_as_rows_in_the_order_of_the_commits(
 def test_a_transaction_is_read_once_however_the_log_is_cut(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    found = look(table)
+    found = discover_all_splits(table)
     rows: list[Row] = []
     with database.connection() as long:
         for number in range(6):
             database.run(f"INSERT INTO names VALUES ({number}, 'short')")
             long.execute("INSERT INTO names VALUES (%s, 'long')", (100 + number,))
-            found = look(table, found.position)
+            found = discover_all_splits(table, found.position)
             rows += read_splits(spark, table, found)
         during = list(rows)
     rows += changes_since(spark, table, found.position)
@@ -103,12 +103,12 @@ def test_a_transaction_is_read_once_however_the_log_is_cut(
 def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_comes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    look(table.start_from("latest-offset"))
+    discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'behind the slot, before the snapshot')")
     with database.connection() as running:
         running.execute("INSERT INTO names VALUES (2, 'not committed')")
         database.run("INSERT INTO names VALUES (3, 'committed')")
-        found = look(table)
+        found = discover_all_splits(table)
         database.run("INSERT INTO names VALUES (4, 'behind the snapshot')")
     rows = read_splits(spark, table, found) + changes_since(spark, table, found.position)
 
@@ -117,9 +117,9 @@ def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_come
 
 def test_a_split_is_read_again_as_it_was(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
-    pages = look(table)
+    pages = discover_all_splits(table)
     database.run("UPDATE names SET name = 'b'")
-    changes = look(table, pages.position)
+    changes = discover_all_splits(table, pages.position)
     database.run("UPDATE names SET name = 'c'")
 
     assert read_splits(spark, table, pages) == read_splits(spark, table, pages) == [(1, "a", "+I")]
@@ -132,7 +132,7 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     monkeypatch.setattr(log_ranges, "PAGES_PER_SPLIT", 3)
     database.run("INSERT INTO names SELECT number, repeat('x', 100) FROM generate_series(1, 1000) AS number")
 
-    found = look(table.bounded())
+    found = discover_all_splits(table.bounded())
 
     assert len(found.splits) > 4
     assert sorted(row[0] for row in read_splits(spark, table, found)) == list(range(1, 1001))  # type: ignore[type-var]
@@ -147,10 +147,10 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
         )
         return int(found[0])
 
-    begun = look(table)
+    begun = discover_all_splits(table)
     during = held()
     database.run("INSERT INTO names VALUES (1, 'a')")
-    table.notify_checkpoint_complete(1, look(table, begun.position).splits)
+    table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     assert during == 1
     # The server ends a session somewhat later than its client.
@@ -159,29 +159,29 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
 
 def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = look(table)
+    found = discover_all_splits(table)
     table.held.close()
 
-    with refused(r"snapshot by which public.names is read at first is gone"):
+    with expect_refusal(r"snapshot by which public.names is read at first is gone"):
         read_splits(spark, table, found)
 
 
 def test_a_bounded_source_ends_where_the_log_ended_or_at_a_place_of_it(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    look(table.start_from("latest-offset"))
+    discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
     ((until,),) = database.rows("SELECT pg_current_wal_flush_lsn()::text")
     database.run("INSERT INTO names VALUES (2, 'b')")
     kept = table.start_from("committed-offset")
 
-    to_now, to_then = look(kept.bounded()), look(kept.bounded(until))
+    to_now, to_then = discover_all_splits(kept.bounded()), discover_all_splits(kept.bounded(until))
     database.run("INSERT INTO names VALUES (3, 'c')")
 
-    assert (to_now.finished, to_then.finished, look(kept).finished) == (True, True, False)
+    assert (to_now.finished, to_then.finished, discover_all_splits(kept).finished) == (True, True, False)
     assert [row[0] for row in read_splits(spark, table, to_now)] == [1, 2]
     assert [row[0] for row in read_splits(spark, table, to_then)] == [1]
-    assert look(kept.bounded(), to_now.position).splits == ()
+    assert discover_all_splits(kept.bounded(), to_now.position).splits == ()
     assert kept.bounded().boundedness is Boundedness.BOUNDED
 
 
@@ -195,7 +195,7 @@ def test_values_have_the_types_of_their_columns(spark: SparkSession, database: D
     )
     source = PostgresCdcSource.of_table(database.conninfo, "things", slot=f"slot_{database.name}")
     source = source.with_metadata("ts_ms", "lsn")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE things SET b = b", "DELETE FROM things")
 
     (of_snapshot,) = read_splits(spark, source, begun)
@@ -221,13 +221,13 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
         "ALTER TABLE names ALTER COLUMN body SET STORAGE EXTERNAL",
         "INSERT INTO names VALUES (1, 'a', repeat('x', 10000))",
     )
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run("UPDATE names SET name = 'b'")
-    untold = look(table, begun.position)
+    untold = discover_all_splits(table, begun.position)
     database.run("ALTER TABLE names REPLICA IDENTITY FULL", "UPDATE names SET name = 'c'", "DELETE FROM names")
-    told = look(table, untold.position)
+    told = discover_all_splits(table, untold.position)
 
-    with refused(r"does not tell the value of 'body', which is large"):
+    with expect_refusal(r"does not tell the value of 'body', which is large"):
         read_splits(spark, table, untold)
     assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
@@ -240,7 +240,7 @@ def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Datab
         "INSERT INTO parts VALUES (1, 'a'), (11, 'b')",
     )
     source = PostgresCdcSource.of_table(database.conninfo, "parts", slot=f"slot_{database.name}")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE parts SET id = 12 WHERE id = 1", "DELETE FROM parts WHERE id = 11")
 
     assert sorted(read_splits(spark, source, begun)) == [(1, "a", "+I"), (11, "b", "+I")]
@@ -249,11 +249,11 @@ def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Datab
 
 def test_a_table_that_was_renamed_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     bound = table.bound(spark, None)
-    begun = look(bound)
+    begun = discover_all_splits(bound)
     database.run("ALTER TABLE names RENAME TO others", "INSERT INTO others VALUES (1, 'a')")
 
     with pytest.raises(SourceError, match=r"has no public\.names any more, .*: was it dropped, or renamed"):
-        look(bound, begun.position)
+        discover_all_splits(bound, begun.position)
 
 
 def test_other_tables_are_passed_over(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
@@ -262,7 +262,7 @@ def test_other_tables_are_passed_over(spark: SparkSession, database: Database, t
         "CREATE TABLE other.names (id bigint PRIMARY KEY, name text)",
         f"CREATE PUBLICATION {table.slot.name} FOR ALL TABLES",
     )
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run("INSERT INTO other.names VALUES (1, 'a')", "INSERT INTO names VALUES (2, 'b')", "TRUNCATE other.names")
 
     assert changes_since(spark, table, begun.position) == [(2, "b", "+I")]

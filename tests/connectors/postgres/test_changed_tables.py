@@ -11,9 +11,9 @@ from flykka.connectors import FileSystem, OperatorId, SourceError
 from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.errors import MissingChangesError
-from tests.connectors.postgres.reading import changes_since, look, read_splits
+from tests.connectors.postgres.reading import changes_since, discover_all_splits, read_splits
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.writing import refused
+from tests.connectors.postgres.writing import expect_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -56,7 +56,7 @@ def test_rows_of_inheriting_tables_are_read_with_their_changes(spark: SparkSessi
         "INSERT INTO staff VALUES (2, 'b', 'x')",
     )
     source = of_table(database, "people")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run(
         "UPDATE people SET name = upper(name)",
         "INSERT INTO bosses VALUES (3, 'c', 'y')",
@@ -70,17 +70,17 @@ def test_rows_of_inheriting_tables_are_read_with_their_changes(spark: SparkSessi
 def test_an_inheriting_table_that_comes_later_must_be_published(spark: SparkSession, database: Database) -> None:
     database.run("CREATE TABLE people (id int PRIMARY KEY)")
     source = of_table(database, "people")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("CREATE TABLE staff (PRIMARY KEY (id)) INHERITS (people)")
 
     with pytest.raises(SourceError, match=r"does not have public\.staff, which belongs to public\.people now: ALTER"):
-        look(source, begun.position)
+        discover_all_splits(source, begun.position)
 
 
 def test_a_partition_that_is_made_while_the_job_runs_is_read(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     with database.connection() as one:
         one.execute("CREATE TABLE high PARTITION OF parts FOR VALUES FROM (10) TO (20)")
         one.execute("INSERT INTO parts VALUES (11, 'b')")
@@ -93,7 +93,7 @@ def test_a_partition_that_is_made_while_the_job_runs_is_read(
 def test_a_partition_that_had_rows_when_it_was_attached_ends_the_job(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, at_once: bool
 ) -> None:
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     if at_once:
         database.run("DROP TABLE later")
     with database.connection() as one:
@@ -107,13 +107,13 @@ def test_a_partition_that_had_rows_when_it_was_attached_ends_the_job(
     with pytest.raises(
         MissingChangesError, match=r"public\.later had rows already when it was attached to public\.parts"
     ):
-        look(parts, begun.position)
+        discover_all_splits(parts, begun.position)
 
 
 def test_rows_below_a_partitioned_table_that_is_attached_end_the_job(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     database.run(
         "CREATE TABLE tree (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
         "CREATE TABLE leaf PARTITION OF tree DEFAULT",
@@ -122,11 +122,11 @@ def test_rows_below_a_partitioned_table_that_is_attached_end_the_job(
     )
 
     with pytest.raises(MissingChangesError, match=r"public\.leaf had rows already"):
-        look(parts, begun.position)
+        discover_all_splits(parts, begun.position)
 
 
 def test_an_empty_table_is_attached(spark: SparkSession, database: Database, parts: PostgresCdcSource) -> None:
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     database.run(
         "INSERT INTO later VALUES (11, 'gone')",
         "DELETE FROM later",
@@ -141,11 +141,11 @@ def test_an_empty_table_is_attached(spark: SparkSession, database: Database, par
 def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may_stay(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, change: str
 ) -> None:
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     database.run("UPDATE parts SET name = 'A'", change)
 
     with pytest.raises(MissingChangesError, match=r"belongs to public\.parts no more.*on_truncate="):
-        look(parts, begun.position)
+        discover_all_splits(parts, begun.position)
     assert changes_since(spark, replace(parts, on_truncate="ignore"), begun.position) == [(1, "A", "+U")]
 
 
@@ -156,11 +156,11 @@ def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may
 def test_truncate_ends_the_job_unless_such_rows_may_stay(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, table: str
 ) -> None:
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     database.run(f"TRUNCATE {table}", "INSERT INTO parts VALUES (2, 'b')")
-    truncated = look(parts, begun.position)
+    truncated = discover_all_splits(parts, begun.position)
 
-    with refused(r"postgres-cdc parts .*: TRUNCATE at .* has removed rows"):
+    with expect_refusal(r"postgres-cdc parts .*: TRUNCATE at .* has removed rows"):
         read_splits(spark, parts, truncated)
     assert read_splits(spark, replace(parts, on_truncate="ignore"), truncated) == [(2, "b", "+I")]
 
@@ -168,9 +168,9 @@ def test_truncate_ends_the_job_unless_such_rows_may_stay(
 def test_a_truncation_before_the_snapshot_or_of_another_table_is_passed_over(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
-    look(parts.start_from("latest-offset"))
+    discover_all_splits(parts.start_from("latest-offset"))
     database.run(f"ALTER PUBLICATION {parts.slot.name} ADD TABLE later", "TRUNCATE parts", "TRUNCATE later")
-    begun = look(parts)
+    begun = discover_all_splits(parts)
     database.run("TRUNCATE later", "INSERT INTO parts VALUES (2, 'b')")
 
     assert changes_since(spark, parts, begun.position) == [(2, "b", "+I")]
@@ -191,7 +191,7 @@ def test_an_index_as_replica_identity_must_have_the_key(spark: SparkSession, dat
         source.bound(spark, None)
 
     database.run("ALTER TABLE codes REPLICA IDENTITY USING INDEX of_both", "INSERT INTO codes VALUES (1, 'a', 'x')")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE codes SET code = 'b'", "UPDATE codes SET id = 2", "DELETE FROM codes")
 
     assert changes_since(spark, source, begun.position) == [
@@ -209,7 +209,7 @@ def test_an_index_is_the_key_of_a_table_without_a_primary_key(spark: SparkSessio
         "INSERT INTO codes VALUES ('a', 'x')",
     )
     source = of_table(database, "codes")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE codes SET code = 'b'")
 
     assert changes_since(spark, source, begun.position) == [("a", None, "-D"), ("b", "x", "+I")]
@@ -223,7 +223,7 @@ def test_old_rows_of_a_full_replica_identity_leave(spark: SparkSession, database
         "INSERT INTO names VALUES (1, 'a'), (2, 'b'), (3, NULL)",
     )
     source = of_table(database, "names")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE names SET id = id + 100 WHERE id < 3", "DELETE FROM names WHERE id = 3")
 
     assert changes_since(spark, source, begun.position) == [
@@ -242,7 +242,7 @@ def test_a_row_without_a_key_is_replaced_as_a_whole(spark: SparkSession, databas
         "INSERT INTO names VALUES (1, 'a')",
     )
     source = of_table(database, "names")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE names SET name = 'b'", "UPDATE names SET name = name")
 
     assert changes_since(spark, source, begun.position) == [(1, "a", "-D"), (1, "b", "+I"), (1, "b", "+U")]
@@ -252,7 +252,7 @@ def test_a_replica_identity_that_had_no_key_for_a_while_is_refused(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     database.run("CREATE UNIQUE INDEX of_name ON names (name)", "ALTER TABLE names ALTER name SET NOT NULL")
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run(
         "ALTER TABLE names REPLICA IDENTITY USING INDEX of_name",
         "INSERT INTO names VALUES (1, 'a')",
@@ -260,7 +260,7 @@ def test_a_replica_identity_that_had_no_key_for_a_while_is_refused(
         "ALTER TABLE names REPLICA IDENTITY DEFAULT",
     )
 
-    with refused(r"the log of public\.names has no 'id' of the row that was changed at"):
+    with expect_refusal(r"the log of public\.names has no 'id' of the row that was changed at"):
         changes_since(spark, table, begun.position)
 
 
@@ -298,7 +298,7 @@ def test_a_partition_whose_changes_do_not_come_is_refused(
 def test_a_publication_that_leaves_changes_out_is_refused_before_the_job_and_while_it_runs(
     spark: SparkSession, database: Database, table: PostgresCdcSource, publication: str, text: str
 ) -> None:
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run(
         f"DROP PUBLICATION {table.slot.name}",
         f"CREATE PUBLICATION {table.slot.name} {publication}",
@@ -307,7 +307,7 @@ def test_a_publication_that_leaves_changes_out_is_refused_before_the_job_and_whi
     with pytest.raises(SourceError, match=text):
         table.check_input(OperatorId("source"), FileSystem(spark))
     with pytest.raises(SourceError, match=text):
-        look(table, begun.position)
+        discover_all_splits(table, begun.position)
 
 
 def test_a_publication_by_roots_does_not_have_truncations_of_partitions(

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from flykka.connectors import SourceError
 from flykka.spark_bridge.connectors.postgres import cdc_source, log_ranges
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
-from tests.connectors.postgres.reading import changes_since, confirmed, look, read_splits
+from tests.connectors.postgres.reading import changes_since, confirmed, discover_all_splits, read_splits
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.writing import DEADLINE_S, in_background, refused
+from tests.connectors.postgres.writing import DEADLINE_S, expect_refusal, in_background
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -21,10 +21,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    begun = look(table)
+    begun = discover_all_splits(table)
     at_first = confirmed(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = look(table, begun.position)
+    found = discover_all_splits(table, begun.position)
     read_splits(spark, table, found)
     before = confirmed(database, table)
 
@@ -39,20 +39,20 @@ def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
 def test_a_slot_that_was_dropped_or_has_gone_on_is_told(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    begun = look(table.start_from("latest-offset"))
+    begun = discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = look(table, begun.position)
+    found = discover_all_splits(table, begun.position)
     database.run("INSERT INTO names VALUES (2, 'b')")
-    table.notify_checkpoint_complete(1, look(table, begun.position).splits)
+    table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     with pytest.raises(SourceError, match=r"keeps the changes since .*, and the job goes on from"):
-        look(table, begun.position)
-    with refused(r"keeps the changes since"):
+        discover_all_splits(table, begun.position)
+    with expect_refusal(r"keeps the changes since"):
         read_splits(spark, table, found)
     table.drop_slot()
     with pytest.raises(SourceError, match=r"no replication slot .* any more, and with it are gone the changes since"):
-        look(table, begun.position)
-    with refused(r"no replication slot"):
+        discover_all_splits(table, begun.position)
+    with expect_refusal(r"no replication slot"):
         read_splits(spark, table, found)
 
 
@@ -69,10 +69,10 @@ def test_a_slot_that_is_in_use_is_confirmed_with_a_later_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", 0.1)
-    begun = look(table.start_from("latest-offset"))
+    begun = discover_all_splits(table.start_from("latest-offset"))
     before = confirmed(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
-    splits = look(table, begun.position).splits
+    splits = discover_all_splits(table, begun.position).splits
     other = using(database, table)
     table.notify_checkpoint_complete(1, splits)
     meanwhile = confirmed(database, table)
@@ -84,7 +84,7 @@ def test_a_slot_that_is_in_use_is_confirmed_with_a_later_checkpoint(
 
 
 def test_a_slot_that_is_in_use_is_waited_for(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
-    begun = look(table.start_from("latest-offset"))
+    begun = discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
     other = using(database, table)
     reading = in_background(lambda: changes_since(spark, table, begun.position))

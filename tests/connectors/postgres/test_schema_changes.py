@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.errors import SchemaChangedError
-from tests.connectors.postgres.reading import changes_since, look, read_by
+from tests.connectors.postgres.reading import changes_since, discover_all_splits, read_by
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.writing import refused
+from tests.connectors.postgres.writing import expect_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -20,17 +20,17 @@ def test_an_added_column_ends_the_job_at_the_next_look(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     bound = table.bound(spark, None)
-    begun = look(bound)
+    begun = discover_all_splits(bound)
     database.run("ALTER TABLE names ADD COLUMN more int")
 
     with pytest.raises(SchemaChangedError, match=r"postgres-cdc names .*'more' was added\. Run the program again"):
-        look(bound, begun.position)
+        discover_all_splits(bound, begun.position)
 
 
 def test_a_job_that_is_run_again_reads_the_added_columns_from_its_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run(
         "INSERT INTO names VALUES (1, 'a'), (2, 'b')",
         "DELETE FROM names WHERE id = 2",
@@ -49,10 +49,10 @@ def test_a_job_that_is_run_again_reads_the_added_columns_from_its_checkpoint(
 def test_an_added_column_whose_older_values_are_unknown_is_refused(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run("INSERT INTO names VALUES (1, 'a')", "ALTER TABLE names ADD COLUMN chance float DEFAULT random()")
 
-    with refused(r"public.names had no column 'chance' when it was changed at"):
+    with expect_refusal(r"public.names had no column 'chance' when it was changed at"):
         changes_since(spark, table, begun.position)
 
 
@@ -60,17 +60,17 @@ def test_an_ignored_column_is_reported_at_once_and_when_it_is_read_later(
     spark: SparkSession, database: Database, table: PostgresCdcSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     bound = replace(table, on_schema_change="ignore").bound(spark, None)
-    begun = look(bound)
+    begun = discover_all_splits(bound)
     database.run("ALTER TABLE names ADD COLUMN more int", "INSERT INTO names VALUES (1, 'a', 1)")
 
-    added = look(bound, begun.position)
+    added = discover_all_splits(bound, begun.position)
     rows = read_by(spark, bound, added)
     database.run("INSERT INTO names VALUES (2, 'b', 2)")
-    later = look(bound, added.position)
+    later = discover_all_splits(bound, added.position)
     while_it_ran = [record.getMessage() for record in caplog.records]
     caplog.clear()
-    again = look(table.bound(spark, None), later.position)
-    look(table.bound(spark, None), again.position)
+    again = discover_all_splits(table.bound(spark, None), later.position)
+    discover_all_splits(table.bound(spark, None), again.position)
 
     assert rows == [(1, "a", "+I")]
     assert len(while_it_ran) == 1
@@ -91,30 +91,30 @@ def test_a_column_that_is_dropped_renamed_or_retyped_ends_the_job_always(
     spark: SparkSession, database: Database, table: PostgresCdcSource, change: str, text: str
 ) -> None:
     bound = replace(table, on_schema_change="ignore").bound(spark, None)
-    begun = look(bound)
+    begun = discover_all_splits(bound)
     database.run(f"ALTER TABLE names {change}")
 
     with pytest.raises(SchemaChangedError, match=text):
-        look(bound, begun.position)
+        discover_all_splits(bound, begun.position)
 
 
 def test_a_change_with_an_added_column_is_refused_before_the_discovery_sees_it(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     bound = table.bound(spark, None)
-    begun = look(bound)
+    begun = discover_all_splits(bound)
     database.run("ALTER TABLE names ADD COLUMN more int", "INSERT INTO names VALUES (1, 'a', 1)")
-    found = look(table, begun.position)
+    found = discover_all_splits(table, begun.position)
 
-    with refused("'more' was added"):
+    with expect_refusal("'more' was added"):
         read_by(spark, bound, found)
 
 
 def test_a_renamed_column_is_not_read_as_an_added_one(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    begun = look(table)
+    begun = discover_all_splits(table)
     database.run("INSERT INTO names VALUES (1, 'a')", "ALTER TABLE names RENAME COLUMN name TO title")
 
-    with refused(r"public.names had no column 'title' when it was changed at"):
+    with expect_refusal(r"public.names had no column 'title' when it was changed at"):
         changes_since(spark, table, begun.position)

@@ -12,7 +12,7 @@ from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from tests.connectors.contracts import ShorterSinkContract
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.writing import DEADLINE_S, Writing, in_background, refused, waiting
+from tests.connectors.postgres.writing import DEADLINE_S, Writing, expect_refusal, in_background, waiting
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -51,7 +51,7 @@ def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_th
         blocking.execute("LOCK TABLE names IN ACCESS EXCLUSIVE MODE")
         publishing = in_background(lambda: first.writer.commit(1))
         (killed,) = blocking.execute("SELECT pg_terminate_backend(%s)", (waiting(database, "COPY"),)).fetchone() or ()
-    with refused(r"terminat"):
+    with expect_refusal(r"terminat"):
         publishing.result(DEADLINE_S)
     before = database.rows("SELECT count(*) FROM names")
     noted = database.rows("SELECT checkpoint_id FROM flykka_checkpoints")

@@ -17,9 +17,9 @@ from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
 from flykka.spark_bridge.connectors.postgres.read_values import OnUnreadable
 from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.postgres.reading import changes_since, look, read_by, read_splits
+from tests.connectors.postgres.reading import changes_since, discover_all_splits, read_by, read_splits
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.writing import refused
+from tests.connectors.postgres.writing import expect_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -114,7 +114,7 @@ def test_values_are_the_same_at_first_and_as_changes(spark: SparkSession, databa
         f"INSERT INTO things VALUES (1, {values})",
     )
     source = source_of(database, "fail", "things")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE things SET id = id")
 
     ((_, *at_first, _),) = read_splits(spark, source, begun)
@@ -154,7 +154,7 @@ def test_a_value_is_null_at_first_and_as_a_change(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     source = source_of(database, "null")
-    begun = look(source)
+    begun = discover_all_splits(source)
     database.run("UPDATE days SET day = '0044-03-15 BC' WHERE id = 1")
 
     assert [row[1:] for row in read_splits(spark, source, begun) if row[0] == 2] == [(None, "b", "+I")]
@@ -165,7 +165,7 @@ def test_rows_go_to_a_side_output_at_first_and_as_changes(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     source = source_of(database, "side-output").with_metadata("lsn")
-    slot = look(source.start_from("latest-offset"))
+    slot = discover_all_splits(source.start_from("latest-offset"))
     database.run("UPDATE days SET day = '-infinity' WHERE id = 1", "INSERT INTO days VALUES (3, '2024-01-01', 'c')")
     days = env.from_source(source.start_from("committed-offset").bounded(), uid="days")
     preview = days.drop("lsn").preview().values.tolist()
@@ -194,7 +194,7 @@ def test_rows_that_go_aside_must_be_read(
 def test_a_lookup_table_names_the_value_or_has_null(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
-    with refused(r"'day' of public\.days has the value 'infinity'"):
+    with expect_refusal(r"'day' of public\.days has the value 'infinity'"):
         postgres_table(spark, database.conninfo, "days").collect()
     nulls = postgres_table(spark, database.conninfo, "days", on_unreadable="null")
 
@@ -227,23 +227,23 @@ def test_a_type_that_changes_before_the_discovery_sees_it_is_named(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     bound = odd.bound(spark, None)
-    begun = look(odd.start_from("latest-offset"))
+    begun = discover_all_splits(odd.start_from("latest-offset"))
     database.run("ALTER TABLE days ALTER COLUMN id TYPE bigint", "INSERT INTO days VALUES (3000000000, NULL, NULL)")
-    found = look(odd.start_from("latest-offset"), begun.position)
+    found = discover_all_splits(odd.start_from("latest-offset"), begun.position)
 
-    with refused(r"'id' is bigint, it was integer\. Run the program again"):
+    with expect_refusal(r"'id' is bigint, it was integer\. Run the program again"):
         read_by(spark, bound, found)
 
 
 def test_a_job_that_is_run_again_reads_changes_of_before_a_column_was_widened_and_refuses_others(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
-    begun = look(odd.start_from("latest-offset"))
+    begun = discover_all_splits(odd.start_from("latest-offset"))
     database.run("INSERT INTO days VALUES (7, NULL, '8')", "ALTER TABLE days ALTER COLUMN id TYPE bigint")
-    widened = look(odd.start_from("latest-offset"), begun.position)
+    widened = discover_all_splits(odd.start_from("latest-offset"), begun.position)
     rows = read_splits(spark, odd, widened)
     database.run("ALTER TABLE days ALTER COLUMN name TYPE date USING NULL")
 
     assert rows == [(7, None, "8", "+I")]
-    with refused(r"'name' of public\.days had another type than date when it was changed at"):
+    with expect_refusal(r"'name' of public\.days had another type than date when it was changed at"):
         read_splits(spark, odd, widened)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.writing import Writing, refused
+from tests.connectors.postgres.writing import Writing, expect_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -58,9 +58,9 @@ def test_rows_of_one_key_of_which_none_is_the_last_are_refused(
     unordered = writing(PostgresSink.upsert(database.conninfo, "names", keys=["id"]))
     rows = spark.createDataFrame([(7, "a"), (7, "b")], "id long, name string")
 
-    with refused(r"several rows of the key id = 7 agree in at: name another column"):
+    with expect_refusal(r"several rows of the key id = 7 agree in at: name another column"):
         tied.publish(spark.createDataFrame([(7, "a", "+I", 1), (7, "b", "+U", 1)], CHANGES))
-    with refused(r"several rows have the key id = 7: name the column that tells the last one"):
+    with expect_refusal(r"several rows have the key id = 7: name the column that tells the last one"):
         unordered.publish(rows)
 
     assert database.rows("SELECT * FROM names") == []
@@ -81,5 +81,5 @@ def test_rows_that_are_the_same_are_one(
 def test_a_kind_of_row_that_there_is_not_is_refused(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
-    with refused(r"the column 'row_kind' says c, which is no kind of row"):
+    with expect_refusal(r"the column 'row_kind' says c, which is no kind of row"):
         writing(changing(database)).publish(spark.createDataFrame([(7, "a", "c", 1)], CHANGES))

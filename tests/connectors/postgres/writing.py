@@ -63,7 +63,7 @@ def in_background(call: Callable[[], object]) -> Future[object]:
 
 
 @contextmanager
-def refused(why: str) -> Iterator[None]:
+def expect_refusal(why: str) -> Iterator[None]:
     """Expect an error of which the text, or that of what has caused it, matches."""
     with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is depends on the thread that sees it
         yield

@@ -74,7 +74,7 @@ class Use:
     queries: tuple[str, ...] = ()
 
 
-def output(stream: DataStream) -> StructType:
+def output_schema(stream: DataStream) -> StructType:
     """The column `v` alone, as a function emits it."""
     return StructType([StructField("v", stream.schema["v"].dataType)])
 
@@ -122,7 +122,7 @@ def file_source_use(kind: FileFormat) -> Use:
     """Files that are read, whose columns are declared."""
 
     def prototype(rows: DataStream) -> object:
-        source: FileSource = getattr(FileSource, kind)("/in", schema=output(rows))
+        source: FileSource = getattr(FileSource, kind)("/in", schema=output_schema(rows))
         return source.prototype(rows._type.prototype.sparkSession)
 
     return Use((prototype,))
@@ -172,14 +172,18 @@ USES: dict[str, Use] = {
     ),
     "functions, kept rows": Use(
         (
-            lambda rows: rows.map(lambda row: {"v": row["v"]}, output(rows)),
-            lambda rows: rows.flat_map(lambda row: [{"v": row["v"]}], output(rows)),
+            lambda rows: rows.map(lambda row: {"v": row["v"]}, output_schema(rows)),
+            lambda rows: rows.flat_map(lambda row: [{"v": row["v"]}], output_schema(rows)),
             lambda rows: rows.filter(lambda row: True),
-            lambda rows: rows.map_in_pandas(lambda frames: (frame[["v"]] for frame in frames), output(rows)),
-            lambda rows: rows.map_in_arrow(lambda batches: (batch.select(["v"]) for batch in batches), output(rows)),
-            lambda rows: rows.process(Same(), output(rows)),
-            lambda rows: rows.connect(rows).process(Both(), output(rows)),
-            lambda rows: rows.key_by("id").process_table(same_table, state=output(rows), output=output(rows)),
+            lambda rows: rows.map_in_pandas(lambda frames: (frame[["v"]] for frame in frames), output_schema(rows)),
+            lambda rows: rows.map_in_arrow(
+                lambda batches: (batch.select(["v"]) for batch in batches), output_schema(rows)
+            ),
+            lambda rows: rows.process(Same(), output_schema(rows)),
+            lambda rows: rows.connect(rows).process(Both(), output_schema(rows)),
+            lambda rows: rows.key_by("id").process_table(
+                same_table, state=output_schema(rows), output=output_schema(rows)
+            ),
             lambda rows: rows.key_by("id").reduce(lambda one, other: other),
             lambda rows: rows.key_by("id").max_by("at"),
             lambda rows: rows.drop_duplicates(["id"]),
@@ -192,14 +196,20 @@ USES: dict[str, Use] = {
     ),
     "`co_group`, broadcast variables": Use(
         (
-            lambda rows: rows.process(Same(), output(rows)).with_broadcast_set(rows.select("v"), "all"),
+            lambda rows: rows.process(Same(), output_schema(rows)).with_broadcast_set(rows.select("v"), "all"),
             lambda rows: (
-                rows.co_group(rows).where("id").equal_to("id").window(MINUTE).apply(lambda a, b: a[["v"]], output(rows))
+                rows.co_group(rows)
+                .where("id")
+                .equal_to("id")
+                .window(MINUTE)
+                .apply(lambda a, b: a[["v"]], output_schema(rows))
             ),
         )
     ),
     "`preview`": Use((previewed,)),
-    "functions of windows": Use((lambda rows: rows.key_by("id").window(MINUTE).process(Contents(), output(rows)),)),
+    "functions of windows": Use(
+        (lambda rows: rows.key_by("id").window(MINUTE).process(Contents(), output_schema(rows)),)
+    ),
     "states": Use((described,)),
     "running `min`, `max`": Use(
         (

@@ -48,7 +48,7 @@ def search(folder: Path, job_type: JobType = JobType.STREAMING) -> _Search:
     return _Search(graph, folders, follows_itself=False)
 
 
-def found(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
+def find_start(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
     return search(folder, job_type).found(StartMode.AUTO, None)
 
 
@@ -58,7 +58,7 @@ def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: Checkpoin
     write_checkpoint(storage, JOB, 4)
     newest = write_checkpoint(storage, JOB, 5)
 
-    assert found(tmp_path).checkpoint == newest
+    assert find_start(tmp_path).checkpoint == newest
 
 
 @pytest.mark.parametrize("end", [None, JobEnded(job_id=JOB, status=JobStatus.FAILED)])
@@ -70,7 +70,7 @@ def test_a_run_without_a_checkpoint_of_its_own_is_continued_from_where_it_began(
     if end is not None:
         storage.note_end_of_run("counts", end)
 
-    assert found(tmp_path).checkpoint == began
+    assert find_start(tmp_path).checkpoint == began
 
 
 def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_not_continued_from_there(
@@ -81,7 +81,7 @@ def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_no
     storage.delete_job(JOB, began)
     storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.CANCELED))
 
-    assert found(tmp_path).checkpoint is None
+    assert find_start(tmp_path).checkpoint is None
 
 
 def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
@@ -90,13 +90,13 @@ def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
     own = write_checkpoint(storage, JOB, 3)
     write_checkpoint(storage, EARLIER, 9, job_name="of another app")
 
-    assert found(tmp_path).checkpoint == own
+    assert find_start(tmp_path).checkpoint == own
 
 
 def test_a_batch_job_is_continued_from_nothing(storage: CheckpointStorage, tmp_path: Path) -> None:
     write_checkpoint(storage, JOB, 3)
 
-    assert found(tmp_path, JobType.BATCH) == Found(job_name="counts")
+    assert find_start(tmp_path, JobType.BATCH) == Found(job_name="counts")
 
 
 def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: CheckpointStorage, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
     storage.note_run(JobRun(job_id=JOB, job_name="counts"))
     storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
 
-    misfit = found(tmp_path).misfit
+    misfit = find_start(tmp_path).misfit
 
     assert misfit is not None
     assert gone in misfit

@@ -12,7 +12,7 @@ from flykka.cli.run.app import App
 from flykka.errors import ProgramError
 
 
-def app(folder: Path, source: str, *arguments: str) -> App:
+def app_in_folder(folder: Path, source: str, *arguments: str) -> App:
     path = folder / "app.py"
     path.write_text(source)
     return App(str(path), arguments)
@@ -30,7 +30,7 @@ def test_it_is_the_main_module_with_its_arguments_and_finds_its_neighbours(
     (tmp_path / "neighbour_of_app.py").write_text("NAME = 'neighbour'")
     before = list(sys.argv), list(sys.path)
 
-    app(
+    app_in_folder(
         tmp_path,
         "import sys, neighbour_of_app\nprint(__name__, sys.argv[1:], neighbour_of_app.NAME)",
         "a",
@@ -49,11 +49,11 @@ def test_what_is_no_file_is_a_problem(tmp_path: Path, name: str) -> None:
 
 
 def test_a_script_is_no_problem(tmp_path: Path) -> None:
-    assert app(tmp_path, "").problem() is None
+    assert app_in_folder(tmp_path, "").problem() is None
 
 
 def test_an_error_of_the_app_is_told_with_its_own_frames_only(tmp_path: Path) -> None:
-    made = app(
+    made = app_in_folder(
         tmp_path,
         """\
 def read(text):
@@ -86,7 +86,7 @@ except ValueError as wrong:
 
 def test_an_error_of_flykkas_is_told_with_the_line_of_the_app(tmp_path: Path) -> None:
     source = "from flykka import WatermarkStrategy\n\nWatermarkStrategy.for_bounded_out_of_orderness('soon')\n"
-    made = app(tmp_path, source)
+    made = app_in_folder(tmp_path, source)
 
     assert made.explained(raised(made)).splitlines() == [
         f"{made.path}:3: WatermarkStrategy.for_bounded_out_of_orderness('soon')",
@@ -99,7 +99,7 @@ def test_an_error_that_never_was_in_the_app_has_no_line() -> None:
 
 
 def test_a_script_that_is_no_python_is_told_with_the_place(tmp_path: Path) -> None:
-    made = app(tmp_path, "def f(:\n")
+    made = app_in_folder(tmp_path, "def f(:\n")
 
     place, line, _, error = made.explained(raised(made)).splitlines()[-4:]
 
@@ -108,7 +108,7 @@ def test_a_script_that_is_no_python_is_told_with_the_place(tmp_path: Path) -> No
 
 
 def test_the_whole_traceback_is_told_on_request(tmp_path: Path) -> None:
-    made = app(tmp_path, "1 / 0\n")
+    made = app_in_folder(tmp_path, "1 / 0\n")
 
     assert "in run_path" in made.explained(raised(made), whole=True)
 
@@ -139,6 +139,6 @@ def test_a_line_that_needs_a_session_before_there_is_one_is_told_with_what_to_do
 
 
 def test_another_failed_assertion_is_told_without_advice(tmp_path: Path) -> None:
-    made = app(tmp_path, "assert False, 'SparkContext._active_spark_context'")
+    made = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
 
     assert made.explained(raised(made)).endswith("AssertionError: SparkContext._active_spark_context")

@@ -64,7 +64,7 @@ def folder(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def app(folder: Path, source: str) -> str:
+def write_app(folder: Path, source: str) -> str:
     path = folder / "app.py"
     path.write_text(PROLOGUE + source)
     return str(path)
@@ -76,7 +76,7 @@ def test_every_job_is_shown_and_waited_for_and_the_options_win(
     checkpoints = str(folder / "checkpoints")
     options = ["--parallelism", "2", "--task-managers", "2", "--master", "local[9]", "--checkpoint-dir", checkpoints]
 
-    code = main(["run", app(folder, TWO_JOBS), str(folder), *options])
+    code = main(["run", write_app(folder, TWO_JOBS), str(folder), *options])
 
     lines = capsys.readouterr().out.splitlines()
     ignored = "--master local[9] has no effect: the app has started Spark itself, at local[2]"
@@ -102,7 +102,7 @@ def test_every_job_is_shown_and_waited_for_and_the_options_win(
 def test_a_job_that_fails_ends_with_its_error_and_the_line_that_ran_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = app(folder, FAILING)
+    path = write_app(folder, FAILING)
 
     code = main(["run", path, str(folder), "--checkpoint-dir", str(folder / "checkpoints")])
 
@@ -119,7 +119,7 @@ def test_a_job_that_fails_ends_with_its_error_and_the_line_that_ran_it(
 
 
 def test_operators_that_are_never_executed_are_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = app(folder, FORGETFUL)
+    path = write_app(folder, FORGETFUL)
 
     code = main(["run", path, str(folder)])
 

@@ -180,7 +180,7 @@ def test_the_latest_of_none_is_an_error_that_names_the_directory_and_what_is_bro
         find_checkpoint("latest", str(tmp_path))
 
 
-def kept(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCheckpoint:
+def checkpoint_of_former_graph(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCheckpoint:
     """A checkpoint of a job that ran with the graph `former`."""
     storage = CheckpointStorage(str(folder))
     storage.write_job_graph(former)
@@ -188,14 +188,14 @@ def kept(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCh
 
 
 def test_a_job_whose_operators_are_those_of_the_checkpoint_may_continue(tmp_path: Path) -> None:
-    check_restorable(kept(tmp_path, GRAPH, state("source"), state("sums")), GRAPH)
+    check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("source"), state("sums")), GRAPH)
 
 
 def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there_are(tmp_path: Path) -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     with pytest.raises(CheckpointError, match=r"job 'job' cannot continue from '.*chk-3'") as refused:
-        check_restorable(kept(tmp_path, GRAPH, state("source"), state("sums")), renamed)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("source"), state("sums")), renamed)
 
     assert (
         "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
@@ -216,7 +216,7 @@ def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operato
     )
 
     with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
-        check_restorable(kept(tmp_path, GRAPH, state("source")), wide)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("source")), wide)
 
 
 def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
@@ -228,11 +228,11 @@ def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
     entry = replace(state("sums"), state=TaskStateSnapshot(operators=(keyed,)))
     wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", 4, reads=("source",)))
 
-    check_restorable(kept(tmp_path, GRAPH, entry), wider)
+    check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, entry), wider)
 
 
 def test_an_operator_that_has_become_another_one_is_refused(tmp_path: Path) -> None:
     turned = graph_with_uids(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
 
     with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is a SOURCE \(sums\) now"):
-        check_restorable(kept(tmp_path, GRAPH, state("sums")), turned)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("sums")), turned)

@@ -165,7 +165,7 @@ def scripted(*answers: Message) -> Props:
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
-def ended(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
+def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
     """A client that was told this about its job."""
     system = system or SeededSystem(3)
     client = JobClient(
@@ -208,7 +208,7 @@ def test_nothing_is_written_of_a_job_that_did_not_fail(answers: tuple[Message, .
         written.append("run.trace")
         return "run.trace"
 
-    client = ended(write, *answers)
+    client = client_with_answers(write, *answers)
 
     assert type(client.exception()) is expected
     assert written == []
@@ -222,7 +222,7 @@ def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there(
         system.run_until_idle()
         return "run.trace"
 
-    client = ended(write, ACCEPTED, FAILED, system=system)
+    client = client_with_answers(write, ACCEPTED, FAILED, system=system)
 
     failure = client.exception()
     assert isinstance(failure, JobExecutionError)

@@ -38,7 +38,7 @@ def first() -> JobDetails:
     return replace(DETAILS, name="first")
 
 
-def second() -> JobDetails:
+def second_details() -> JobDetails:
     return replace(DETAILS, name="second")
 
 
@@ -89,10 +89,10 @@ def test_the_last_picture_of_the_last_job_stays_and_the_terminal_is_as_it_was(
 
 def test_of_two_jobs_each_is_drawn_until_its_own_end(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
-    screen.show(second)
+    screen.show(second_details)
     screen.leave(first)
     between = len(terminal_text(terminal))
-    screen.leave(second)
+    screen.leave(second_details)
 
     assert "first" not in terminal_text(terminal)[between:]
     assert "second  RUNNING" in terminal_text(terminal)[between:]
@@ -101,7 +101,7 @@ def test_of_two_jobs_each_is_drawn_until_its_own_end(screen: LiveScreen, termina
 def test_a_job_that_is_not_there_may_leave(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
 
-    screen.leave(second)
+    screen.leave(second_details)
     screen.leave(first)
     screen.leave(first)
 
@@ -112,7 +112,7 @@ def test_after_its_last_job_a_screen_can_show_another(screen: LiveScreen, termin
     screen.show(first)
     screen.leave(first)
 
-    screen.show(second)
+    screen.show(second_details)
 
     assert "second  RUNNING" in terminal_text(terminal)
 

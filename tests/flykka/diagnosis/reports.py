@@ -64,7 +64,7 @@ def job_explained(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobE
     return replace(made, **more)  # type: ignore[arg-type]  # fields of JobExplained
 
 
-def task(name: ExecutionAttemptId, **more: object) -> TaskExplained:
+def task_explained(name: ExecutionAttemptId, **more: object) -> TaskExplained:
     made = TaskExplained(
         attempt=name, now_ms=NOW, state=ExecutionState.RUNNING, activity="idle", activity_since_ms=NOW - 3_000
     )

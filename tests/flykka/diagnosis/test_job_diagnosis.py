@@ -37,7 +37,7 @@ from tests.flykka.diagnosis.reports import (
     pending,
     silent,
     spark,
-    task,
+    task_explained,
 )
 
 
@@ -57,7 +57,7 @@ def waiting_for_slots(**more: object) -> ActorReports:
 
 def idle_window(number: int, *, barrier_missing: bool = False, **more: object) -> TaskExplained:
     reads = channel(number, barrier_missing=barrier_missing)
-    return task(WINDOW_1 if number == 0 else WINDOW_2, channels=(reads,), channels_open=1, **more)
+    return task_explained(WINDOW_1 if number == 0 else WINDOW_2, channels=(reads,), channels_open=1, **more)
 
 
 FINAL = {"waits_for_final_checkpoint": True}
@@ -133,7 +133,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "region-cancelling",
         answers(
-            task(WINDOW_2, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
+            task_explained(WINDOW_2, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
             job=job_explained(
                 attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.CANCELING)),
                 restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),),
@@ -147,7 +147,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "cancelling",
         answers(
-            task(WINDOW_1, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
+            task_explained(WINDOW_1, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
             job=job_explained(
                 JobStatus.CANCELLING,
                 attempts=(
@@ -196,7 +196,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "opening",
         answers(
-            task(WINDOW_2, state=ExecutionState.DEPLOYING),
+            task_explained(WINDOW_2, state=ExecutionState.DEPLOYING),
             job=job_explained(
                 attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.DEPLOYING))
             ),
@@ -207,12 +207,12 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     # Somebody is stuck.
     (
         "task",
-        answers(task(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
+        answers(task_explained(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
         "window (2/2) is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand, 14 messages behind it",
     ),
     (
         "coordinator",
-        answers(task(SOURCE), unresponsive=(silent("the CheckpointCoordinator"),)),
+        answers(task_explained(SOURCE), unresponsive=(silent("the CheckpointCoordinator"),)),
         "the CheckpointCoordinator is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand,"
         " 14 messages behind it",
     ),
@@ -220,8 +220,8 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "hanging-stage",
         answers(
-            task(SOURCE),
-            task(WINDOW_2, stages=at_stage(), activity="busy"),
+            task_explained(SOURCE),
+            task_explained(WINDOW_2, stages=at_stage(), activity="busy"),
             checkpoints=pending(WINDOW_2),
             stages={WINDOW_2: spark()},
         ),
@@ -230,7 +230,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "standing-still",
         answers(
-            task(WINDOW_2, stages=at_stage()),
+            task_explained(WINDOW_2, stages=at_stage()),
             checkpoints=pending(WINDOW_2),
             stages={WINDOW_2: spark(progress_ms=NOW - 35_000, tasks_failed=2)},
         ),
@@ -240,7 +240,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "barrier",
         answers(
-            task(SOURCE, stages=at_stage("reads its source"), is_source=True),
+            task_explained(SOURCE, stages=at_stage("reads its source"), is_source=True),
             idle_window(0, aligning=7, barrier_missing=True),
             idle_window(1),
             checkpoints=pending(SOURCE, WINDOW_1, WINDOW_2),
@@ -250,7 +250,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "barrier-behind-another",
         answers(
-            task(SOURCE, stages=at_stage("reads its source"), is_source=True),
+            task_explained(SOURCE, stages=at_stage("reads its source"), is_source=True),
             idle_window(0, aligning=7, barrier_missing=True),
             checkpoints=pending(WINDOW_1),
         ),
@@ -259,13 +259,13 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "snapshot",
-        answers(task(WINDOW_1, snapshotting=(7,)), checkpoints=pending(WINDOW_1)),
+        answers(task_explained(WINDOW_1, snapshotting=(7,)), checkpoints=pending(WINDOW_1)),
         "window (1/2) has not acknowledged checkpoint 7 for 41 s: it writes its snapshot for checkpoint 7",
     ),
     (
         "back-pressure",
         answers(
-            task(SOURCE, outputs=(full_output(1),), activity="back-pressured"),
+            task_explained(SOURCE, outputs=(full_output(1),), activity="back-pressured"),
             idle_window(1, stages=at_stage()),
             checkpoints=pending(SOURCE),
         ),
@@ -285,33 +285,41 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     # It works, or has nothing to do.
     (
         "young-checkpoint",
-        answers(task(WINDOW_2, stages=at_stage(since_ms=NOW - 200)), checkpoints=pending(WINDOW_2, since_ms=NOW - 100)),
+        answers(
+            task_explained(WINDOW_2, stages=at_stage(since_ms=NOW - 200)),
+            checkpoints=pending(WINDOW_2, since_ms=NOW - 100),
+        ),
         "job 'prices' works: window (2/2) is at it for 0.2 s: it processes a batch",
     ),
     (
         "back-pressured",
-        answers(task(SOURCE, outputs=(full_output(1),))),
+        answers(task_explained(SOURCE, outputs=(full_output(1),))),
         "job 'prices' is back-pressured: source (1/1): its output is full: its reader takes no more",
     ),
     (
         "no-input",
-        answers(task(SOURCE, is_source=True, waits_for_splits=True), idle_window(0), idle_window(1)),
+        answers(task_explained(SOURCE, is_source=True, waits_for_splits=True), idle_window(0), idle_window(1)),
         "job 'prices' waits for input: source (1/1) has nothing to read for 3 s",
     ),
     (
         "aligned",
-        answers(task(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
+        answers(task_explained(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
         "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind it in event"
         " time",
     ),
     (
         "final-checkpoint",
-        answers(task(SOURCE, **FINAL), task(WINDOW_1, **FINAL), task(WINDOW_2, **FINAL), details=NO_CHECKPOINT),
+        answers(
+            task_explained(SOURCE, **FINAL),
+            task_explained(WINDOW_1, **FINAL),
+            task_explained(WINDOW_2, **FINAL),
+            details=NO_CHECKPOINT,
+        ),
         "job 'prices' has processed its last row and waits for the final checkpoint; the last one, 3, failed: EXPIRED",
     ),
     (
         "input",
-        answers(idle_window(0), task(SOURCE, **FINAL)),
+        answers(idle_window(0), task_explained(SOURCE, **FINAL)),
         "job 'prices' runs: window (1/2): it waits for input of source (1/1); source (1/1): it has processed its last"
         " row and waits for the final checkpoint",
     ),
@@ -342,7 +350,7 @@ def test_a_job_that_has_ended_well_speaks_of_no_failure(status: JobStatus) -> No
 
 def test_two_that_wait_for_each_other_are_told_without_end() -> None:
     # Reports of different moments may say so.
-    full = task(SOURCE, outputs=(full_output(1),))
+    full = task_explained(SOURCE, outputs=(full_output(1),))
     reader = idle_window(1)
 
     assert "its output is full: window (2/2) takes no more" in diagnose(answers(full, reader)).answer
@@ -389,7 +397,7 @@ def test_what_it_rests_on_is_told_by_its_labels() -> None:
 def test_of_a_source_with_a_backlog_it_is_told_how_much_waits_and_how_much_a_batch_takes(
     unread: int, limit: int | None, backlog: str | None
 ) -> None:
-    reading = task(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)
+    reading = task_explained(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)
 
     assert dict(diagnose(answers(reading)).facts).get("backlog") == backlog
 

@@ -34,7 +34,7 @@ ALIGNED = SnapshotState(stage=1, checkpoint_id=1, options=CheckpointOptions(), w
 UNALIGNED = replace(ALIGNED, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
 
 
-def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
+def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
@@ -48,8 +48,10 @@ def opening(*recovered: str) -> Turn:
     return turn(TASK, SNAPSHOTTED, (BRIDGE, OpenChain(restore=None, recover=recover)))
 
 
-def opened(*recovered: str) -> Turn:
-    return turn(TASK, ChainOpened(recovered=tuple(map(batch_ref, recovered))), asked(LEFT), asked(RIGHT))
+def chain_opened_turn(*recovered: str) -> Turn:
+    return turn(
+        TASK, ChainOpened(recovered=tuple(map(batch_ref, recovered))), partition_request(LEFT), partition_request(RIGHT)
+    )
 
 
 def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
@@ -78,18 +80,18 @@ def said(*run: Turn) -> list[str]:
 
 
 def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
-    both = [opened(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
-    ended = [opened(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    both = [chain_opened_turn(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    ended = [chain_opened_turn(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
 
     assert said(*both) == said(*ended) == []
-    assert said(opened(), arrived(LEFT, BARRIER, ALIGNED)) == [
+    assert said(chain_opened_turn(), arrived(LEFT, BARRIER, ALIGNED)) == [
         "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
     ]
 
 
 def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
     run = [
-        opened(),
+        chain_opened_turn(),
         arrived(LEFT, BARRIER),
         arrived(LEFT, batch_ref("b"), process_batch("b")),
         arrived(RIGHT, BARRIER, ALIGNED),
@@ -103,7 +105,7 @@ def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
 def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
     def run(*names: str) -> list[str]:
         return said(
-            opened(),
+            chain_opened_turn(),
             arrived(LEFT, batch_ref("l")),
             arrived(LEFT, BARRIER, UNALIGNED),
             arrived(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
@@ -119,7 +121,7 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
 
 def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     run = [
-        opened(),
+        chain_opened_turn(),
         arrived(LEFT, batch_ref("l"), process_batch("l")),
         arrived(LEFT, BARRIER, UNALIGNED),
         arrived(RIGHT, BARRIER, write_channel_state("l")),
@@ -132,7 +134,7 @@ def test_what_is_in_the_state_is_not_in_flight_too() -> None:
 
 
 def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both_inputs() -> None:
-    run = [opened(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
+    run = [chain_opened_turn(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
     assert said(*run) == ["checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"]
 
@@ -140,8 +142,8 @@ def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both
 def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
     snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
 
-    assert said(opened(), *snapshot) == []
-    assert said(opening("b"), opened("b"), *snapshot) == [
+    assert said(chain_opened_turn(), *snapshot) == []
+    assert said(opening("b"), chain_opened_turn("b"), *snapshot) == [
         "checkpoint 1: b was in flight, and is neither in the state nor in that of its channel"
     ]
 
@@ -152,4 +154,6 @@ def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> 
     )
 
     for given_up in (turn(TASK, notified), turn(TASK, SNAPSHOTTED, (JOB_MASTER, DECLINED))):
-        assert said(opening("b"), opened("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []
+        assert (
+            said(opening("b"), chain_opened_turn("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []
+        )

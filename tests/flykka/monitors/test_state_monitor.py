@@ -33,7 +33,7 @@ def execution_turn(*states: ExecutionState, number: int = 0) -> Turn:
     return turn(JOB_MASTER, DUE, *((CLIENT, change) for change in changes))
 
 
-def task(*states: ExecutionState) -> Turn:
+def task_turn(*states: ExecutionState) -> Turn:
     updates = (UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=state)) for state in states)
     return turn(TASK, ChainClosed(), *((JOB_MASTER, update) for update in updates))
 
@@ -90,18 +90,18 @@ def test_an_attempt_must_not_move_when_another_has_taken_its_place() -> None:
 
 @pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])
 def test_a_task_need_not_tell_of_every_state(state: ExecutionState) -> None:
-    assert seen(StateMonitor(), task(E.RUNNING), task(state)) == []
-    assert seen(StateMonitor(), task(E.CANCELED)) == []
+    assert seen(StateMonitor(), task_turn(E.RUNNING), task_turn(state)) == []
+    assert seen(StateMonitor(), task_turn(E.CANCELED)) == []
 
 
 def test_a_task_must_not_come_to_life_again() -> None:
-    said = seen(StateMonitor(), task(E.FAILED), task(E.RUNNING))
+    said = seen(StateMonitor(), task_turn(E.FAILED), task_turn(E.RUNNING))
 
     assert said == ["job_map_0_0 moves from FAILED to RUNNING"]
 
 
 def test_of_a_run_that_is_not_shown_from_its_beginning_the_first_state_is_believed() -> None:
-    run = [job_turn(JobStatus.FINISHED), execution_turn(E.RUNNING, E.FINISHED), task(E.CANCELED)]
+    run = [job_turn(JobStatus.FINISHED), execution_turn(E.RUNNING, E.FINISHED), task_turn(E.CANCELED)]
 
     assert seen(StateMonitor(is_whole=False), *run) == []
 

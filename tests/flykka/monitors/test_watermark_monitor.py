@@ -25,11 +25,11 @@ from tests.flykka.monitors.turns import BRIDGE, JOB_MASTER, TASK, TASK_MANAGER, 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 
 
-def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
+def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
-OPENED = turn(TASK, ChainOpened(), asked(LEFT), asked(RIGHT))
+OPENED = turn(TASK, ChainOpened(), partition_request(LEFT), partition_request(RIGHT))
 
 
 def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
@@ -103,7 +103,7 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
     assert run(8) == ["the source reads on at watermark 9, and may go to 8"]
 
 
-def restored(watermark_ms: int) -> list[Turn]:
+def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
     """A task begins with a watermark."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
     deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
@@ -111,18 +111,20 @@ def restored(watermark_ms: int) -> list[Turn]:
     running = UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=ExecutionState.RUNNING))
     return [
         turn(JOB_MASTER, StageResult(stage=0), (TASK_MANAGER, SubmitTask(descriptor=deployed, job_master=JOB_MASTER))),
-        turn(TASK, ChainOpened(), (JOB_MASTER, running), asked(LEFT)),
+        turn(TASK, ChainOpened(), (JOB_MASTER, running), partition_request(LEFT)),
     ]
 
 
 def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
-    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch_ref("b"), process_batch("b", 7))) == []
+    assert (
+        seen(WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 7))) == []
+    )
 
 
 def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
-    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch_ref("b"), process_batch("b", 6))) == [
-        "b is read at watermark 6, and all channels have said 7 before what was read of them"
-    ]
+    assert seen(
+        WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 6))
+    ) == ["b is read at watermark 6, and all channels have said 7 before what was read of them"]
 
 
 def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:

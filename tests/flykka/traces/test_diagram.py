@@ -20,7 +20,7 @@ from flykka.traces.diagram import Arrow, Collapsed, Line, View, lines_of, short_
 from flykka.traces.diagram_drawing import begin_of, drawn, streamed
 from flykka.traces.perfetto import perfetto
 from flykka.traces.trace import Trace
-from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task
+from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task_ref
 from tests.runtime.players import says
 
 ALICE, BOB, EVE = Ref("/user/alice", 1), Ref("/user/bob", 1), Ref("/user/eve", 1)
@@ -242,7 +242,7 @@ def test_a_diagram_may_be_of_one_checkpoint(recording: Recording) -> None:
     data, _ = read_page(trace.to_html(checkpoint=1))
 
     told_to = {data["actors"][row[4]] for row in data["rows"]}
-    assert told_to == {each.path for each in (coordinator(), job_master(), task(0), task(1))}
+    assert told_to == {each.path for each in (coordinator(), job_master(), task_ref(0), task_ref(1))}
     assert "Say" not in trace.to_mermaid(checkpoint=1)
 
 

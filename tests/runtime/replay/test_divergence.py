@@ -81,7 +81,7 @@ def nothing(_context: ActorContext) -> None:
     pass
 
 
-def asks(context: ActorContext) -> None:
+def ask_question(context: ActorContext) -> None:
     found = context.system.find("/user/b")
     assert found is not None
     context.parent.tell(found.ask(says("question")))
@@ -137,8 +137,8 @@ def test_a_question_is_no_deed(stage: Stage) -> None:
 
 
 def test_a_reply_is_compared(stage: Stage) -> None:
-    stage.record(do=asks)
-    actors = {"/user/a": player([], {"do": asks}), "/user/b": player([], {"question": nothing})}
+    stage.record(do=ask_question)
+    actors = {"/user/a": player([], {"do": ask_question}), "/user/b": player([], {"question": nothing})}
 
     divergence = TraceReplayer(actors=actors).replay(stage.path).divergence
 

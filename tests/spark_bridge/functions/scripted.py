@@ -67,11 +67,11 @@ def scripted_table(*descriptors: StateDescriptor, on_timer: Action | None = None
     return StateTable(Scripted(*descriptors, on_timer=on_timer))
 
 
-def values(rows: list[Row]) -> list[Any]:
+def values_of_rows(rows: list[Row]) -> list[Any]:
     return [row["value"] for row in rows]
 
 
 def done(table: StateTable, do: Action, time: int | None = None) -> Any:
     """Do one thing to the key 'a' in a batch of its own, and return what it returns."""
-    (value,) = values(table.process(scripted_row("a", do, time)))
+    (value,) = values_of_rows(table.process(scripted_row("a", do, time)))
     return value

@@ -16,7 +16,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
     ValueStateDescriptor,
 )
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
-from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_table, values
+from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_table, values_of_rows
 
 
 class Average(AggregateFunction[int, dict[str, int], float]):
@@ -53,7 +53,7 @@ def test_each_key_has_a_value_of_its_own() -> None:
 
     read = kept.process(*(scripted_row(key, lambda s, _: s.count.value()) for key in "abc"))
 
-    assert values(read) == [1, 2, None]
+    assert values_of_rows(read) == [1, 2, None]
     assert kept.written == []
 
 
@@ -64,7 +64,9 @@ def test_a_value_is_read_in_the_batch_that_writes_it() -> None:
         s.count.update((s.count.value() or 0) + 1)
         return int(s.count.value())
 
-    assert values(kept.process(scripted_row("a", count), scripted_row("b", count), scripted_row("a", count))) == [
+    assert values_of_rows(
+        kept.process(scripted_row("a", count), scripted_row("b", count), scripted_row("a", count))
+    ) == [
         1,
         1,
         2,
@@ -79,7 +81,7 @@ def test_the_default_is_returned_where_there_is_no_value_and_is_not_stored() -> 
         scripted_row("a", lambda s, _: s.seen.value().append(8)), scripted_row("a", lambda s, _: s.seen.value())
     )
 
-    assert values(read) == [None, [7]]
+    assert values_of_rows(read) == [None, [7]]
     assert kept.entries == {}
 
 

@@ -17,7 +17,7 @@ from flykka.spark_bridge.errors import StateValueError
 from flykka.spark_bridge.functions.column_types import ColumnType, column_type
 from flykka.spark_bridge.functions.stored_values import StoredForm, stored_form
 from tests.spark_bridge.functions.state_table import through_arrow
-from tests.spark_bridge.functions.typed_values import types, values
+from tests.spark_bridge.functions.typed_values import types, values_of_type
 
 
 def form(type_: str) -> StoredForm:
@@ -27,7 +27,7 @@ def form(type_: str) -> StoredForm:
 @st.composite
 def typed(draw: st.DrawFn) -> tuple[ColumnType, Any]:
     type_ = draw(types())
-    return type_, draw(values(type_))
+    return type_, draw(values_of_type(type_))
 
 
 def copy_of_stored(form: StoredForm, stored: Any) -> Any:

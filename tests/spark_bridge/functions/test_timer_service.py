@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.errors import TimerError
 from flykka.spark_bridge.functions.current_key import TimeDomain
-from tests.spark_bridge.functions.scripted import Action, done, scripted_row, scripted_table, values
+from tests.spark_bridge.functions.scripted import Action, done, scripted_row, scripted_table, values_of_rows
 from tests.spark_bridge.functions.state_table import StateTable
 
 
@@ -28,9 +28,9 @@ def test_timers_fire_in_the_order_of_their_times_when_the_watermark_has_come_the
     kept = scripted_table()
     kept.process(scripted_row("a", register(30, 10, 20)))
 
-    assert values(kept.advance_watermark(9)) == []
-    assert values(kept.advance_watermark(20)) == [10, 20]
-    assert values(kept.advance_watermark(WATERMARK_MAX)) == [30]
+    assert values_of_rows(kept.advance_watermark(9)) == []
+    assert values_of_rows(kept.advance_watermark(20)) == [10, 20]
+    assert values_of_rows(kept.advance_watermark(WATERMARK_MAX)) == [30]
     assert kept.entries == {}
 
 
@@ -42,7 +42,7 @@ def test_a_time_has_one_timer_for_each_key_and_domain() -> None:
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(10))
 
     assert [(row["key"], row["value"]) for row in kept.advance_watermark(20)] == [("a", 10), ("a", 20), ("b", 10)]
-    assert values(kept.advance_processing_time(20)) == [10]
+    assert values_of_rows(kept.advance_processing_time(20)) == [10]
 
 
 def test_registering_a_timer_again_writes_nothing() -> None:
@@ -60,7 +60,7 @@ def test_a_deleted_timer_does_not_fire() -> None:
 
     done(kept, delete(10))
 
-    assert values(kept.advance_watermark(20)) == [20]
+    assert values_of_rows(kept.advance_watermark(20)) == [20]
 
 
 def test_a_key_without_timers_any_more_is_gone() -> None:
@@ -76,8 +76,8 @@ def test_a_timer_that_is_due_already_fires_with_the_next_watermark() -> None:
     kept = scripted_table()
     kept.advance_watermark(100)
 
-    assert values(kept.process(scripted_row("a", register(10)))) == [[None]]
-    assert values(kept.advance_watermark(100)) == [10]
+    assert values_of_rows(kept.process(scripted_row("a", register(10)))) == [[None]]
+    assert values_of_rows(kept.advance_watermark(100)) == [10]
 
 
 def test_a_timer_that_is_registered_while_firing_fires_too_where_it_is_due() -> None:
@@ -88,7 +88,7 @@ def test_a_timer_that_is_registered_while_firing_fires_too_where_it_is_due() -> 
     kept = scripted_table(on_timer=every_ten)
     kept.process(scripted_row("a", register(10)))
 
-    assert values(kept.advance_watermark(35)) == [10, 20, 30]
+    assert values_of_rows(kept.advance_watermark(35)) == [10, 20, 30]
     assert kept.entries["a"].event_timers == [40]
 
 
@@ -115,8 +115,8 @@ def test_the_times_of_a_firing_are_those_of_its_watermark_and_timer() -> None:
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(5))
     kept.processing_time_ms = 7
 
-    assert values(kept.advance_watermark(12)) == [[10, TimeDomain.EVENT_TIME, 12, 12, 7]]
-    assert values(kept.advance_processing_time(8)) == [[5, TimeDomain.PROCESSING_TIME, 12, 12, 8]]
+    assert values_of_rows(kept.advance_watermark(12)) == [[10, TimeDomain.EVENT_TIME, 12, 12, 7]]
+    assert values_of_rows(kept.advance_processing_time(8)) == [[5, TimeDomain.PROCESSING_TIME, 12, 12, 8]]
 
 
 def test_processing_time_timers_do_not_fire_by_event_time() -> None:
@@ -124,7 +124,7 @@ def test_processing_time_timers_do_not_fire_by_event_time() -> None:
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(10))
 
     assert kept.advance_watermark(WATERMARK_MAX) == []
-    assert values(kept.advance_processing_time(10)) == [10]
+    assert values_of_rows(kept.advance_processing_time(10)) == [10]
 
 
 def test_a_deleted_processing_time_timer_does_not_fire() -> None:

@@ -62,7 +62,7 @@ def settings(**changed: Any) -> CheckpointingSettings:
     return CheckpointingSettings(directory="/checkpoints", **{"max_concurrent": 1_000, **changed})
 
 
-def task(
+def planned_task(
     attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
 ) -> PlannedTask:
     alone = {"name": attempt, "vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
@@ -292,7 +292,7 @@ def _goes_off(timer: Timer) -> CoordinatorEvent:
             return CheckpointTimedOut(checkpoint_id=checkpoint_id)
 
 
-SOURCE, SINK = task("source"), task("sink", is_source=False)
+SOURCE, SINK = planned_task("source"), planned_task("sink", is_source=False)
 
 
 def two_tasks(**changed: Any) -> Coordination:

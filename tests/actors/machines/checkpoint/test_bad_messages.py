@@ -29,8 +29,8 @@ from tests.actors.machines.checkpoint.coordinating import (
     Coordination,
     acknowledgement,
     complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -155,7 +155,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
     world = two_tasks(tolerable_failures=0)
     world.trigger()
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source 2"), planned_task("sink 2", is_source=False))))
     world.trigger()
 
     world.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -169,7 +169,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
 
 
 def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -> None:
-    world = Coordination(task("a"), task("b"), tolerable_failures=9)
+    world = Coordination(planned_task("a"), planned_task("b"), tolerable_failures=9)
     world.trigger()
     world.set_state("a", ExecutionState.FAILED)
 

@@ -24,8 +24,8 @@ from tests.actors.machines.checkpoint.coordinating import (
     SOURCE,
     Coordination,
     complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -169,7 +169,7 @@ def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> 
 
 
 def test_a_finished_task_is_neither_triggered_nor_told() -> None:
-    world = Coordination(task("done", ExecutionState.FINISHED), SOURCE, SINK)
+    world = Coordination(planned_task("done", ExecutionState.FINISHED), SOURCE, SINK)
 
     complete_checkpoint(world, 1)
 

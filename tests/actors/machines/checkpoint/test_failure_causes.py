@@ -6,9 +6,9 @@ from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
 from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete_checkpoint, task
+from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete_checkpoint, planned_task
 
-SINK = task("sink", is_source=False, name="sink (1/1)", task_manager="taskmanager-2")
+SINK = planned_task("sink", is_source=False, name="sink (1/1)", task_manager="taskmanager-2")
 DISK_FULL = SerializedThrowable(type_name="DiskFullError", message="snapshot 3: No space left on device\nline of user")
 REASON = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
 
@@ -66,7 +66,7 @@ def test_a_checkpoint_that_is_given_up_for_a_failover_has_no_failure() -> None:
 
 
 def test_an_expired_checkpoint_names_the_task_that_is_missing() -> None:
-    world = Coordination(SOURCE, SINK, task("other"), tolerable_failures=9, timeout_ms=500)
+    world = Coordination(SOURCE, SINK, planned_task("other"), tolerable_failures=9, timeout_ms=500)
     world.trigger()
     world.acknowledge("source", 1)
 

@@ -14,7 +14,13 @@ from flykka.messages.graph.tolerable_failures import (
     CheckpointFailureReason,
     TolerableFailures,
 )
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete_checkpoint, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    complete_checkpoint,
+    planned_task,
+    two_tasks,
+)
 
 
 def tolerating(reason: CheckpointFailureReason, number: int) -> tuple[TolerableFailures, ...]:
@@ -87,7 +93,7 @@ def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
 
 def test_checkpoints_that_get_no_id_fail_the_job_where_it_says_so_and_savepoints_do_not() -> None:
     trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
-    world = Coordination(task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
+    world = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
     world.counter_fails = True
 
     for _ in range(3):

@@ -33,7 +33,13 @@ from flykka.messages.control.checkpoint_coordination import (
 )
 from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, acknowledgement, completed_checkpoint, settings, task
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    acknowledgement,
+    completed_checkpoint,
+    planned_task,
+    settings,
+)
 
 STATE = MasterState(identifier="a", data=b"state")
 BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
@@ -47,7 +53,7 @@ class Hooked:
             CoordinatedJob(job_id=JOB), settings(**changed), operator_coordinators=False, master_hooks=hooks
         )
         self.handle(CheckpointsRecovered(ids=CheckpointIds(first=1, count=8)))
-        self.handle(events.TasksChanged(tasks=(task("source"),)))
+        self.handle(events.TasksChanged(tasks=(planned_task("source"),)))
 
     def handle(self, event: Any) -> list[CoordinatorEffect]:
         made = self.machine.handle(event, 0)

@@ -27,8 +27,8 @@ from tests.actors.machines.checkpoint.coordinating import (
     SINK,
     SOURCE,
     complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -41,7 +41,7 @@ def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     refused = world.trigger()
     world.acknowledge("sink", 1)
-    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source 2"), planned_task("sink 2", is_source=False))))
     world.trigger()
 
     assert world.completed() == []
@@ -183,7 +183,7 @@ def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_whic
     [adopted] = earlier.machine.completed
     world = two_tasks()
     world.handle(MetadataRead(version=1, checkpoint=adopted))
-    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source"), planned_task("sink", is_source=False))))
     world.ids.skip_to(2)
     complete_checkpoint(world, 2)
 

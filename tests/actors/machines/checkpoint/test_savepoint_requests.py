@@ -48,7 +48,7 @@ def checkpoint_wanted(request_id: str = "c", *, is_full: bool = False) -> Checkp
     return CheckpointWanted(request_id=request_id, is_full=is_full)
 
 
-def stop(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
+def stop_wanted(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
     return StopWanted(request_id=request_id, directory=directory, drain=drain)
 
 
@@ -118,13 +118,13 @@ def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
 
 
 def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
-    _, followed = after(RUNNING, stop(directory=None))
+    _, followed = after(RUNNING, stop_wanted(directory=None))
 
     assert followed == [TakeLastCheckpoint(request_id="stop", location=None, drain=False)]
 
 
 def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
-    _, followed = after(RUNNING, stop(drain=True), location("stop"))
+    _, followed = after(RUNNING, stop_wanted(drain=True), location("stop"))
 
     assert followed == [TakeLastCheckpoint(request_id="stop", location="/savepoints/stop", drain=True)]
 
@@ -149,7 +149,7 @@ def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_
 
 
 def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_passed_over() -> None:
-    requests, refused = after(RUNNING, stop(directory=None), FAILING)
+    requests, refused = after(RUNNING, stop_wanted(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
     assert refused == [RefuseStop(why="it became FAILING meanwhile: TestError: disk full")]
@@ -158,7 +158,7 @@ def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_pas
 
 @pytest.mark.parametrize("word", [savepoint_failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
 def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
-    requests, moved = after(RUNNING, stop(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
+    requests, moved = after(RUNNING, stop_wanted(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
     refused = requests.handle(word)
 
     assert moved == []
@@ -169,7 +169,7 @@ def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_sa
 
 
 def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
-    _, told = after(RUNNING, stop(), location("stop"), FAILING, savepoint_completed("stop"))
+    _, told = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
 
     [refusal] = told
     assert isinstance(refusal, RefuseStop)
@@ -177,14 +177,16 @@ def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> N
 
 
 def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -> None:
-    requests, followed = after(RUNNING, stop("first", None), FAILING, RUNNING, stop("stop"), stop_failed("first"))
+    requests, followed = after(
+        RUNNING, stop_wanted("first", None), FAILING, RUNNING, stop_wanted("stop"), stop_failed("first")
+    )
 
     assert [type(effect) for effect in followed] == [Ignore]
     assert requests.waiting == {"stop"}
 
 
 def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
-    requests, refused = after(RUNNING, stop(), location("stop"), savepoint_completed("stop"), FAILING)
+    requests, refused = after(RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
     assert isinstance(refusal, RefuseStop)
@@ -194,7 +196,7 @@ def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> N
 
 def test_a_job_that_has_finished_says_which_savepoint_it_was_stopped_with() -> None:
     requests, followed = after(
-        RUNNING, stop(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
+        RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )
 
     assert followed == []
@@ -227,7 +229,7 @@ def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) ->
 
     said = [
         effect
-        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop(), *news)
+        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop_wanted(), *news)
         for effect in requests.handle(event)
     ]
 
@@ -242,7 +244,7 @@ def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
 
     (no_savepoint,) = requests.handle(wanted())
     (no_checkpoint,) = requests.handle(checkpoint_wanted())
-    (no_stop,) = requests.handle(stop(directory=None))
+    (no_stop,) = requests.handle(stop_wanted(directory=None))
 
     assert isinstance(no_savepoint, RefuseSnapshot)
     assert "batch job" in no_savepoint.cause.message

@@ -36,8 +36,8 @@ from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     Coordination,
     complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -162,7 +162,7 @@ def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
 
 
 def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
-    starting = Coordination(task("a", ExecutionState.DEPLOYING))
+    starting = Coordination(planned_task("a", ExecutionState.DEPLOYING))
     over = two_tasks()
     over.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
@@ -199,14 +199,14 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
 # --- with which a job is stopped
 
 
-def stop(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
+def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
     return world.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 
 def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
     world = two_tasks()
 
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 1)
     world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
@@ -221,12 +221,12 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
 def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1)
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 2, exclusive=[f"{FOLDER}/state"])
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(RequestRestoreState(job_id=JOB, version=7))
-    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source"), planned_task("sink", is_source=False))))
     complete_checkpoint(world, 3)
 
     [restore] = world.effects(effects.Restore)
@@ -244,8 +244,8 @@ ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
     gone: events.CoordinatorEvent, begun: bool
 ) -> None:
-    world = two_tasks() if begun else Coordination(task("a", ExecutionState.DEPLOYING))
-    stop(world)
+    world = two_tasks() if begun else Coordination(planned_task("a", ExecutionState.DEPLOYING))
+    stop_with_savepoint(world)
 
     world.handle(gone)
 
@@ -255,7 +255,7 @@ def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_
 
 def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
     world = two_tasks()
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 1)
 
     world.handle(FAILS)
@@ -266,7 +266,7 @@ def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> N
 
 def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_any_more() -> None:
     world = two_tasks(tolerable_failures=9)
-    stop(world, drain=True)
+    stop_with_savepoint(world, drain=True)
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.decline("sink", 1)
@@ -281,7 +281,7 @@ def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_an
 
 def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
     world = two_tasks(operator_coordinators=True)
-    stop(world, drain=True)
+    stop_with_savepoint(world, drain=True)
 
     world.handle(CheckpointTimedOut(checkpoint_id=1))
 
@@ -293,7 +293,7 @@ def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
     world = two_tasks()
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
-    made = stop(world)
+    made = stop_with_savepoint(world)
     acknowledge_all(world, 1)
 
     [refused] = [effect for effect in made if isinstance(effect, StopCheckpointFailed)]
@@ -312,7 +312,7 @@ def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     world.trigger()
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 1)
 
     assert world.machine.pending[2].properties.options.target_location == FOLDER

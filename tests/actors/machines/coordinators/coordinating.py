@@ -40,7 +40,7 @@ def attempt(subtask: int, number: int = 0) -> ExecutionAttemptId:
     return attempt_id(JOB, VERTEX, subtask, number)
 
 
-def sent(event: bytes, subtask: int = 0, *, behind: int = 0, number: int = 0) -> SendOperatorEvents:
+def events_sent(event: bytes, subtask: int = 0, *, behind: int = 0, number: int = 0) -> SendOperatorEvents:
     function = SentByFunction(operator_id=OPERATOR, events=(event,))
     return SendOperatorEvents(attempt=attempt(subtask, number), checkpoint_id=behind, sent=function)
 

@@ -18,14 +18,16 @@ from flykka.messages.tasks.exchange import (
     WatermarkStatus,
 )
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, descriptor, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_descriptor
 
 NEXT = Ref("/user/task-manager-1/consumer", 2)
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 
 
 def approximate(subpartitions: int = 1) -> ResultPartition:
-    return ResultPartition(descriptor(subpartitions, partition_type=ResultPartitionType.PIPELINED_APPROXIMATE))
+    return ResultPartition(
+        partition_descriptor(subpartitions, partition_type=ResultPartitionType.PIPELINED_APPROXIMATE)
+    )
 
 
 def reconnect(output: ResultPartition, credit: int = 9) -> list[PartitionEffect]:
@@ -159,5 +161,5 @@ def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
 
     effects = output.request(0, 2, CONSUMER)
 
-    assert sent(effects) == [batch_ref("early")]
+    assert buffers_sent(effects) == [batch_ref("early")]
     assert released(effects) == []

@@ -33,7 +33,7 @@ def marker(checkpoint_id: int) -> CancelCheckpointMarker:
     return CancelCheckpointMarker(checkpoint_id=checkpoint_id)
 
 
-def trigger(checkpoint_id: int, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
+def trigger_on_barrier(checkpoint_id: int, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
     return TriggerCheckpointOnBarrier(barrier=barrier(checkpoint_id), alignment_start_ms=since_ms)
 
 
@@ -54,8 +54,8 @@ def handler_actions(
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_single_channel_needs_no_alignment(handler: type[BarrierAligner | BarrierTracker]) -> None:
     assert handler_actions(handler(1), (0, barrier(1)), (0, barrier(2))) == [
-        [trigger(1, since_ms=0)],
-        [trigger(2, since_ms=1)],
+        [trigger_on_barrier(1, since_ms=0)],
+        [trigger_on_barrier(2, since_ms=1)],
     ]
 
 
@@ -67,12 +67,15 @@ def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
     assert actions == [
         [BlockChannel(channel=2)],
         [BlockChannel(channel=0)],
-        [trigger(1, since_ms=0), UnblockAllChannels()],
+        [trigger_on_barrier(1, since_ms=0), UnblockAllChannels()],
     ]
 
 
 def test_a_tracker_blocks_nothing() -> None:
-    assert handler_actions(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [[], [trigger(1, since_ms=0)]]
+    assert handler_actions(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [
+        [],
+        [trigger_on_barrier(1, since_ms=0)],
+    ]
 
 
 def test_a_newer_barrier_subsumes_the_alignment() -> None:
@@ -82,7 +85,7 @@ def test_a_newer_barrier_subsumes_the_alignment() -> None:
 
     assert actions[1:] == [
         [abort(1, CheckpointDeclineReason.SUBSUMED), UnblockAllChannels(), BlockChannel(channel=1)],
-        [trigger(2, since_ms=1), UnblockAllChannels()],
+        [trigger_on_barrier(2, since_ms=1), UnblockAllChannels()],
     ]
 
 
@@ -92,7 +95,7 @@ def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
     actions = handler_actions(aligner, (0, barrier(5)), (1, barrier(4)), (1, barrier(5)), (1, barrier(3)))
 
     assert actions[1] == actions[3] == []
-    assert actions[2] == [trigger(5), UnblockAllChannels()]
+    assert actions[2] == [trigger_on_barrier(5), UnblockAllChannels()]
 
 
 def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_again() -> None:
@@ -117,7 +120,7 @@ def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, END), (2, END))
 
-    assert actions[1:] == [[], [trigger(1, since_ms=0), UnblockAllChannels()]]
+    assert actions[1:] == [[], [trigger_on_barrier(1, since_ms=0), UnblockAllChannels()]]
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
@@ -127,7 +130,7 @@ def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[Barrie
     actions = handler_actions(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
 
     assert actions[2] == []
-    assert trigger(1, since_ms=0) in actions[3]
+    assert trigger_on_barrier(1, since_ms=0) in actions[3]
     assert counting.pending_checkpoints == ()
 
 
@@ -138,7 +141,7 @@ def test_the_end_of_a_channel_may_abort_instead() -> None:
 
     assert actions[1:] == [
         [abort(1, CheckpointDeclineReason.INPUT_END_OF_STREAM), UnblockAllChannels()],
-        [trigger(2, since_ms=2)],
+        [trigger_on_barrier(2, since_ms=2)],
     ]
 
 
@@ -159,7 +162,7 @@ def test_a_tracker_remembers_a_limited_number_of_checkpoints() -> None:
     forgotten, kept = handler_actions(tracker, (1, barrier(0)), (1, barrier(1)))
 
     assert forgotten == []
-    assert kept == [trigger(1, since_ms=1)]
+    assert kept == [trigger_on_barrier(1, since_ms=1)]
 
 
 def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:

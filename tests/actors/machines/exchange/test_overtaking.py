@@ -10,7 +10,7 @@ from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
-from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id
 
 ALIGNED = CheckpointOptions(aligned_timeout_ms=10)
 UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
@@ -23,7 +23,7 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
 def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
     """What the reader is sent for so many credits more."""
     subpartition.credit += credit
-    return sent(subpartition.serve())
+    return buffers_sent(subpartition.serve())
 
 
 def test_a_barrier_whose_time_is_over_is_read_first_and_has_overtaken_what_was_before_it() -> None:

@@ -20,7 +20,14 @@ from flykka.messages.tasks.exchange import (
     Watermark,
 )
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, descriptor, partition, partition_id, sent
+from tests.actors.machines.exchange.builders import (
+    CONSUMER,
+    batch_ref,
+    buffers_sent,
+    partition,
+    partition_descriptor,
+    partition_id,
+)
 
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
@@ -144,7 +151,7 @@ def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None
 
 
 def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
-    output = ResultPartition(descriptor(), 2)
+    output = ResultPartition(partition_descriptor(), 2)
     output.add_batch(batch_ref("a"))
     with_one = output.is_available
     output.add_batch(batch_ref("b"))
@@ -156,7 +163,7 @@ def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
 
 
 def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_worked_off_first() -> None:
-    output = ResultPartition(descriptor(), 1)
+    output = ResultPartition(partition_descriptor(), 1)
     for name in ("a", "b", "c"):
         output.add_batch(batch_ref(name))
     output.request(0, 2, CONSUMER)
@@ -189,7 +196,7 @@ def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:
 
     assert output.is_finished
     assert not only_one
-    assert sent(last) == [EndOfPartition()]
+    assert buffers_sent(last) == [EndOfPartition()]
     assert output.all_consumed
 
 
@@ -289,12 +296,12 @@ def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> 
     effects, overtaken = output.broadcast_priority_event(BARRIER)
     output.check()
 
-    assert sent(effects) == [BARRIER]
+    assert buffers_sent(effects) == [BARRIER]
     assert overtaken == (batch_ref("waits", subpartition=0), batch_ref("unread", subpartition=1))
 
 
 def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them_back() -> None:
-    output = ResultPartition(descriptor(2), 9)
+    output = ResultPartition(partition_descriptor(2), 9)
     for name in ("a", "b"):
         output.add_batch(batch_ref(name, subpartition=0))
         output.add_batch(batch_ref(name, subpartition=1))
@@ -312,7 +319,7 @@ def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them
 
 
 def test_a_partition_that_holds_its_share_of_bytes_has_no_room_however_few_its_batches_are() -> None:
-    output = ResultPartition(descriptor(), 3, bytes_per_buffer=50)
+    output = ResultPartition(partition_descriptor(), 3, bytes_per_buffer=50)
     output.add_batch(batch_ref("a"))
     with_one = output.is_available
     output.add_batch(batch_ref("b"))
@@ -330,7 +337,7 @@ def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
     for marker in markers:
         output.emit_in_turn(marker)
 
-    got = [sent(output.request(channel, 9, CONSUMER)) for channel in range(3)]
+    got = [buffers_sent(output.request(channel, 9, CONSUMER)) for channel in range(3)]
     assert got == [[markers[0], markers[3]], [markers[1]], [markers[2]]]
 
 
@@ -343,7 +350,7 @@ def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
     output.emit_in_turn(marker)
     output.emit_in_turn(marker)
 
-    assert sent(output.request(1, 9, CONSUMER)) == [marker, marker]
+    assert buffers_sent(output.request(1, 9, CONSUMER)) == [marker, marker]
     output.cancel(1)
     assert output.emit_in_turn(marker) == []
 

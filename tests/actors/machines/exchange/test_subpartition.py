@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfPartition, Watermark
-from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id
 
 A, B, C = batch_ref("a"), batch_ref("b"), batch_ref("c")
 EVENT = Watermark(timestamp_ms=1)
@@ -30,7 +30,7 @@ def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buf
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit
-    return sent(subpartition.serve())
+    return buffers_sent(subpartition.serve())
 
 
 def test_without_credit_events_are_sent_and_data_is_not() -> None:

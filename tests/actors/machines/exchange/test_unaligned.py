@@ -51,7 +51,7 @@ def aligner_actions(
     return actions
 
 
-def trigger(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
+def trigger_on_barrier(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
     return TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=since_ms)
 
 
@@ -62,7 +62,7 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_
     actions = aligner_actions(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
 
     assert actions == [
-        [StartPersisting(checkpoint_id=1), trigger(unaligned(1))],
+        [StartPersisting(checkpoint_id=1), trigger_on_barrier(unaligned(1))],
         [],
         [StopPersisting(checkpoint_id=1, is_complete=True)],
     ]
@@ -100,7 +100,7 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     assert actions == [
         PrioritizeBarrier(channel=1, checkpoint_id=1),
         StartPersisting(checkpoint_id=1),
-        trigger(unaligned(1, TIMEOUT_MS)),
+        trigger_on_barrier(unaligned(1, TIMEOUT_MS)),
         UnblockAllChannels(),
     ]
     assert later == [
@@ -118,7 +118,7 @@ def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers()
     actions = aligner_actions(aligner, (0, unaligned(1)))
 
     assert timed_out == [PrioritizeBarrier(channel=0, checkpoint_id=1)]
-    assert actions == [[StartPersisting(checkpoint_id=1), trigger(unaligned(1, TIMEOUT_MS))]]
+    assert actions == [[StartPersisting(checkpoint_id=1), trigger_on_barrier(unaligned(1, TIMEOUT_MS))]]
 
 
 def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer() -> None:
@@ -128,7 +128,7 @@ def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer(
         StartAlignmentTimer(checkpoint_id=1, delay_ms=0),
         BlockChannel(channel=0),
         StartPersisting(checkpoint_id=1),
-        trigger(unaligned(1, TIMEOUT_MS), since_ms=TIMEOUT_MS + 1),
+        trigger_on_barrier(unaligned(1, TIMEOUT_MS), since_ms=TIMEOUT_MS + 1),
         UnblockAllChannels(),
     ]
 
@@ -153,7 +153,7 @@ def give(gate: InputGate, *buffers: Buffer, first: int = 0, channel: int = 0) ->
     return persisted
 
 
-def names(gate: InputGate, checkpoint_id: int) -> list[str]:
+def persisted_batches(gate: InputGate, checkpoint_id: int) -> list[str]:
     effects = gate.start_persisting(checkpoint_id)
     gate.check()
     return [effect.batch.batch_id for effect in effects if isinstance(effect, PersistInFlight)]
@@ -186,7 +186,7 @@ def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() 
     give(gate, batch_ref("a"), unaligned(1), batch_ref("b"))
     give(gate, batch_ref("c"), channel=1)
 
-    queued = names(gate, 1)
+    queued = persisted_batches(gate, 1)
     arriving = give(gate, batch_ref("d"), unaligned(1), batch_ref("e"), first=1, channel=1)
 
     assert queued == ["a", "c"]
@@ -195,7 +195,7 @@ def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() 
 
 def test_nothing_is_in_flight_of_a_checkpoint_that_was_stopped() -> None:
     gate = requested_gate(channels=1, exclusive=4)
-    names(gate, 1)
+    persisted_batches(gate, 1)
 
     gate.stop_persisting()
 

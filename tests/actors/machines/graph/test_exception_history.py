@@ -39,7 +39,7 @@ def failing(cause: SerializedThrowable = BUG) -> JobStatusMoved:
     return JobStatusMoved(status=JobStatus.FAILING, cause=cause)
 
 
-def ended(status: JobStatus, cause: SerializedThrowable | None = None) -> JobStatusMoved:
+def job_ended(status: JobStatus, cause: SerializedThrowable | None = None) -> JobStatusMoved:
     return JobStatusMoved(status=status, cause=cause)
 
 
@@ -128,7 +128,7 @@ def test_a_failure_behind_a_decision_is_a_root_of_its_own() -> None:
 )
 def test_the_end_of_the_job_is_the_outcome_of_what_was_not_mended(status: JobStatus, outcome: FailureOutcome) -> None:
     first, second = (execution_failed(), failing()), (execution_failed(cause=WORSE), failing(WORSE))
-    mended_first = history_of(*first, restart(), deployed(), *second, ended(status))
+    mended_first = history_of(*first, restart(), deployed(), *second, job_ended(status))
 
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
@@ -188,7 +188,10 @@ EFFECTS = st.sampled_from(
         restart(tasks=(SOURCE,)),
         deployed(),
     ]
-    + [ended(status, LOST) for status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED, JobStatus.RUNNING)]
+    + [
+        job_ended(status, LOST)
+        for status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED, JobStatus.RUNNING)
+    ]
 )
 
 

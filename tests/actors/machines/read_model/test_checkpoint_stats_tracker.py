@@ -13,13 +13,19 @@ from flykka.messages.checkpointing.statistics import (
 from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
 from flykka.messages.control.job import JobRestored
 from flykka.messages.wire.ids import JobVertexId
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete_checkpoint, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    complete_checkpoint,
+    planned_task,
+    two_tasks,
+)
 
 V = JobVertexId("v")
 
 
 def two_subtasks() -> Coordination:
-    return Coordination(*(task(f"v{number}", vertex_id=V, subtask=number, parallelism=2) for number in (0, 1)))
+    return Coordination(*(planned_task(f"v{number}", vertex_id=V, subtask=number, parallelism=2) for number in (0, 1)))
 
 
 def test_a_checkpoint_in_progress_shows_which_subtasks_have_acknowledged() -> None:

@@ -13,7 +13,7 @@ from tests.actors.machines.graph.graphs import JOB
 VERTEX, SOURCE = JobVertexId("left"), OperatorId("left")
 
 
-def split(name: str) -> FileSplit:
+def file_split(name: str) -> FileSplit:
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
 
 
@@ -21,19 +21,21 @@ def attempt_of(subtask: int, number: int = 0, vertex: JobVertexId = VERTEX) -> E
     return attempt_id(JOB, vertex, subtask, number)
 
 
-def found(names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None) -> SplitsDiscovered:
+def discovered_splits(
+    names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None
+) -> SplitsDiscovered:
     """A discovery from behind the splits `begun_at`; the position is the names of all that were found."""
     reached = begun_at + names if position is None else position
     return SplitsDiscovered(
         operator_id=SOURCE,
-        splits=tuple(split(name) for name in names),
+        splits=tuple(file_split(name) for name in names),
         finished=finished,
         begun_at=begun_at.encode(),
         position=reached.encode(),
     )
 
 
-def asks(subtask: int, count: int = 1, attempt: int = 0) -> RequestSplits:
+def request_splits(subtask: int, count: int = 1, attempt: int = 0) -> RequestSplits:
     return RequestSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE, count=count)
 
 
@@ -43,7 +45,7 @@ def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> TellRe
         message=AddSplits(
             attempt=attempt_of(subtask, attempt),
             operator_id=SOURCE,
-            splits=tuple(split(name) for name in names),
+            splits=tuple(file_split(name) for name in names),
             numbers=numbers or tuple(ord(name) - ord("a") for name in names),
         )
     )
@@ -53,7 +55,7 @@ def no_more(subtask: int, attempt: int = 0) -> TellReader:
     return TellReader(message=NoMoreSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE))
 
 
-def ended(subtask: int, attempt: int = 0) -> AttemptEnded:
+def attempt_ended(subtask: int, attempt: int = 0) -> AttemptEnded:
     return AttemptEnded(attempt=attempt_of(subtask, attempt))
 
 

@@ -90,7 +90,9 @@ def confirmed(task_manager: TaskManagerId, index: int, allocation: str, job: str
     )
 
 
-def refused(task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None) -> AllocateSlotRefused:
+def allocation_refused(
+    task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None
+) -> AllocateSlotRefused:
     return AllocateSlotRefused(
         slot_id=slot_id(task_manager, index),
         allocation_id=AllocationId(allocation),

@@ -106,7 +106,7 @@ def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> TellTask
     return TellTaskManager(task_manager=task_manager, message=accepted)
 
 
-def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> TellResourceManager:
+def request_slot(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> TellResourceManager:
     request = RequestSlot(
         job_id=JOB, allocation_id=AllocationId(allocation), job_master=JOB_MASTER, resources=resources
     )

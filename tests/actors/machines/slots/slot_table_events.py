@@ -128,7 +128,7 @@ def submitted(attempt: str, allocation: str, job: JobId = JOB) -> SubmitTask:
     )
 
 
-def ended(attempt: str) -> TaskEnded:
+def task_ended(attempt: str) -> TaskEnded:
     return TaskEnded(attempt=ExecutionAttemptId(attempt))
 
 

@@ -23,13 +23,13 @@ from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
     SECOND,
     THIRD,
+    allocation_refused,
     confirmed,
     fails,
     freed,
     gives,
     gone,
     manager,
-    refused,
     registered,
     reported,
     requested,
@@ -209,7 +209,7 @@ def test_a_refused_request_tries_another_slot_first() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), registered(SECOND, None), requested("a"))
 
-    effects = feed(slots, refused(FIRST, 0, "a"))
+    effects = feed(slots, allocation_refused(FIRST, 0, "a"))
 
     assert effects == [gives(SECOND, 0, "a")]
     assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.FREE
@@ -219,7 +219,7 @@ def test_a_refused_request_without_another_slot_waits_for_the_next_report() -> N
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
-    at_once = feed(slots, refused(FIRST, 0, "a"))
+    at_once = feed(slots, allocation_refused(FIRST, 0, "a"))
     later = feed(slots, reported(FIRST, None))
 
     assert at_once == []
@@ -230,7 +230,7 @@ def test_a_refusal_that_names_the_holder_is_believed() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
-    effects = feed(slots, refused(FIRST, 0, "a", by="z"))
+    effects = feed(slots, allocation_refused(FIRST, 0, "a", by="z"))
 
     assert effects == [gives(FIRST, 1, "a")]
     assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
@@ -238,11 +238,11 @@ def test_a_refusal_that_names_the_holder_is_believed() -> None:
 
 def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
     slots = manager()
-    feed(slots, registered(FIRST, None), requested("a"), refused(FIRST, 0, "a"), requested("b"))
+    feed(slots, registered(FIRST, None), requested("a"), allocation_refused(FIRST, 0, "a"), requested("b"))
     assert slots.waiting_requests == ("b",)
     feed(slots, CancelSlotRequest(allocation_id=AllocationId("a")), requested("a"))
 
-    effects = feed(slots, refused(FIRST, 0, "b", by="a"))
+    effects = feed(slots, allocation_refused(FIRST, 0, "b", by="a"))
 
     assert effects == []
     assert slots.waiting_requests == ("b",)

@@ -20,7 +20,6 @@ from tests.actors.machines.slots.slot_pool_events import (
     JOB_MASTER,
     SECOND,
     answered,
-    asks,
     assigned,
     cancels_timer,
     connected,
@@ -30,6 +29,7 @@ from tests.actors.machines.slots.slot_pool_events import (
     lost,
     offered,
     pool,
+    request_slot,
     returned,
     slot_request_failed,
     starts_timer,
@@ -44,7 +44,7 @@ def test_a_request_asks_the_resource_manager() -> None:
 
     effects = feed(slots, wanted("r1"))
 
-    assert effects == [starts_timer("r1"), asks("a-1")]
+    assert effects == [starts_timer("r1"), request_slot("a-1")]
 
 
 def test_the_offered_slot_serves_the_request_it_was_asked_for() -> None:
@@ -154,7 +154,7 @@ def test_requests_wait_for_a_resource_manager() -> None:
     after = feed(slots, ResourceManagerConnected())
 
     assert before == [starts_timer("r1"), starts_timer("r2")]
-    assert after == [asks("a-1"), asks("a-2")]
+    assert after == [request_slot("a-1"), request_slot("a-2")]
 
 
 def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
@@ -163,7 +163,7 @@ def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
 
     effects = feed(slots, ResourceManagerConnected())
 
-    assert effects == [asks("a-2")]
+    assert effects == [request_slot("a-2")]
 
 
 def test_a_request_that_waited_too_long_is_rejected_and_withdrawn() -> None:
@@ -263,7 +263,7 @@ def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     assert effects == [
         assigned("r1/1", "a-2", task_manager=SECOND),
         starts_timer("r2/1"),
-        asks("a-3"),
+        request_slot("a-3"),
     ]
 
 

@@ -14,13 +14,13 @@ from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
     SECOND,
     answered,
-    asks,
     assigned,
     cancels_timer,
     connected,
     loses,
     offered,
     pool,
+    request_slot,
     returned,
     slot_request_failed,
     wanted,
@@ -102,7 +102,7 @@ def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
     refused = feed(slots, slot_request_failed("a-2", "none left"))
     checked = feed(slots, IdleSlotsDue(), now=0) + feed(slots, IdleSlotsDue(), now=REQUEST_TIMEOUT_MS)
 
-    assert effects == [asks("a-2", SMALL)]
+    assert effects == [request_slot("a-2", SMALL)]
     assert refused == [Ignore(reason="r2 waits for slots that the job has")]
     assert checked == []
 

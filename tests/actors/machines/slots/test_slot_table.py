@@ -14,7 +14,6 @@ from tests.actors.machines.slots.slot_table_events import (
     answered,
     confirms,
     effects_besides_timers,
-    ended,
     fails_task,
     free,
     offers,
@@ -24,6 +23,7 @@ from tests.actors.machines.slots.slot_table_events import (
     slot,
     slot_table,
     submitted,
+    task_ended,
 )
 
 
@@ -168,7 +168,7 @@ def test_a_slot_outlives_its_tasks_until_the_job_master_frees_it() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"))
 
-    after_the_task = effects_besides_timers(held, ended("x"))
+    after_the_task = effects_besides_timers(held, task_ended("x"))
     after_the_job_master = effects_besides_timers(held, free("a"))
 
     assert after_the_task == []
@@ -180,8 +180,8 @@ def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> N
     effects_besides_timers(held, submitted("x", "a"), submitted("y", "a"))
 
     freeing = effects_besides_timers(held, free("a"))
-    first = effects_besides_timers(held, ended("x"))
-    last = effects_besides_timers(held, ended("y"))
+    first = effects_besides_timers(held, task_ended("x"))
+    last = effects_besides_timers(held, task_ended("y"))
 
     assert freeing == [fails_task("x"), fails_task("y")]
     assert first == []
@@ -206,7 +206,7 @@ def test_freeing_twice_is_freeing_once() -> None:
     effects_besides_timers(held, submitted("x", "a"), free("a"))
 
     while_releasing = effects_besides_timers(held, free("a"))
-    effects_besides_timers(held, ended("x"))
+    effects_besides_timers(held, task_ended("x"))
     afterwards = effects_besides_timers(held, free("a"))
 
     assert while_releasing == [Ignore(reason="task-manager-1/0 is being given up")]

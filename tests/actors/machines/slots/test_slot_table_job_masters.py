@@ -19,7 +19,6 @@ from tests.actors.machines.slots.slot_table_events import (
     cancels_slot_timer,
     confirms,
     effects_besides_timers,
-    ended,
     fails_slot,
     fails_task,
     offers,
@@ -29,6 +28,7 @@ from tests.actors.machines.slots.slot_table_events import (
     slot_table,
     starts_slot_timer,
     submitted,
+    task_ended,
 )
 
 
@@ -52,7 +52,7 @@ def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), JobDisconnected(job_id=JOB), JobConnected(job_id=JOB))
 
-    effects = effects_besides_timers(held, requested("b", index=1), ended("x"))
+    effects = effects_besides_timers(held, requested("b", index=1), task_ended("x"))
 
     assert effects == [confirms("b", index=1), offers(("b", 1)), announces("a")]
 
@@ -162,7 +162,7 @@ def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away()
 
     closing = effects_besides_timers(held, ReleaseTaskManager())
     refused = effects_besides_timers(held, requested("b", index=1))
-    last = effects_besides_timers(held, ended("x"))
+    last = effects_besides_timers(held, task_ended("x"))
 
     assert closing == [fails_task("x")]
     assert refused == [refuses("b", index=1)]

@@ -31,12 +31,12 @@ def alignments(*vertices: JobVertex) -> WatermarkAlignments:
     return WatermarkAlignments(graph_of(*(vertices or (aligned("left"), aligned("right")))))
 
 
-def reader(source: str, number: int = 0) -> ExecutionAttemptId:
+def reader_attempt(source: str, number: int = 0) -> ExecutionAttemptId:
     return attempt_of(0, number, JobVertexId(source))
 
 
 def reported_watermark(source: str, watermark_ms: int, *, number: int = 0, is_idle: bool = False) -> ReportedWatermark:
-    return ReportedWatermark(attempt=reader(source, number), watermark_ms=watermark_ms, is_idle=is_idle)
+    return ReportedWatermark(attempt=reader_attempt(source, number), watermark_ms=watermark_ms, is_idle=is_idle)
 
 
 def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[AlignmentEffect]:
@@ -89,7 +89,7 @@ def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_beg
     machine = alignments()
     handled(machine, reported_watermark("left", WATERMARK_MAX), reported_watermark("right", 1_000))
 
-    ended = AttemptEnded(attempt=reader("left"))
+    ended = AttemptEnded(attempt=reader_attempt("left"))
     assert bounds_by_source(machine, ended) == {"left": 1_010, "right": 1_010}
     begun = SubtaskReset(vertex_id=JobVertexId("left"), subtask=0, checkpoint_id=None)
     assert bounds_by_source(machine, begun) == {"right": WATERMARK_MIN}
@@ -99,9 +99,9 @@ def test_a_reader_that_begins_again_is_waited_for_and_told_again() -> None:
     machine = alignments()
     bounds_by_source(machine, reported_watermark("left", 5), reported_watermark("right", 8))
 
-    assert bounds_by_source(machine, AttemptEnded(attempt=reader("left"))) == {"right": WATERMARK_MIN}
+    assert bounds_by_source(machine, AttemptEnded(attempt=reader_attempt("left"))) == {"right": WATERMARK_MIN}
     assert bounds_by_source(machine, reported_watermark("left", 5, number=1)) == {"left": 15, "right": 15}
-    assert handled(machine, reported_watermark("left", 900)) == [Ignore(reason=f"{reader('left')} is over")]
+    assert handled(machine, reported_watermark("left", 900)) == [Ignore(reason=f"{reader_attempt('left')} is over")]
     assert bounds_by_source(machine, SourcesReset(), reported_watermark("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 

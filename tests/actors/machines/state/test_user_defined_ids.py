@@ -11,7 +11,7 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.user_defined_ids import under_current_ids
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from tests.actors.machines.state.test_assignment import checkpoint_of_subtasks, keyed_state, vertex
+from tests.actors.machines.state.test_assignment import chained_vertex, checkpoint_of_subtasks, keyed_state
 
 STORED = checkpoint_of_subtasks(
     (keyed_state("of-the-structure", "s1"),), (keyed_state("of-the-structure", "s2", subtask=1),)
@@ -19,7 +19,7 @@ STORED = checkpoint_of_subtasks(
 
 
 def named(stored_as: str) -> JobVertex:
-    plain = vertex("v", "counts")
+    plain = chained_vertex("v", "counts")
     (operator,) = plain.operators
     return replace(plain, operators=(replace(operator, user_defined_operator_id=OperatorId(stored_as)),))
 

@@ -25,7 +25,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 
-def vertex(
+def timed_vertex(
     name: str, kind: OperatorKind, *sources: str, parallelism: int = 2, chained: OperatorKind | None = None
 ) -> JobVertex:
     kinds = {name: kind, **({f"{name}-behind": chained} if chained else {})}
@@ -45,11 +45,11 @@ def vertex(
 
 
 def source_vertex(name: str = "source", parallelism: int = 2) -> JobVertex:
-    return vertex(name, OperatorKind.SOURCE, parallelism=parallelism)
+    return timed_vertex(name, OperatorKind.SOURCE, parallelism=parallelism)
 
 
 def window(*sources: str, parallelism: int = 2) -> JobVertex:
-    return vertex("window", OperatorKind.WINDOW_AGGREGATE, *sources, parallelism=parallelism)
+    return timed_vertex("window", OperatorKind.WINDOW_AGGREGATE, *sources, parallelism=parallelism)
 
 
 def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
@@ -81,7 +81,7 @@ def state(operator: str, watermark: WatermarkState | int) -> OperatorSubtaskStat
     return OperatorSubtaskState(operator_id=OperatorId(operator), watermark=noted)
 
 
-def restored(taken: CompletedCheckpoint, *vertices: JobVertex) -> Mapping[tuple[str, int], WatermarkState]:
+def restored_watermarks(taken: CompletedCheckpoint, *vertices: JobVertex) -> Mapping[tuple[str, int], WatermarkState]:
     states = assign(taken, vertices).states
     return {place: restored_watermark(snapshot) for place, snapshot in states.items()}
 
@@ -94,7 +94,7 @@ def watermark_state(watermark_ms: int, **partitions: int) -> WatermarkState:
 def test_each_subtask_continues_from_its_own_watermark() -> None:
     taken = checkpoint_of_watermarks(source=(100, 50), window=(50, 60))
 
-    assert restored(taken, source_vertex(), window("source")) == {
+    assert restored_watermarks(taken, source_vertex(), window("source")) == {
         ("source", 0): watermark_state(100),
         ("source", 1): watermark_state(50),
         ("window", 0): watermark_state(50),
@@ -107,20 +107,25 @@ def test_at_another_parallelism_the_least_watermark_counts() -> None:
         source=(watermark_state(100, a=100, b=120), watermark_state(50, b=50)), window=(60, 50)
     )
 
-    made = restored(taken, source_vertex(parallelism=1), window("source", parallelism=3))
+    made = restored_watermarks(taken, source_vertex(parallelism=1), window("source", parallelism=3))
 
     assert made["source", 0] == watermark_state(50, a=100, b=50)
     assert [made["window", subtask] for subtask in range(3)] == [watermark_state(50)] * 3
 
 
 def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() -> None:
-    assert restored(checkpoint_of_watermarks(window=(60, None)), source_vertex(), window("source", parallelism=3)) == {}
+    assert (
+        restored_watermarks(
+            checkpoint_of_watermarks(window=(60, None)), source_vertex(), window("source", parallelism=3)
+        )
+        == {}
+    )
 
 
 def test_event_time_begins_again_downstream_of_a_source_that_was_not_there() -> None:
     taken = checkpoint_of_watermarks(source=(100, 100), window=(100, 100))
 
-    made = restored(taken, source_vertex(), source_vertex("new"), window("source", "new"))
+    made = restored_watermarks(taken, source_vertex(), source_vertex("new"), window("source", "new"))
 
     assert [made["source", 0], made["window", 0]] == [watermark_state(100), BEGINS_AGAIN]
 
@@ -130,9 +135,9 @@ def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism(
     narrow = replace(taken, task_states=tuple(replace(entry, max_parallelism=2) for entry in taken.task_states))
 
     assert assign(taken, [source_vertex()]).states == {}
-    assert restored(narrow, source_vertex(), vertex("map", OperatorKind.STATELESS, "source", parallelism=4))[
-        "map", 3
-    ] == watermark_state(100)
+    assert restored_watermarks(
+        narrow, source_vertex(), timed_vertex("map", OperatorKind.STATELESS, "source", parallelism=4)
+    )["map", 3] == watermark_state(100)
 
 
 @pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
@@ -141,7 +146,7 @@ def test_neither_end_of_event_time_is_kept(watermark_ms: int) -> None:
 
 
 def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> None:
-    chain = vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
+    chain = timed_vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
 
     assert [each.operator_id for each in watermark_states(chain, watermark_state(7))] == ["map", "map-behind"]
 

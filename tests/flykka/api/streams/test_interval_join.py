@@ -30,7 +30,7 @@ def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStre
     return bids(spark, program), bids(spark, program, event_time=event_time)
 
 
-def joined(spark: SparkSession) -> IntervalJoined:
+def interval_joined(spark: SparkSession) -> IntervalJoined:
     left, right = two(spark)
     return left.key_by("auction").interval_join(right.key_by("auction")).between("-10min", "0s")
 
@@ -42,7 +42,9 @@ def code_of(stream: DataStream) -> IntervalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = joined(spark).select("left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more"))
+    made = interval_joined(spark).select(
+        "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
+    )
 
     assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
         ("auction", "bigint"),
@@ -52,13 +54,17 @@ def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: Sp
 
 
 def test_all_of_a_side_is_its_star(spark: SparkSession) -> None:
-    made = joined(spark).select("left.*", F.col("right.price").alias("paid"))
+    made = interval_joined(spark).select("left.*", F.col("right.price").alias("paid"))
 
     assert made.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
 
 
 def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
-    made = joined(spark).on("left.bidder != right.bidder").select("left.channel", F.col("right.price").alias("paid"))
+    made = (
+        interval_joined(spark)
+        .on("left.bidder != right.bidder")
+        .select("left.channel", F.col("right.price").alias("paid"))
+    )
 
     code = code_of(made)
     assert code.left.rows.needed == ("auction", "bidder", "channel", "at")
@@ -66,7 +72,7 @@ def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
 
 
 def test_all_is_kept_of_a_side_whose_late_rows_are_read(spark: SparkSession) -> None:
-    made = joined(spark).side_output_right_late_data(LATE).select("left.price")
+    made = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
 
     late = made.get_side_output(LATE)
     assert late.columns == list(code_of(made).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
@@ -85,8 +91,8 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
 
 
 def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> None:
-    without = joined(spark).select("left.at")
-    made = joined(spark).with_timestamp_column("met_at").select("left.price")
+    without = interval_joined(spark).select("left.at")
+    made = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
 
     assert without._type.event_time is None
     assert made.columns == ["price", "met_at"]
@@ -94,7 +100,7 @@ def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> No
 
 
 def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
-    made = joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
+    made = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
 
     assert [each.nullable for each in made.schema] == [True, True]
 
@@ -162,7 +168,7 @@ def test_joins_that_cannot_be_are_refused(
     spark: SparkSession, refused: Callable[[IntervalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        refused(joined(spark))
+        refused(interval_joined(spark))
 
 
 def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> None:

@@ -46,7 +46,7 @@ def completed_checkpoint_ids(store: LeaderStore) -> list[int]:
     return [pointer.checkpoint_id for pointer in store.checkpoints(JOB).recover("next", 1).completed]
 
 
-def driver(settings: ZooKeeperSettings, session_timeout_ms: int) -> Driver:
+def zookeeper_driver(settings: ZooKeeperSettings, session_timeout_ms: int) -> Driver:
     return Driver("zookeeper", settings.hosts, settings.storage_dir, settings.path, str(session_timeout_ms))
 
 
@@ -54,7 +54,7 @@ def test_a_driver_that_is_killed_is_taken_over_when_its_session_has_ended(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
-    with driver(zookeeper_settings, SHORT_SESSION_MS) as first:
+    with zookeeper_driver(zookeeper_settings, SHORT_SESSION_MS) as first:
         first.wait_granted()
         before = [first.ask("recover"), first.ask("add 1")]
         services.contend(waiting)
@@ -71,7 +71,7 @@ def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_w
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
-    with driver(zookeeper_settings, zookeeper_settings.session_timeout_ms) as first:
+    with zookeeper_driver(zookeeper_settings, zookeeper_settings.session_timeout_ms) as first:
         first.wait_granted()
         before = [first.ask("recover"), first.ask("add 1")]
         services.contend(waiting)

@@ -25,9 +25,9 @@ from tests.spark_bridge.functions.windowing.operators import (
     SUM,
     Late,
     emitted_values,
-    opened,
-    row,
     summed,
+    window_row,
+    windowed_table,
 )
 
 
@@ -102,7 +102,7 @@ FUNCTIONS: dict[str, tuple[Combination, CountEvictor | None]] = {
     "reduce": (Reduced(summed), None),
     "evictor": (SUM, CountEvictor.of(1000)),
 }
-ROWS = st.lists(st.builds(row, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 9)), max_size=6)
+ROWS = st.lists(st.builds(window_row, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 9)), max_size=6)
 STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
 
 
@@ -130,7 +130,7 @@ def test_windows_fire_as_those_of_a_plain_model(
     steps: list[tuple[list[Row], int]],
     lateness: int,
 ) -> None:
-    table = opened(
+    table = windowed_table(
         assigner, combination=combination, evictor=evictor, allowed_lateness_ms=lateness, late_data_tag=Late()
     )
     model = Model(assigner, lateness)
