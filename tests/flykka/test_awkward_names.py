@@ -33,7 +33,13 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.api.streams.data_stream import DataStream
 from flykka.errors import StreamTypeError
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(slots_per_task_manager=8),
+    pytest.mark.checkpoints,
+]
 
 NAMES = ["a.b", "two words", "t`ick", "größe🐟", "select", "1st", "it's", 'say "so"', "100%", "back\\slash"]
 TIME = "event.time `utc`"
@@ -189,13 +195,6 @@ SOME = {
     "min_by t`ick",
 }
 """One of each kind of code: the others write the names of columns as these do."""
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=8) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:

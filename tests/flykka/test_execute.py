@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from weakref import ref
 
@@ -37,16 +36,14 @@ from flykka.errors import (
 from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.registration import RegisterTaskManager
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+]
 
 LATE_BY_A_SECOND = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made
 
 
 @pytest.fixture

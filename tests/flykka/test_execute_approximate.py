@@ -22,12 +22,15 @@ from flykka.errors import ProgramError
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.message import Message
-from tests.flykka.test_execute_operators import env, write_bids
+from tests.flykka.test_execute_operators import write_bids
 from tests.integration.test_continuing import wait_checkpoint
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-__all__ = ["env"]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints,
+]
 
 
 BIDS = "auction long, price long, at timestamp"

@@ -32,7 +32,12 @@ from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from tests.flykka.api.column_types import VALUES
 from tests.flykka.api.test_types_page import CELLS
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(slots_per_task_manager=8),
+]
 
 MINUTE = TumblingEventTimeWindows.of("1min")
 FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "avro", "json", "csv")
@@ -176,12 +181,6 @@ WAYS: dict[str, tuple[str, Callable[[DataStream], DataStream]]] = {
     ),
     "state": ("states", remembered),
 }
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=8) as made:
-        yield made
 
 
 def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:

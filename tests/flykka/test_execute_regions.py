@@ -11,11 +11,14 @@ from pyspark.testing import assertDataFrameEqual
 from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, StreamExecutionEnvironment
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged
 from flykka.messages.wire.message import Message
-from tests.flykka.test_execute_operators import env, source_of_folder, write_bids
+from tests.flykka.test_execute_operators import source_of_folder, write_bids
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-__all__ = ["env"]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints,
+]
 
 
 class FailsOnce(RichFunction):

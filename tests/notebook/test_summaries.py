@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.api.streams.data_stream import DataStream
@@ -13,12 +10,6 @@ from flykka.api.streams.summary import Summary
 from tests.notebook.html_reader import Reader
 
 BIDS = "price long, at timestamp"
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment() as made:
-        yield made
 
 
 def bids_source(env: StreamExecutionEnvironment) -> DataStream:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql import SparkSession
 
 from flykka import StreamExecutionEnvironment, WatermarkStrategy
 from flykka.messages.attempt.commands import CommitCheckpoint
@@ -22,7 +20,12 @@ from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from tests.connectors.delta.attempts import rows_of_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+]
 
 FILES, ROWS_PER_FILE = 12, 50
 
@@ -36,12 +39,6 @@ def orders(tmp_path: Path) -> Path:
         rows = pa.table({"id": keys, "day": [f"day {number % 3}"] * ROWS_PER_FILE})
         write_deltalake(str(path), rows, mode="append", partition_by=["day"])
     return path
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made
 
 
 def expected_rows(*, above: int = -1) -> list[tuple[Any, ...]]:

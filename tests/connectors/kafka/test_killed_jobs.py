@@ -9,14 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from benchmarks.connectors.broker import ApacheKafka, Broker, program, running_broker
 from flykka import StreamExecutionEnvironment
 from tests.connectors.kafka import flights
 from tests.connectors.kafka.gate import Gate, Moment, Request, running_gate
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+]
 
 PATIENCE_S = 180
 MOMENTS = [
@@ -41,12 +46,6 @@ def flown(gate: Gate, tmp_path: Path) -> Iterator[Broker]:
     with running_broker(tmp_path / "kafka", listeners=(gate.listener,)) as broker:
         flights.send(broker, tmp_path)
         yield broker
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
-        yield env
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)

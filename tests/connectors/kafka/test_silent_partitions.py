@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,17 +25,15 @@ from flykka import (
 from flykka.messages.control.job import CheckpointCompleted, MetricsReported
 from flykka.messages.wire.message import Message
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.checkpoints("100ms", tolerable_failures=100),
+]
 
 DEADLINE_S = 60.0
 SECONDS = 5
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment() as env:
-        env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(tmp_path / "checkpoints"))
-        yield env
 
 
 def send(broker: Broker, topic: str, partition: int) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka import JobClient, StreamExecutionEnvironment
@@ -21,7 +20,12 @@ from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table
 from tests.connectors.postgres.server import Database
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+]
 
 PATIENCE_S = 60.0
 
@@ -38,13 +42,6 @@ def shop(database: Database) -> Database:
         "CREATE TABLE priced (id bigint PRIMARY KEY, item text, amount numeric(21,2), lsn bigint)",
     )
     return database
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    made = StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2)
-    yield made
-    made.close()
 
 
 def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder: Path, *, bounded: bool) -> JobClient:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -16,12 +16,6 @@ from flykka.errors import ProgramError
 
 pytestmark = pytest.mark.spark
 Env = StreamExecutionEnvironment
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[Env]:
-    with Env.get_execution_environment() as env:
-        yield env
 
 
 @pytest.fixture(autouse=True)

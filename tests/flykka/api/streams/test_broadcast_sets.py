@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from flykka import (
@@ -43,12 +43,6 @@ class Counted(RichFunction):
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows.withColumn("rates", F.lit(sum(row["id"] for row in self.rates)).cast("int"))
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[Env]:
-    with Env.get_execution_environment() as env:
-        yield env
 
 
 def stream_of_numbers(env: Env, count: int = 3) -> DataStream:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from flykka import (
@@ -33,12 +32,6 @@ pytestmark = pytest.mark.spark
 SCHEMA = "number long, at timestamp"
 IN_ORDER = WatermarkStrategy.for_monotonous_timestamps()
 SECONDS = TumblingEventTimeWindows.of("1s")
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment() as made:
-        yield made
 
 
 def write_numbers(folder: Path, name: str, first: int, rows: int) -> None:
