@@ -14,12 +14,20 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerResto
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
-from flykka.messages.control.job import CancelJob, ListeningBehaviour, SubmitJob
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.control.job import (
+    CancelJob,
+    JobStatus,
+    JobStatusChanged,
+    ListeningBehaviour,
+    StoppingFailure,
+    SubmitJob,
+)
 from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.control.slots import OfferSlots, RequestSlot, SlotOffer
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator
 from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
-from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
+from flykka.messages.tasks.source import FileSplit, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
     ExecutionState,
     SubmitTask,
@@ -126,6 +134,10 @@ class ScriptedDataPlane(NoData):
             raise self.cannot_release
 
 
+TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"))
+"""The tasks of a graph of parallelism one."""
+
+
 class JobCluster(ClusterBuilder):
     """A JobManager among probes. Everything said is told from outside any actor, and heard when the system is idle."""
 
@@ -196,6 +208,15 @@ class JobCluster(ClusterBuilder):
         Gateway(self.registration.job_master, self.registration.leader_session_id).tell(message)
         self.system.run_until_idle()
 
+    def statuses(self) -> list[JobStatus]:
+        """The statuses of jobs that the client was told."""
+        return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
+
+    def stopping_failure(self) -> str:
+        """The reason why the job was not stopped; it is reported once."""
+        [failure] = self.heard(self.client, StoppingFailure)
+        return failure.cause.message
+
     # The ResourceManager and the TaskManagers
 
     def accept_job_master(self) -> None:
@@ -232,6 +253,20 @@ class JobCluster(ClusterBuilder):
         """A task says what state it is in."""
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=failure)
         self.tell_job_master(UpdateTaskExecutionState(state=update))
+
+    def report_tasks(self, state: ExecutionState) -> None:
+        """Both tasks are in this state."""
+        for attempt in TASKS:
+            self.report(attempt, state)
+
+    def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
+        """Both tasks have taken the snapshot."""
+        for attempt in TASKS:
+            self.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
+
+    def request_splits(self, attempt: str = TASKS[0], count: int = 1) -> None:
+        source = OperatorId("source")
+        self.tell_job_master(RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=source, count=count))
 
     def run(self, job_graph: JobGraph, slots: int) -> ActorRef:
         """Submit a job and bring all of its tasks to RUNNING on one TaskManager of so many slots."""

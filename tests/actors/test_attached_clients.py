@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from flykka.messages.control.job import (
     JobClientHeartbeatNoted,
     JobNotFound,
     JobResultFailure,
     JobStatus,
-    JobStatusChanged,
     ReportJobClientHeartbeat,
 )
 from flykka.messages.graph.job_graph import ClientHeartbeatSettings, FailoverStrategyKind, JobGraph
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
 from flykka.messages.tasks.task import CancelTask, ExecutionState
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 TIMEOUT_MS = 3_000
 WHY = "the client of job 'job' has given no sign of life for 3000 ms, and the job was to end with it"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem() as system:
-        yield JobCluster(system, tmp_path)
 
 
 def attached(cluster: JobCluster) -> JobGraph:
@@ -46,10 +34,6 @@ def give_sign_of_life(cluster: JobCluster) -> None:
     cluster.tell(cluster.job_manager, heartbeat)
 
 
-def statuses(cluster: JobCluster) -> list[JobStatus]:
-    return [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)]
-
-
 def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_result_say_why(cluster: JobCluster) -> None:
     task_manager = cluster.run(attached(cluster), slots=1)
 
@@ -57,7 +41,7 @@ def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_resul
     for cancel in cluster.heard(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
 
-    assert statuses(cluster)[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
+    assert cluster.statuses()[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
     result = cluster.last(cluster.client, JobResultFailure)
     assert result.status is JobStatus.CANCELED
     assert (result.cause.type_name, result.cause.message) == ("ClientHeartbeatTimeoutError", WHY)
@@ -72,7 +56,7 @@ def test_a_job_whose_client_gives_signs_of_life_goes_on(cluster: JobCluster) -> 
         cluster.system.advance(TIMEOUT_MS - 1)
         give_sign_of_life(cluster)
 
-    assert statuses(cluster)[-1] is JobStatus.RUNNING
+    assert cluster.statuses()[-1] is JobStatus.RUNNING
     assert len(cluster.heard(cluster.client, JobClientHeartbeatNoted)) == 5
 
 
@@ -81,7 +65,7 @@ def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) 
 
     cluster.system.advance(10 * TIMEOUT_MS)
 
-    assert statuses(cluster)[-1] is JobStatus.RUNNING
+    assert cluster.statuses()[-1] is JobStatus.RUNNING
 
 
 def test_a_client_that_comes_by_itself_is_waited_for_from_its_first_sign_of_life_on(cluster: JobCluster) -> None:
@@ -90,7 +74,7 @@ def test_a_client_that_comes_by_itself_is_waited_for_from_its_first_sign_of_life
 
     cluster.system.advance(TIMEOUT_MS)
 
-    assert statuses(cluster)[-1] is JobStatus.CANCELLING
+    assert cluster.statuses()[-1] is JobStatus.CANCELLING
 
 
 def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reason(cluster: JobCluster) -> None:
@@ -102,7 +86,7 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reas
 
     cluster.system.advance(TIMEOUT_MS)
 
-    assert statuses(cluster)[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
+    assert cluster.statuses()[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
     told = [changed.entry for changed in cluster.heard(cluster.client, ExceptionHistoryChanged)]
     ends = {entry.root.cause.message: entry.outcome for entry in told}
     assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
@@ -121,7 +105,7 @@ def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluste
     cluster.kill("job-manager")
     cluster.next_job_manager()
     cluster.system.advance(TIMEOUT_MS - 1)
-    began = statuses(cluster)
+    began = cluster.statuses()
     give_sign_of_life(cluster)
 
     assert JobStatus.CANCELED not in began

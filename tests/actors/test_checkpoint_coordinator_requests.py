@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -78,12 +78,6 @@ class FullStorage(CheckpointStorage):
 
     def dispose(self, checkpoints: Iterable[str], state: Iterable[str]) -> None:
         raise OSError("read-only file system")
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(11) as system:
-        yield system
 
 
 def savepoint(cluster: CoordinatorCluster, folder: Path, request_id: str = "wish") -> None:

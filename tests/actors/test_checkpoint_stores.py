@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,12 +35,6 @@ from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 from tests.actors.leading import new_checkpoints
 
 INTERVAL_MS = 1_000
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(11) as system:
-        yield system
 
 
 @pytest.fixture

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from flykka.messages.control.job import JobResultFailure, JobResultSuccess
 from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
 from flykka.messages.tasks.task import (
@@ -18,17 +13,10 @@ from flykka.messages.tasks.task import (
 )
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(11) as system:
-        yield JobCluster(system, tmp_path)
 
 
 def finish_tasks(cluster: JobCluster, *, reads_all: bool = True) -> Ref:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +26,7 @@ from flykka.messages.graph.restart_strategies import (
     NoRestartStrategyConfiguration,
 )
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits
 from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
@@ -41,21 +39,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId, LeaderSessionId, Operat
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(5) as system:
-        yield JobCluster(system, tmp_path / "checkpoints", files=3)
-
-
-def statuses(cluster: JobCluster) -> list[JobStatus]:
-    return [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)]
 
 
 def attempts(cluster: JobCluster, task_manager: ActorRef) -> list[str]:
@@ -180,7 +167,7 @@ def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobClus
     cluster.system.advance(1)
 
     assert attempts(cluster, task_manager)[2:] == ["job_source_0_1", "job_sink_0_1"]
-    assert statuses(cluster)[-4:] == [JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
+    assert cluster.statuses()[-4:] == [JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
 
 
@@ -215,7 +202,7 @@ def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(
     cluster.system.advance(1)
 
     assert [lost.task_manager for lost in cluster.heard(cluster.client, TaskManagerLost)] == ["tm-1"]
-    assert statuses(cluster).count(JobStatus.FAILING) == 1
+    assert cluster.statuses().count(JobStatus.FAILING) == 1
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 4
 
 
@@ -252,16 +239,10 @@ def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
 # Sources
 
 
-def ask_for_splits(cluster: JobCluster, attempt: str = SOURCE, count: int = 1) -> None:
-    cluster.tell_job_master(
-        RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=OperatorId("source"), count=count)
-    )
-
-
 def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    ask_for_splits(cluster, count=4)
+    cluster.request_splits(count=4)
     cluster.system.advance(300)
 
     handed = [each.splits for each in cluster.heard(task_manager, AddSplits)]
@@ -277,7 +258,7 @@ def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(
     for cancel in cluster.heard(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
     cluster.system.advance(1)
-    ask_for_splits(cluster, "job_source_0_1", count=2)
+    cluster.request_splits("job_source_0_1", count=2)
 
     assert [each.attempt for each in cluster.heard(task_manager, AddSplits)] == ["job_source_0_1"]
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
@@ -285,12 +266,12 @@ def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(
 
 def test_what_a_failed_reader_was_given_is_handed_out_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
-    ask_for_splits(cluster)
+    cluster.request_splits()
 
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
-    ask_for_splits(cluster, "job_source_0_1")
+    cluster.request_splits("job_source_0_1")
 
     assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(file_split("file-0"),)] * 2
 
@@ -301,7 +282,7 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
 
-    ask_for_splits(cluster, SOURCE)
+    cluster.request_splits(SOURCE)
 
     assert cluster.heard(task_manager, AddSplits) == []
 
@@ -317,7 +298,7 @@ def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(c
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
 
-    ask_for_splits(cluster)
+    cluster.request_splits()
     assert cluster.heard(task_manager, AddSplits) == []
     acknowledge(cluster, SOURCE)
 

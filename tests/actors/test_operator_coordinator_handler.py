@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, OperatorCoordinatorState
@@ -14,32 +10,19 @@ from flykka.messages.control.checkpoint_coordination import RestoreState
 from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, JobStatus, JobStatusChanged, SubmitJob
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
-from flykka.messages.tasks.source import AddSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.source import AddSplits, SplitsDiscovered
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(5) as system:
-        yield JobCluster(system, tmp_path / "checkpoints", files=3)
-
-
-def ask(cluster: JobCluster, attempt: str = SOURCE, count: int = 1) -> None:
-    cluster.tell_job_master(
-        RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=OperatorId("source"), count=count)
-    )
-
-
 def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    ask(cluster, SINK)
+    cluster.request_splits(SINK)
 
     assert cluster.heard(task_manager, AddSplits) == []
 
@@ -47,8 +30,8 @@ def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> Non
 def test_an_attempt_that_nobody_knows_takes_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    ask(cluster, "job_source_0_7")
-    ask(cluster, "another-job_source_0_0")
+    cluster.request_splits("job_source_0_7")
+    cluster.request_splits("another-job_source_0_0")
 
     assert cluster.heard(task_manager, AddSplits) == []
 
@@ -57,7 +40,7 @@ def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) 
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.cancel()
 
-    ask(cluster)
+    cluster.request_splits()
 
     assert cluster.heard(task_manager, AddSplits) == []
 
@@ -65,13 +48,13 @@ def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) 
 def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next(cluster: JobCluster) -> None:
     graph = cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=0))
     task_manager = cluster.run(graph, slots=1)
-    ask(cluster, count=9)
+    cluster.request_splits(count=9)
 
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
     cluster.report(SINK, ExecutionState.CANCELED)
     cluster.system.advance(1)
     before = len(cluster.heard(task_manager, AddSplits))
-    ask(cluster, "job_source_0_1", count=1)
+    cluster.request_splits("job_source_0_1", count=1)
 
     handed = cluster.heard(task_manager, AddSplits)[before:]
     assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (file_split("file-0"),))]
@@ -84,7 +67,7 @@ def test_a_look_that_is_told_twice_hands_nothing_out_twice(cluster: JobCluster) 
     )
 
     cluster.tell_job_master(again)
-    ask(cluster, count=9)
+    cluster.request_splits(count=9)
     cluster.system.advance(60_000)
 
     handed = [each.split_id for told in cluster.heard(task_manager, AddSplits) for each in told.splits]
@@ -93,10 +76,10 @@ def test_a_look_that_is_told_twice_hands_nothing_out_twice(cluster: JobCluster) 
 
 def test_a_restore_that_is_told_twice_takes_nothing_back_from_running_readers(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
-    ask(cluster)
+    cluster.request_splits()
 
     cluster.tell_job_master(RestoreState(job_id=JOB, checkpoint=None, version=1))
-    ask(cluster, count=9)
+    cluster.request_splits(count=9)
     cluster.system.advance(60_000)
 
     handed = [each.split_id for told in cluster.heard(task_manager, AddSplits) for each in told.splits]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS
@@ -53,12 +51,6 @@ class Broken(Actor):
 
     def pre_start(self) -> None:
         raise OSError("no disk")
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(3) as system:
-        yield system
 
 
 def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import (
-    AcknowledgeCheckpoint,
     DeclineCheckpoint,
     SnapshotType,
     TriggerCheckpoint,
@@ -26,7 +24,6 @@ from flykka.messages.control.job import (
     RequestCheckpointFailure,
     RequestCheckpointSuccess,
     StopJob,
-    StoppingFailure,
     StoppingSuccess,
     TriggerSavepoint,
     TriggerSavepointFailure,
@@ -35,17 +32,10 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(3) as system:
-        yield JobCluster(system, tmp_path / "checkpoints")
 
 
 @pytest.fixture
@@ -66,17 +56,6 @@ def stop_with_savepoint(cluster: JobCluster, savepoints: Path | None, *, drain: 
     cluster.system.run_until_idle()
 
 
-def acknowledge(cluster: JobCluster, checkpoint_id: int = 1) -> None:
-    """Both tasks have taken the snapshot."""
-    for attempt in (SOURCE, SINK):
-        cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
-
-
-def report_tasks(cluster: JobCluster, state: ExecutionState) -> None:
-    for attempt in (SOURCE, SINK):
-        cluster.report(attempt, state)
-
-
 def checkpoint_metadata(path: str) -> CompletedCheckpoint:
     return CheckpointStorage(path).read_metadata(path)
 
@@ -87,16 +66,11 @@ def not_taken(cluster: JobCluster) -> str:
     return told.cause.message
 
 
-def not_stopped(cluster: JobCluster) -> str:
-    [told] = cluster.heard(cluster.client, StoppingFailure)
-    return told.cause.message
-
-
 def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     trigger_savepoint(cluster, savepoints)
-    acknowledge(cluster)
+    cluster.acknowledge_checkpoint()
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
@@ -115,8 +89,8 @@ def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
 
     trigger_savepoint(cluster, savepoints)
     trigger_savepoint(cluster, savepoints)
-    acknowledge(cluster, 2)
-    acknowledge(cluster, 1)
+    cluster.acknowledge_checkpoint(2)
+    cluster.acknowledge_checkpoint(1)
 
     told = cluster.heard(cluster.client, TriggerSavepointSuccess)
     assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
@@ -137,7 +111,7 @@ def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
 
     cluster.job_manager.tell(RequestCheckpoint(job_id=JOB, client=cluster.client, checkpoint_type=asked))
     cluster.system.run_until_idle()
-    acknowledge(cluster)
+    cluster.acknowledge_checkpoint()
 
     [told] = cluster.heard(cluster.client, RequestCheckpointSuccess)
     assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
@@ -165,10 +139,10 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger_savepoint(cluster, savepoints)
-    acknowledge(cluster)
+    cluster.acknowledge_checkpoint()
 
     cluster.cancel()
-    report_tasks(cluster, ExecutionState.CANCELED)
+    cluster.report_tasks(ExecutionState.CANCELED)
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
     assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
@@ -276,8 +250,8 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     stop_with_savepoint(cluster, savepoints, drain=drain)
-    acknowledge(cluster)
-    report_tasks(cluster, ExecutionState.FINISHED)
+    cluster.acknowledge_checkpoint()
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     [folder] = savepoints.iterdir()
     options = cluster.last(task_manager, TriggerCheckpoint).options
@@ -297,10 +271,10 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     stop_with_savepoint(cluster, savepoints)
 
     stop_with_savepoint(cluster, None)
-    refused = not_stopped(cluster)
+    refused = cluster.stopping_failure()
     stop_with_savepoint(cluster, savepoints)
-    acknowledge(cluster)
-    report_tasks(cluster, ExecutionState.FINISHED)
+    cluster.acknowledge_checkpoint()
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     assert refused == f"it stops already, with a savepoint in {str(savepoints)!r}"
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
@@ -315,7 +289,7 @@ def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
     stop_with_savepoint(cluster, savepoints)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
-    assert not_stopped(cluster) == (
+    assert cluster.stopping_failure() == (
         "its last savepoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on"
     )
     assert list(savepoints.iterdir()) == []
@@ -328,7 +302,7 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
 
     stop_with_savepoint(cluster, tmp_path / "file")
 
-    assert "cannot be written: it is a file; the job goes on" in not_stopped(cluster)
+    assert "cannot be written: it is a file; the job goes on" in cluster.stopping_failure()
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
@@ -337,13 +311,13 @@ def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
 ) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_with_savepoint(cluster, savepoints)
-    acknowledge(cluster)
+    cluster.acknowledge_checkpoint()
 
     cluster.report(SOURCE, ExecutionState.FINISHED)
     cluster.report(SINK, ExecutionState.FAILED, failure("cannot publish"))
     cluster.system.advance(1)
 
     [folder] = savepoints.iterdir()
-    assert f"A savepoint has been created at {folder}: it is consistent" in not_stopped(cluster)
+    assert f"A savepoint has been created at {folder}: it is consistent" in cluster.stopping_failure()
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
     assert checkpoint_metadata(str(folder)).checkpoint_id == 1

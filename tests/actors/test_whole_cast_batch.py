@@ -11,7 +11,7 @@ import pytest
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch, SnapshotState
 from flykka.messages.attempt.work import EngineFailed
-from flykka.messages.control.job import ExecutionStateChanged, JobStatus, SubmitJob
+from flykka.messages.control.job import JobStatus, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
@@ -140,14 +140,6 @@ def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 
     return stage
 
 
-def attempt_numbers(stage: WholeCluster) -> dict[str, int]:
-    """The number of the last attempt of each subtask."""
-    told = [
-        str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
-    ]
-    return {name: max(int(number) for each, number in told if each == name) for name, _ in told}
-
-
 NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "keyed_0": 0, "keyed_1": 0}
 
 
@@ -158,7 +150,7 @@ def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(se
         stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert attempt_numbers(stage) == NOBODY_TWICE
+    assert stage.attempt_numbers() == NOBODY_TWICE
     assert data.world.rows() == ALL_ROWS
     assert len(data.kept) == 4
     assert data.freed >= data.kept
@@ -175,7 +167,7 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     # Those behind it had not begun.
-    assert attempt_numbers(stage) == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
+    assert stage.attempt_numbers() == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.world.rows() == ALL_ROWS
 
 
@@ -187,7 +179,7 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert attempt_numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1)
+    assert stage.attempt_numbers() == dict.fromkeys(NOBODY_TWICE, 1)
     assert data.world.rows() == ALL_ROWS
 
 
