@@ -262,7 +262,11 @@ class JobCluster(ClusterBuilder):
     def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
         """Both tasks have taken the snapshot."""
         for attempt in TASKS:
-            self.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
+            self.acknowledge(attempt, checkpoint_id)
+
+    def acknowledge(self, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
+        """A task has taken the snapshot."""
+        self.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
 
     def request_splits(self, attempt: str = TASKS[0], count: int = 1) -> None:
         source = OperatorId("source")

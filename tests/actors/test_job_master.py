@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.job import (
     JobRestored,
@@ -290,17 +290,13 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
 # Checkpoints
 
 
-def acknowledge(cluster: JobCluster, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
-    cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
-
-
 def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
 
     cluster.request_splits()
     assert cluster.heard(task_manager, AddSplits) == []
-    acknowledge(cluster, SOURCE)
+    cluster.acknowledge(SOURCE)
 
     assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(file_split("file-0"),)]
 
@@ -312,8 +308,8 @@ def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster
     assert cluster.heard(task_manager, TriggerCheckpoint) == []
     cluster.tell_job_master(NotifyEndOfData(attempt=SINK))
     trigger = cluster.last(task_manager, TriggerCheckpoint)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
+    cluster.acknowledge(SOURCE)
+    cluster.acknowledge(SINK)
     told = {notification.attempt for notification in cluster.heard(task_manager, NotifyCheckpointComplete)}
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, ExecutionState.FINISHED)

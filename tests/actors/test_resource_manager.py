@@ -13,8 +13,6 @@ from flykka.messages.control.registration import (
     RefuseRegistration,
     RegisterJobMaster,
     RegisterTaskManager,
-    SlotReport,
-    SlotStatus,
 )
 from flykka.messages.control.slots import (
     AllocateSlot,
@@ -33,6 +31,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS, ClusterBuilder
+from tests.actors.machines.slots.slot_manager_events import slot_report
 from tests.actors.peer import Peer
 
 JOB = JobId("job-1")
@@ -57,20 +56,6 @@ def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Ac
     """A ResourceManager that starts TaskManagers of this kind."""
     made = ClusterBuilder(system)
     return made.start_resource_manager(lambda _id, _resource_manager: Props(kind), task_managers=task_managers)
-
-
-def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
-    """One slot per holder: an allocation of the job, or None for a free slot."""
-    return SlotReport(
-        slots=tuple(
-            SlotStatus(
-                slot_id=slot_id(task_manager, index),
-                allocation_id=None if holder is None else AllocationId(holder),
-                job_id=None if holder is None else JOB,
-            )
-            for index, holder in enumerate(holders)
-        )
-    )
 
 
 class Guest:

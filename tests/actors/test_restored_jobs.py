@@ -21,7 +21,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
-from tests.actors.test_job_master import SINK, SOURCE, acknowledge, checkpointed
+from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
 """A question for a known job is answered with its outcome."""
@@ -31,8 +31,8 @@ def retained(cluster: JobCluster) -> str:
     """The checkpoint of a job that was cancelled, with state of the operator `source`, where it was kept."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
+    cluster.acknowledge(SOURCE)
+    cluster.acknowledge(SINK)
     storage = CheckpointStorage(str(cluster.folder))
     completed = storage.read_metadata(cluster.last(cluster.client, CheckpointCompleted).path)
     kept = storage.write_metadata(completed, str(cluster.folder / "kept"))
@@ -81,8 +81,8 @@ def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.request_splits()
     cluster.system.advance(60)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
+    cluster.acknowledge(SOURCE)
+    cluster.acknowledge(SINK)
 
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)

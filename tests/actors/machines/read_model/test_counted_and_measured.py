@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import ExecutionStateChanged, JobResultSuccess, MetricsReported
-from flykka.messages.monitoring.job_details import JobDetails, Latency
+from flykka.messages.monitoring.job_details import Latency
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.task import ExecutionState, LatencyStatistics, TaskIOMetrics
 from flykka.messages.wire.ids import OperatorId, attempt_id
-from flykka.messages.wire.message import Message
-from tests.actors.machines.read_model.test_job_read_model import execution
+from tests.actors.machines.read_model.job_events import details_after, execution_changed
 from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
@@ -44,28 +43,21 @@ def reported(
     )
 
 
-def told(*messages: Message) -> JobDetails:
-    overview = JobReadModel(GRAPH)
-    for message in messages:
-        overview.on_message(message, 0)
-    return overview.details(0)
-
-
 def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
-    details = told(reported(rows_counter(2)), reported(rows_counter(3), subtask=1), reported(rows_counter(4)))
+    details = details_after(reported(rows_counter(2)), reported(rows_counter(3), subtask=1), reported(rows_counter(4)))
 
     assert details.accumulators == AccumulatorResults(merged=(rows_counter(7),))
 
 
 def test_the_next_attempt_counts_from_zero() -> None:
-    assert told(reported(rows_counter(2)), reported(rows_counter(1), number=1)).accumulators == AccumulatorResults(
-        merged=(rows_counter(1),)
-    )
+    assert details_after(
+        reported(rows_counter(2)), reported(rows_counter(1), number=1)
+    ).accumulators == AccumulatorResults(merged=(rows_counter(1),))
 
 
 def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
     model = JobReadModel(GRAPH)
-    first, second = (execution(ExecutionState.RUNNING, number=number) for number in (0, 1))
+    first, second = (execution_changed(ExecutionState.RUNNING, number=number) for number in (0, 1))
     for message in (first, reported(rows_counter(3)), second, reported(rows_counter(5), number=1)):
         model.on_message(message, 0)
 
@@ -76,7 +68,7 @@ def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
 
 
 def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
-    assert told(reported(rows_counter(1), number=1), reported(rows_counter(9))).accumulators.merged == (
+    assert details_after(reported(rows_counter(1), number=1), reported(rows_counter(9))).accumulators.merged == (
         rows_counter(1),
     )
 
@@ -84,7 +76,9 @@ def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
 def test_the_result_of_the_job_is_final() -> None:
     final = AccumulatorResults(merged=(rows_counter(8),))
 
-    assert told(reported(rows_counter(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+    assert (
+        details_after(reported(rows_counter(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+    )
 
 
 def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_counts_came() -> None:
@@ -110,6 +104,6 @@ def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_coun
 
 
 def test_the_latency_of_a_vertex_is_that_of_its_slowest_way() -> None:
-    details = told(reported(latencies=(way(5), way(20, 70))), reported(subtask=1, latencies=(way(10),)))
+    details = details_after(reported(latencies=(way(5), way(20, 70))), reported(subtask=1, latencies=(way(10),)))
 
     assert [vertex.latency for vertex in details.vertices] == [None, Latency(median_ms=20, p99_ms=70)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.sources.source_events import AttemptEnded, SubtaskReset, TellReader
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
-from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.tasks.source import AddSplits, FileSplit, NoMoreSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, SplitId, attempt_id
 from tests.actors.machines.graph.graphs import JOB
@@ -66,23 +65,6 @@ def reset(subtask: int, checkpoint_id: int | None) -> SubtaskReset:
 def settled(subtask: int, checkpoint_id: int, vertex: JobVertexId = VERTEX) -> AcknowledgeCheckpoint:
     return AcknowledgeCheckpoint(
         job_id=JOB, attempt=attempt_of(subtask, vertex=vertex), checkpoint_id=checkpoint_id, state=None
-    )
-
-
-def checkpoint_aborted(checkpoint_id: int) -> CheckpointAborted:
-    reason = CheckpointDeclineReason.EXPIRED
-    return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
-
-
-def checkpoint_completed(checkpoint_id: int) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JOB,
-        checkpoint_id=checkpoint_id,
-        duration_ms=0,
-        size_bytes=0,
-        incremental_bytes=0,
-        path="",
-        timestamp_ms=0,
     )
 
 

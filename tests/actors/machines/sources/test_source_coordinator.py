@@ -23,14 +23,13 @@ from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscover
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobVertexId, OperatorId, SplitId
+from tests.actors.machines.coordinators.coordinating import checkpoint_aborted, checkpoint_completed
 from tests.actors.machines.graph.graphs import JOB, failure, graph_of, vertex
 from tests.actors.machines.scheduling import splits
 from tests.actors.machines.scheduling.splits import (
     assigns,
     attempt_ended,
     attempt_of,
-    checkpoint_aborted,
-    checkpoint_completed,
     file_split,
     no_more,
     request_splits,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
+from tests.actors.machines.coordinators.coordinating import checkpoint_aborted, checkpoint_completed
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
     assigns,
     attempt_ended,
-    checkpoint_aborted,
-    checkpoint_completed,
     discovered_splits,
     enumerator,
     no_more,

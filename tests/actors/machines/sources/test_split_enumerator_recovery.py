@@ -14,13 +14,12 @@ from flykka.messages.tasks.source import AddSplits, SplitEnumeratorState, Unread
 from flykka.messages.wire import codec
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import SplitId, vertex_subtask_and_number
+from tests.actors.machines.coordinators.coordinating import checkpoint_aborted, checkpoint_completed
 from tests.actors.machines.graph.graphs import JOB
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
     assigns,
     attempt_ended,
-    checkpoint_aborted,
-    checkpoint_completed,
     discovered_splits,
     enumerator,
     file_split,
