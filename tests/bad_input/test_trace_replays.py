@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from random import Random
 from shutil import copytree
 
 import pytest
 
-from flykka.cli.main import main
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.bad_input.recorded import Counter, Note, ReadsTheClock, Sleeps, StartsAThread, record_echo
+from tests.flykka.cli.shell import Shell
 from tests.layout.sources import ROOT
-
-Shell = Callable[..., tuple[int, str, str]]
 
 SAME, DIVERGED, UNREADABLE = 0, 1, 2
 
@@ -55,20 +51,6 @@ with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
     system.run_until_idle()
 """
 COMMAND = "import sys; from flykka.cli.main import main; sys.exit(main())"
-
-
-@pytest.fixture
-def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs the command line, with nothing to read: its exit code, and what it printed."""
-    monkeypatch.setattr(sys, "stdin", StringIO())
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 class Elsewhere:

@@ -6,40 +6,21 @@ import json
 import os
 import re
 import struct
-import sys
 import zlib
-from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import msgpack
 import pytest
 
-from flykka.cli.main import main
 from tests.bad_input.recorded import record_echo
-
-Shell = Callable[..., tuple[int, str, str]]
+from tests.flykka.cli.shell import Shell
 
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
 """Commands that read any trace, and take nothing but its name."""
 OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3", "--drop"], ["shrink"])
 """These too say first whether there is a trace."""
-
-
-@pytest.fixture
-def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs the command line, with nothing to read: its exit code, and what it printed."""
-    monkeypatch.setattr(sys, "stdin", StringIO())
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
