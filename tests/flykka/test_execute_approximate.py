@@ -7,14 +7,12 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from flykka import (
     FileSink,
     FileSource,
     RestartStrategies,
-    RichFunction,
-    RuntimeContext,
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
@@ -22,6 +20,7 @@ from flykka.errors import ProgramError
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.message import Message
+from tests.flykka.fails_once import FailsOnce
 from tests.flykka.test_execute_operators import write_bids
 from tests.integration.test_continuing import wait_checkpoint
 
@@ -34,22 +33,6 @@ pytestmark = [
 
 
 BIDS = "auction long, price long, at timestamp"
-
-
-class FailsOnce(RichFunction):
-    """The first attempt fails at its second batch."""
-
-    batches = 0
-    attempt = 0
-
-    def open(self, context: RuntimeContext) -> None:
-        self.attempt = context.attempt_number
-
-    def __call__(self, rows: DataFrame) -> DataFrame:
-        self.batches += 1
-        if (self.attempt, self.batches) == (0, 2):
-            raise ConnectionError("the connection is lost")
-        return rows
 
 
 def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, StreamExecutionEnvironment
+from flykka import FileSink, RestartStrategies, StreamExecutionEnvironment
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged
 from flykka.messages.wire.message import Message
+from tests.flykka.fails_once import FailsOnce
 from tests.flykka.test_execute_operators import source_of_folder, write_bids
 
 pytestmark = [
@@ -19,22 +20,6 @@ pytestmark = [
     pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
     pytest.mark.checkpoints,
 ]
-
-
-class FailsOnce(RichFunction):
-    """The first attempt fails at its second batch."""
-
-    batches = 0
-    attempt = 0
-
-    def open(self, context: RuntimeContext) -> None:
-        self.attempt = context.attempt_number
-
-    def __call__(self, rows: DataFrame) -> DataFrame:
-        self.batches += 1
-        if (self.attempt, self.batches) == (0, 2):
-            raise ConnectionError("the connection is lost")
-        return rows
 
 
 def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(

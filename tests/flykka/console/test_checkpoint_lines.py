@@ -5,22 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from flykka.console.checkpoint_lines import LONGEST_PAUSE_MS, CheckpointLine, CheckpointLines
-from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.wire.ids import JobId
+from tests.flykka.console.pictures import checkpoint_completed
 
 SIZE = "2.0 KiB, 512 B of it new"
-
-
-def checkpoint_completed(number: int, at_ms: int, duration_ms: int = 58) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JobId("job"),
-        checkpoint_id=number,
-        duration_ms=duration_ms,
-        size_bytes=2_048,
-        incremental_bytes=512,
-        path=f"/chk-{number}",
-        timestamp_ms=at_ms,
-    )
 
 
 def every(interval_ms: int, count: int) -> list[CheckpointLine]:

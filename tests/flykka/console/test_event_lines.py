@@ -25,6 +25,7 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.wire.message import Message
+from tests.flykka.console.pictures import checkpoint_completed
 
 JOB = JobId("job")
 
@@ -224,18 +225,6 @@ def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytes
     Console()(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
-
-
-def checkpoint_completed(number: int, at: int, path: str = "/chk") -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JOB,
-        checkpoint_id=number,
-        duration_ms=58,
-        size_bytes=2_048,
-        incremental_bytes=512,
-        path=path,
-        timestamp_ms=at,
-    )
 
 
 def test_a_failed_checkpoint_is_shown_with_its_cause_and_equal_ones_are_counted() -> None:

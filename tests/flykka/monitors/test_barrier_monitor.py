@@ -16,14 +16,22 @@ from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointAborted,
 )
 from flykka.messages.state.handles import InFlightRows
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, BufferResponse, CheckpointBarrier, EndOfPartition, PartitionRequest
+from flykka.messages.tasks.exchange import CheckpointBarrier, EndOfPartition
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
-from flykka.messages.wire.message import Message
-from flykka.messages.wire.ref import Ref
 from flykka.monitors.barriers import BarrierMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import (
+    BRIDGE,
+    JOB,
+    JOB_MASTER,
+    TASK,
+    arrived,
+    attempt,
+    batch_ref,
+    partition_request,
+    seen,
+    turn,
+)
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
@@ -32,14 +40,6 @@ DECLINED = DeclineCheckpoint(
 )
 ALIGNED = SnapshotState(stage=1, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=0)
 UNALIGNED = replace(ALIGNED, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
-
-
-def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
-
-
-def batch_ref(name: str) -> BatchRef:
-    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
 def opening(*recovered: str) -> Turn:
@@ -52,11 +52,6 @@ def chain_opened_turn(*recovered: str) -> Turn:
     return turn(
         TASK, ChainOpened(recovered=tuple(map(batch_ref, recovered))), partition_request(LEFT), partition_request(RIGHT)
     )
-
-
-def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
-    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 
 
 def process_batch(name: str) -> ProcessBatch:

@@ -9,7 +9,6 @@ from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointOptions,
     NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
     SnapshotType,
@@ -40,7 +39,7 @@ from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Record, Turn
-from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, notify_complete, seen, turn
 
 MAP = JobVertexId("map")
 
@@ -100,12 +99,8 @@ def completion_turn(checkpoint_id: int, cause: Message | None = None, to: Ref = 
         timestamp_ms=0,
     )
     cause = cause or MetadataWritten(checkpoint_id=checkpoint_id, path="")
-    told = TaskCheckpointMessages(messages=(notification(checkpoint_id),))
+    told = TaskCheckpointMessages(messages=(notify_complete(checkpoint_id),))
     return turn(COORDINATOR, cause, (to, completed), (TASK_MANAGER, told))
-
-
-def notification(checkpoint_id: int) -> NotifyCheckpointComplete:
-    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
 def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
@@ -230,7 +225,7 @@ def test_of_a_checkpoint_that_no_task_has_heard_of_none_need_be_told() -> None:
 
 
 def test_nobody_must_be_told_that_a_checkpoint_is_complete_which_is_not() -> None:
-    early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notification(1)))
+    early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
     said = seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
     assert said == ["job_map_0_0 is told that checkpoint 1 is complete, which it is not"]

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.attempt.commands import CommitCheckpoint
-from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted
 from flykka.messages.wire.message import Message
 from flykka.monitors.commits import CommitMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, seen, turn
-
-
-def notify_complete(checkpoint_id: int) -> Message:
-    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
+from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, notify_complete, seen, turn
 
 
 def notify_aborted(checkpoint_id: int) -> Message:

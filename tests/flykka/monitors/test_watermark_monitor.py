@@ -10,35 +10,31 @@ from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot, WatermarkState
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest, Watermark, WatermarkStatus
+from flykka.messages.tasks.exchange import BufferResponse, Watermark, WatermarkStatus
 from flykka.messages.tasks.source import AlignWatermark
 from flykka.messages.tasks.task import ExecutionState, SubmitTask, TaskExecutionState, UpdateTaskExecutionState
-from flykka.messages.wire.ids import BatchId, ResultPartitionId
+from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.message import Message
-from flykka.messages.wire.ref import Ref
 from flykka.monitors.watermarks import WatermarkMonitor
 from flykka.runtime.trace.records import Turn
 from tests.actors.machines.attempt.attempt_machine import SOURCE, descriptor
-from tests.flykka.monitors.turns import BRIDGE, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import (
+    BRIDGE,
+    JOB_MASTER,
+    TASK,
+    TASK_MANAGER,
+    arrived,
+    attempt,
+    batch_ref,
+    partition_request,
+    seen,
+    turn,
+)
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 
 
-def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
-
-
 OPENED = turn(TASK, ChainOpened(), partition_request(LEFT), partition_request(RIGHT))
-
-
-def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
-    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
-
-
-def batch_ref(name: str) -> BatchRef:
-    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
 def process_batch(name: str, watermark_ms: int) -> ProcessBatch:

@@ -12,26 +12,20 @@ from pyspark.sql import functions as F
 from flykka.api.streams.data_stream import DataStream, KeyedStream
 from flykka.api.streams.interval_join import IntervalJoined
 from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.program import Program
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode
-from tests.flykka.programs import bids
+from tests.flykka.programs import bids, two_streams
 
 pytestmark = pytest.mark.spark
 
 LATE = OutputTag("late")
 
 
-def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
-    program = Program()
-    return bids(spark, program), bids(spark, program, event_time=event_time)
-
-
 def interval_joined(spark: SparkSession) -> IntervalJoined:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     return left.key_by("auction").interval_join(right.key_by("auction")).between("-10min", "0s")
 
 
@@ -80,7 +74,7 @@ def test_all_is_kept_of_a_side_whose_late_rows_are_read(spark: SparkSession) -> 
 
 
 def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     made = left.union(left).key_by("auction").interval_join(right.key_by("bidder")).between(0, "1s").select("left.*")
 
     inputs = made._transformation.inputs
@@ -134,7 +128,7 @@ def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
 def test_streams_that_do_not_fit_are_refused(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
 
     with pytest.raises(error, match=why):
         refused(left.key_by("auction"), right)
@@ -172,7 +166,7 @@ def test_joins_that_cannot_be_are_refused(
 
 
 def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     join = left.key_by("auction").interval_join(right.key_by("auction")).between("1s", "1s").upper_bound_exclusive()
 
     with pytest.raises(ProgramError, match="both bounds are the same and one is exclusive"):
@@ -180,7 +174,7 @@ def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> N
 
 
 def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
-    left, right = two(spark, event_time=None)
+    left, right = two_streams(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="gives no event time to join by"):
         left.key_by("auction").interval_join(right.key_by("auction"))
