@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +22,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Deed, fails, in_turn, player, raises, replies, says, spawns
 
-
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures() -> Iterator[None]:
-    logger = logging.getLogger("flykka.runtime")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(before)
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,18 +19,10 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player, says
 from tests.runtime.replay.troupe import Question, spawn_puppets
 
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+
 SEEDS = 20
 SEEDS_ON_THREADS = 12
-
-
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures() -> Iterator[None]:
-    """Thousands of failures are meant."""
-    logger = logging.getLogger("flykka.runtime")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(before)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

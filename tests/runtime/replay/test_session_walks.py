@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from pathlib import Path
 
@@ -18,14 +17,10 @@ from flykka.runtime.trace.state.description import State, describe
 from tests.runtime.replay import test_coroutines as coroutines
 from tests.runtime.replay import troupe
 
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+
 KEPT = 12
 MOVES = 20
-
-
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
-    """Many failures are meant."""
-    caplog.set_level(logging.CRITICAL, "flykka.runtime")
 
 
 @pytest.fixture(autouse=True)
