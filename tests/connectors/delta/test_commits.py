@@ -29,11 +29,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "id long, name string"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "table"
-
-
 def others_append(table: Path, key: int) -> None:
     write_deltalake(str(table), pa.table({"id": pa.array([key], pa.int64()), "name": ["theirs"]}), mode="append")
 

@@ -59,11 +59,6 @@ class TestUpsert(DeltaContract):
         return DeltaSink.upsert(self.folder / "table", keys=["id"])
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "table"
-
-
 def test_a_reader_sees_whole_checkpoints_alone(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     for checkpoint_id in (1, 2):

@@ -22,11 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "id long, name string, seq long, row_kind string"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return tmp_path / "table"
-
-
 def test_the_last_change_of_a_key_wins_within_a_checkpoint(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"], sequence_by="seq"))
 
