@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import LocalAggregateCode
@@ -14,7 +12,6 @@ from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
 from tests.spark_bridge.laboratory import Laboratory, at_ms
-from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -40,13 +37,6 @@ class Sessions(KeyedAttempts):
         seconds = (F.col(name).cast("long") for name in ("window_start", "last", "window_end"))
         rows = self.laboratory.published().select("key", *seconds, "n", "sum(amount)")
         return sorted(map(tuple, rows.collect()))
-
-
-def advance(subtask: Told, watermark_ms: int) -> StageResult:
-    """Bring the watermark to a subtask."""
-    subtask.stage += 1
-    subtask.tell(AdvanceWatermark(stage=subtask.stage, watermark_ms=watermark_ms))
-    return subtask.expect_result()
 
 
 def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
@@ -75,12 +65,12 @@ def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
     subtasks = sessions.begin(before)
     sessions.read(subtasks, 0, 1)
     for each in subtasks:
-        advance(each, at_ms(12))
+        each.advance_watermark(at_ms(12))
 
     others = sessions.begin(after, taken(subtasks, 1))
     sessions.read(others, 2)
     for each in others:
-        advance(each, WATERMARK_MAX)
+        each.advance_watermark(WATERMARK_MAX)
     taken(others, 2)
 
     assert sessions.published() == batch_sessions(laboratory)
@@ -91,7 +81,7 @@ def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: 
     (subtask,) = sessions.begin()
     sessions.read([subtask], 0)
 
-    emitted = [advance(subtask, at_ms(seconds)).rows_out for seconds in (10.999, 11, 11.999, 14)]
+    emitted = [subtask.advance_watermark(at_ms(seconds)).rows_out for seconds in (10.999, 11, 11.999, 14)]
     subtask.close(cancel=True)
 
     assert emitted == [0, 1, 0, 2]

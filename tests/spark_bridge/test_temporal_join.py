@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import functions as F
 
 from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
@@ -64,34 +63,21 @@ class Job:
         return sorted(map(tuple, self.laboratory.published().collect()), key=str)
 
 
-def advance(join: Told, watermark_ms: int) -> None:
-    join.stage += 1
-    join.tell(AdvanceWatermark(stage=join.stage, watermark_ms=watermark_ms))
-    join.expect_result()
-
-
-def snapshot_and_commit(join: Told, checkpoint_id: int, watermark_ms: int) -> TaskStateSnapshot:
-    snapshotted = join.snapshot(checkpoint_id, watermark_ms)
-    join.commit(checkpoint_id)
-    assert snapshotted.state is not None
-    return snapshotted.state
-
-
 def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory: Laboratory) -> None:
     job = Job(laboratory, [(1, 20, 1.0), (1, 21, 3.0)], [(1, 10, 2.0), (1, 11, 4.0)], [(1, 12, 2.0), (2, 13, 3.5)])
     join = job.begin()
     job.process(join, 0, RIGHT, at_ms(0))
     job.process(join, 1, LEFT, at_ms(0))
 
-    advance(join, at_ms(3.0))
-    state = snapshot_and_commit(join, 1, at_ms(3.0))
+    join.advance_watermark(at_ms(3.0))
+    state = join.snapshot_and_commit(1, at_ms(3.0)).state
     first = job.published()
     join.close(cancel=True)
     laboratory.lose_local_state()
     again = job.begin(restore=state)
     late = job.process(again, 2, LEFT, at_ms(0))
-    advance(again, END)
-    snapshot_and_commit(again, 2, END)
+    again.advance_watermark(END)
+    again.snapshot_and_commit(2, END)
 
     assert first == [(10, 20)]
     assert late.late_rows == 1
@@ -101,11 +87,11 @@ def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory
 def test_left_rows_behind_the_watermark_go_to_the_late_side_output(laboratory: Laboratory) -> None:
     job = Job(laboratory, [(1, 10, 1.0), (1, 11, 2.0)], [(1, 20, 0.5)], gives_late_data=True)
     join = job.begin(SideOutputCode(tag=Side.LEFT.late_data))
-    advance(join, at_ms(1.0))
+    join.advance_watermark(at_ms(1.0))
 
     left = job.process(join, 0, LEFT, at_ms(1.0))
     right = job.process(join, 1, RIGHT, at_ms(1.0))
-    snapshot_and_commit(join, 1, at_ms(1.0))
+    join.snapshot_and_commit(1, at_ms(1.0))
 
     assert [left.late_rows, right.late_rows] == [0, 0]
     assert [row.amount for row in laboratory.published().collect()] == [10]
