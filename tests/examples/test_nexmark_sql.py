@@ -68,9 +68,9 @@ def differing(
 
 
 @pytest.mark.parametrize(
-    ("queries", "parallelism", "number", "batch"),
+    ("queries", "parallelism", "number", "batch_query"),
     [(SOME, 1, FEW, FEW), pytest.param(QUERIES, 2, EVENTS, EVENTS, marks=pytest.mark.long)],
-    indirect=["batch"],
+    indirect=["batch_query"],
     ids=["some", "all"],
 )
 def test_streams_give_what_the_batch_gives(

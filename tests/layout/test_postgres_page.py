@@ -9,7 +9,7 @@ import pytest
 
 from tests.layout.sources import ROOT
 
-TESTS = ROOT / "tests" / "connectors" / "postgres"
+TESTS = ROOT / "tests" / "spark_bridge" / "connectors" / "postgres"
 PAGE = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
 SUPPORTED = PAGE.partition("\n## What is supported\n")[2].partition("\n## ")[0]
 TYPES_TEXT, _, SCENARIOS_TEXT = SUPPORTED.partition("### What happens to a table")

@@ -16,8 +16,8 @@ from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
-from tests.connectors.delta.attempts import rows_of_table
 from tests.power_loss import Disk
+from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 from tests.syncs import Syncs, watched_syncs
 

@@ -21,7 +21,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from tests.connectors.delta.attempts import rows_of_table
+from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 
 if TYPE_CHECKING:

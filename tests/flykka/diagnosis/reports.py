@@ -58,13 +58,13 @@ def attempt(
     )
 
 
-def job_explained(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobExplained:
+def job(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobExplained:
     attempts = tuple(attempt(name) for name in (SOURCE, WINDOW_1, WINDOW_2))
     made = JobExplained(job_id=JOB, now_ms=NOW, status=status, since_ms=BEGAN, attempts=attempts)
     return replace(made, **more)  # type: ignore[arg-type]  # fields of JobExplained
 
 
-def task_explained(name: ExecutionAttemptId, **more: object) -> TaskExplained:
+def task(name: ExecutionAttemptId, **more: object) -> TaskExplained:
     made = TaskExplained(
         attempt=name, now_ms=NOW, state=ExecutionState.RUNNING, activity="idle", activity_since_ms=NOW - 3_000
     )
@@ -127,7 +127,7 @@ def answers(*tasks: TaskExplained, **more: object) -> ActorReports:
     made = ActorReports(
         details=details(),
         now_ms=NOW,
-        job=job_explained(),
+        job=job(),
         tasks={each.attempt: each for each in tasks},
     )
     return replace(made, **more)  # type: ignore[arg-type]  # fields of ActorReports

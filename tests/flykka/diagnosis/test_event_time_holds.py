@@ -6,7 +6,7 @@ import pytest
 
 from flykka.diagnosis.job_diagnosis import diagnose
 from flykka.messages.tasks.task import EventTimeHold
-from tests.flykka.diagnosis.reports import NOW, SOURCE, WINDOW_1, answers, task_explained
+from tests.flykka.diagnosis.reports import NOW, SOURCE, WINDOW_1, answers, task
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,6 @@ from tests.flykka.diagnosis.reports import NOW, SOURCE, WINDOW_1, answers, task_
 def test_the_source_and_partition_that_hold_event_time_back_are_named(
     holds: list[EventTimeHold], event_time: str | None
 ) -> None:
-    tasks = [task_explained(name, held_back_by=hold) for name, hold in zip((SOURCE, WINDOW_1), holds, strict=False)]
+    tasks = [task(name, held_back_by=hold) for name, hold in zip((SOURCE, WINDOW_1), holds, strict=False)]
 
     assert dict(diagnose(answers(*tasks)).facts).get("event time") == event_time

@@ -6,7 +6,7 @@ from flykka.diagnosis.job_diagnosis import diagnose
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.flykka.diagnosis.reports import SOURCE, answers, details, job_explained, task_explained
+from tests.flykka.diagnosis.reports import SOURCE, answers, details, job, task
 
 
 def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
@@ -19,7 +19,7 @@ def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
         failure=CheckpointFailure(reason=reason, cause=cause),
     )
     reports = answers(
-        task_explained(SOURCE, waits_for_final_checkpoint=True),
+        task(SOURCE, waits_for_final_checkpoint=True),
         details=details(last_completed=None, checkpoints_failed=1, last_failed=failed),
     )
 
@@ -31,4 +31,4 @@ def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
 def test_what_others_keep_for_a_source_is_shown() -> None:
     retained = ("the replication slot 'orders' keeps 12 MB of the server's log",)
 
-    assert dict(diagnose(answers(job=job_explained(retained=retained))).facts)["retained"] == retained[0]
+    assert dict(diagnose(answers(job=job(retained=retained))).facts)["retained"] == retained[0]

@@ -33,11 +33,11 @@ from tests.flykka.diagnosis.reports import (
     channel,
     details,
     full_output,
-    job_explained,
+    job,
     pending,
     silent,
     spark,
-    task_explained,
+    task,
 )
 
 
@@ -47,7 +47,7 @@ def led(*, is_leader: bool = True, **more: object) -> LeadershipExplained:
 
 def waiting_for_slots(**more: object) -> ActorReports:
     scheduled = attempt(WINDOW_2, ExecutionState.SCHEDULED, has_slot=False)
-    explained = job_explained(
+    explained = job(
         attempts=(attempt(SOURCE), attempt(WINDOW_1), scheduled),
         slots_requested=1,
         slots_requested_since_ms=NOW - 12_000,
@@ -57,7 +57,7 @@ def waiting_for_slots(**more: object) -> ActorReports:
 
 def idle_window(number: int, *, barrier_missing: bool = False, **more: object) -> TaskExplained:
     reads = channel(number, barrier_missing=barrier_missing)
-    return task_explained(WINDOW_1 if number == 0 else WINDOW_2, channels=(reads,), channels_open=1, **more)
+    return task(WINDOW_1 if number == 0 else WINDOW_2, channels=(reads,), channels_open=1, **more)
 
 
 FINAL = {"waits_for_final_checkpoint": True}
@@ -99,7 +99,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "resources",
         answers(
-            job=job_explained(
+            job=job(
                 status=JobStatus.RESTARTING,
                 waits_for_resources=ResourceWaitExplained(since_ms=NOW - 4_000, minimum=2, desired=8),
             ),
@@ -119,22 +119,22 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "job 'prices' is being accepted: its graph is checked and stored",
     ),
     # It begins, restarts, ends.
-    ("created", answers(job=job_explained(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
+    ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
     (
         "restarting",
-        answers(job=job_explained(JobStatus.RESTARTING, restarts=(RestartExplained(due_ms=NOW + 4_200, cause=BUG),))),
+        answers(job=job(JobStatus.RESTARTING, restarts=(RestartExplained(due_ms=NOW + 4_200, cause=BUG),))),
         "job 'prices' restarts in 4.2 s, after ValueError: operator 'taxed': no price may be 26",
     ),
     (
         "region",
-        answers(job=job_explained(restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),))),
+        answers(job=job(restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),))),
         "of job 'prices' a region restarts now with 1 task, after ValueError: operator 'taxed': no price may be 26",
     ),
     (
         "region-cancelling",
         answers(
-            task_explained(WINDOW_2, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
-            job=job_explained(
+            task(WINDOW_2, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
+            job=job(
                 attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.CANCELING)),
                 restarts=(RestartExplained(due_ms=NOW - 1, cause=BUG, tasks=("window (2/2)",)),),
             ),
@@ -147,8 +147,8 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "cancelling",
         answers(
-            task_explained(WINDOW_1, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
-            job=job_explained(
+            task(WINDOW_1, state=ExecutionState.CANCELING, ending=ExecutionState.CANCELED),
+            job=job(
                 JobStatus.CANCELLING,
                 attempts=(
                     attempt(SOURCE, ExecutionState.CANCELED),
@@ -163,17 +163,17 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "suspended",
-        answers(job=job_explained(JobStatus.SUSPENDED)),
+        answers(job=job(JobStatus.SUSPENDED)),
         "job 'prices' is suspended: this driver does not lead any more",
     ),
     (
         "putting-away",
-        answers(job=job_explained(JobStatus.FINISHED, waits_for_end=NOW - 3_000)),
+        answers(job=job(JobStatus.FINISHED, waits_for_end=NOW - 3_000)),
         "job 'prices' is FINISHED, and what it leaves is being put away for 3 s",
     ),
     (
         "finalizing",
-        answers(job=job_explained(waits_for_end=NOW - 3_000)),
+        answers(job=job(waits_for_end=NOW - 3_000)),
         "all tasks of job 'prices' have finished, and their output is put in its place for 3 s",
     ),
     # Its tasks do not run yet.
@@ -190,16 +190,14 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "state",
-        answers(job=job_explained(waits_for_state=NOW - 5_000)),
+        answers(job=job(waits_for_state=NOW - 5_000)),
         "job 'prices' waits for 5 s to hear from which state its tasks start",
     ),
     (
         "opening",
         answers(
-            task_explained(WINDOW_2, state=ExecutionState.DEPLOYING),
-            job=job_explained(
-                attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.DEPLOYING))
-            ),
+            task(WINDOW_2, state=ExecutionState.DEPLOYING),
+            job=job(attempts=(attempt(SOURCE), attempt(WINDOW_1), attempt(WINDOW_2, ExecutionState.DEPLOYING))),
             stages={WINDOW_2: spark(0, 0, what="opening")},
         ),
         "window (2/2) is made ready for 40 s on task-manager-1: it is DEPLOYING: its opening has no Spark job at work",
@@ -207,12 +205,12 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     # Somebody is stuck.
     (
         "task",
-        answers(task_explained(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
+        answers(task(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
         "window (2/2) is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand, 14 messages behind it",
     ),
     (
         "coordinator",
-        answers(task_explained(SOURCE), unresponsive=(silent("the CheckpointCoordinator"),)),
+        answers(task(SOURCE), unresponsive=(silent("the CheckpointCoordinator"),)),
         "the CheckpointCoordinator is stuck: it has not answered for 2 s and has TriggerCheckpoint in hand,"
         " 14 messages behind it",
     ),
@@ -220,8 +218,8 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "hanging-stage",
         answers(
-            task_explained(SOURCE),
-            task_explained(WINDOW_2, stages=at_stage(), activity="busy"),
+            task(SOURCE),
+            task(WINDOW_2, stages=at_stage(), activity="busy"),
             checkpoints=pending(WINDOW_2),
             stages={WINDOW_2: spark()},
         ),
@@ -230,7 +228,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "standing-still",
         answers(
-            task_explained(WINDOW_2, stages=at_stage()),
+            task(WINDOW_2, stages=at_stage()),
             checkpoints=pending(WINDOW_2),
             stages={WINDOW_2: spark(progress_ms=NOW - 35_000, tasks_failed=2)},
         ),
@@ -240,7 +238,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "barrier",
         answers(
-            task_explained(SOURCE, stages=at_stage("reads its source"), is_source=True),
+            task(SOURCE, stages=at_stage("reads its source"), is_source=True),
             idle_window(0, aligning=7, barrier_missing=True),
             idle_window(1),
             checkpoints=pending(SOURCE, WINDOW_1, WINDOW_2),
@@ -250,7 +248,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     (
         "barrier-behind-another",
         answers(
-            task_explained(SOURCE, stages=at_stage("reads its source"), is_source=True),
+            task(SOURCE, stages=at_stage("reads its source"), is_source=True),
             idle_window(0, aligning=7, barrier_missing=True),
             checkpoints=pending(WINDOW_1),
         ),
@@ -259,13 +257,13 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "snapshot",
-        answers(task_explained(WINDOW_1, snapshotting=(7,)), checkpoints=pending(WINDOW_1)),
+        answers(task(WINDOW_1, snapshotting=(7,)), checkpoints=pending(WINDOW_1)),
         "window (1/2) has not acknowledged checkpoint 7 for 41 s: it writes its snapshot for checkpoint 7",
     ),
     (
         "back-pressure",
         answers(
-            task_explained(SOURCE, outputs=(full_output(1),), activity="back-pressured"),
+            task(SOURCE, outputs=(full_output(1),), activity="back-pressured"),
             idle_window(1, stages=at_stage()),
             checkpoints=pending(SOURCE),
         ),
@@ -285,41 +283,33 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     # It works, or has nothing to do.
     (
         "young-checkpoint",
-        answers(
-            task_explained(WINDOW_2, stages=at_stage(since_ms=NOW - 200)),
-            checkpoints=pending(WINDOW_2, since_ms=NOW - 100),
-        ),
+        answers(task(WINDOW_2, stages=at_stage(since_ms=NOW - 200)), checkpoints=pending(WINDOW_2, since_ms=NOW - 100)),
         "job 'prices' works: window (2/2) is at it for 0.2 s: it processes a batch",
     ),
     (
         "back-pressured",
-        answers(task_explained(SOURCE, outputs=(full_output(1),))),
+        answers(task(SOURCE, outputs=(full_output(1),))),
         "job 'prices' is back-pressured: source (1/1): its output is full: its reader takes no more",
     ),
     (
         "no-input",
-        answers(task_explained(SOURCE, is_source=True, waits_for_splits=True), idle_window(0), idle_window(1)),
+        answers(task(SOURCE, is_source=True, waits_for_splits=True), idle_window(0), idle_window(1)),
         "job 'prices' waits for input: source (1/1) has nothing to read for 3 s",
     ),
     (
         "aligned",
-        answers(task_explained(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
+        answers(task(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
         "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind it in event"
         " time",
     ),
     (
         "final-checkpoint",
-        answers(
-            task_explained(SOURCE, **FINAL),
-            task_explained(WINDOW_1, **FINAL),
-            task_explained(WINDOW_2, **FINAL),
-            details=NO_CHECKPOINT,
-        ),
+        answers(task(SOURCE, **FINAL), task(WINDOW_1, **FINAL), task(WINDOW_2, **FINAL), details=NO_CHECKPOINT),
         "job 'prices' has processed its last row and waits for the final checkpoint; the last one, 3, failed: EXPIRED",
     ),
     (
         "input",
-        answers(idle_window(0), task_explained(SOURCE, **FINAL)),
+        answers(idle_window(0), task(SOURCE, **FINAL)),
         "job 'prices' runs: window (1/2): it waits for input of source (1/1); source (1/1): it has processed its last"
         " row and waits for the final checkpoint",
     ),
@@ -350,7 +340,7 @@ def test_a_job_that_has_ended_well_speaks_of_no_failure(status: JobStatus) -> No
 
 def test_two_that_wait_for_each_other_are_told_without_end() -> None:
     # Reports of different moments may say so.
-    full = task_explained(SOURCE, outputs=(full_output(1),))
+    full = task(SOURCE, outputs=(full_output(1),))
     reader = idle_window(1)
 
     assert "its output is full: window (2/2) takes no more" in diagnose(answers(full, reader)).answer
@@ -362,9 +352,7 @@ def test_of_ten_thousand_attempts_those_are_shown_that_tell_something() -> None:
         for n in range(9_999)
     )
     stuck = attempt(WINDOW_2)
-    why = diagnose(
-        answers(job=job_explained(attempts=(*many, stuck)), unresponsive=(silent("window (2/2)", WINDOW_2),))
-    )
+    why = diagnose(answers(job=job(attempts=(*many, stuck)), unresponsive=(silent("window (2/2)", WINDOW_2),)))
 
     assert why.attempts[-1].name == "window (2/2)"
     assert why.left_out == 10_000 - len(why.attempts)
@@ -397,7 +385,7 @@ def test_what_it_rests_on_is_told_by_its_labels() -> None:
 def test_of_a_source_with_a_backlog_it_is_told_how_much_waits_and_how_much_a_batch_takes(
     unread: int, limit: int | None, backlog: str | None
 ) -> None:
-    reading = task_explained(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)
+    reading = task(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)
 
     assert dict(diagnose(answers(reading)).facts).get("backlog") == backlog
 

@@ -13,8 +13,8 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.views.job_html import job_html
 from flykka.views.job_text import job_text
-from tests.notebook.html_reader import Reader
-from tests.notebook.jobs import (
+from tests.flykka.notebook.html_reader import Reader
+from tests.flykka.notebook.jobs import (
     LOST,
     NEW,
     RESTARTED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.views.html.markup import Html, display, dot, element, fragment, head, labelled, lines, note, page, table
-from tests.notebook.html_reader import Reader
+from tests.flykka.notebook.html_reader import Reader
 
 EVIL = "<script>alert('\"&')</script>"
 

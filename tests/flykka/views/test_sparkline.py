@@ -8,7 +8,7 @@ import pytest
 
 from flykka.views.html.markup import RED
 from flykka.views.html.sparkline import BARS, HEIGHT, WIDTH, bars, line
-from tests.notebook.html_reader import Reader
+from tests.flykka.notebook.html_reader import Reader
 
 
 def points(svg: str) -> list[tuple[float, float]]:
