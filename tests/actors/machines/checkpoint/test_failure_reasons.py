@@ -20,6 +20,7 @@ from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.graph.tolerable_failures import CheckpointFailureReason
 from flykka.messages.tasks.exchange import CheckpointBarrier
+from tests.actors.checkpoint_coordinator.test_master_hooks import Hook
 from tests.actors.machines.attempt.attempt_machine import (
     WINDOWS,
     Harness,
@@ -31,7 +32,6 @@ from tests.actors.machines.attempt.attempt_machine import (
     trigger,
 )
 from tests.actors.machines.checkpoint.coordinating import Coordination, planned_task, two_tasks
-from tests.actors.test_master_hooks import Hook
 
 
 def reason_of(world: Coordination) -> CheckpointDeclineReason:

@@ -100,7 +100,7 @@ def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSessio
     assert sorted_rows(spark, source) == [(1, 7), (2, 7)]
 
 
-# Text is read as through fsspec from a disk: see tests/spark_bridge/test_files_both_ways.py.
+# Text is read as through fsspec from a disk: see tests/spark_bridge/connectors/file/test_files_both_ways.py.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "name", "content"),

@@ -16,7 +16,7 @@ from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.spark_bridge.keyed_attempts import KeyedAttempts
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
-from tests.spark_bridge.test_keyed_rows import FILES, VERBS, keyed
+from tests.spark_bridge.operators.test_keyed_rows import FILES, VERBS, keyed
 from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

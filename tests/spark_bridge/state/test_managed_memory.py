@@ -13,7 +13,7 @@ from flykka.spark_bridge.rows.materialise import materialise
 from flykka.spark_bridge.state.managed_memory import ManagedMemory
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import Laboratory
-from tests.spark_bridge.test_state_backend import backend_of
+from tests.spark_bridge.state.test_spark_state_backend import backend_of
 
 A, B = BatchId("a"), BatchId("b")
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.connectors.file.source import FileSource
-from tests.spark_bridge.test_file_source import discovery, file_names
+from tests.spark_bridge.connectors.file.test_source import discovery, file_names
 
 pytestmark = pytest.mark.spark
 

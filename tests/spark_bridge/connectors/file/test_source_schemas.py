@@ -18,9 +18,9 @@ from flykka.spark_bridge.errors import (
     UnreadableFileError,
 )
 from flykka.spark_bridge.program.prototype import PrototypeError
+from tests.spark_bridge.connectors.file.test_source import discovery
 from tests.spark_bridge.laboratory import write_rows
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec
-from tests.spark_bridge.test_file_source import discovery
 
 pytestmark = pytest.mark.spark
 

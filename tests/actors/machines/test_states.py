@@ -65,11 +65,11 @@ def test_a_task_moves_only_where_its_attempt_may_be_told_so() -> None:
 
 
 def test_the_table_of_ends_in_the_documentation_is_that_of_the_code() -> None:
-    assert terminal_table() in (Path(__file__).parents[4] / "docs" / "states.md").read_text()
+    assert terminal_table() in (Path(__file__).parents[3] / "docs" / "states.md").read_text()
 
 
 @pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram, task_state_diagram])
 def test_the_diagrams_of_the_documentation_are_those_of_the_tables(diagram: Callable[[], str]) -> None:
-    documented = (Path(__file__).parents[4] / "docs" / "states.md").read_text()
+    documented = (Path(__file__).parents[3] / "docs" / "states.md").read_text()
 
     assert f"```mermaid\n{diagram()}```" in documented
