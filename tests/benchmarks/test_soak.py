@@ -30,7 +30,7 @@ def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
     pq.write_table(pa.table({"window_start": starts, "n": [rows for _, rows in windows]}), folder / f"{name}.parquet")
 
 
-def recorded(schedule: Schedule, **figures: list[tuple[float, float]]) -> Recorded:
+def recorded_figures(schedule: Schedule, **figures: list[tuple[float, float]]) -> Recorded:
     made = Recorded(schedule)
     for name, points in figures.items():
         for second, figure in points:
@@ -52,7 +52,7 @@ def test_a_short_run_is_compared_with_itself_earlier() -> None:
 
 def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> None:
     schedule = Schedule.of(1800)
-    run = recorded(
+    run = recorded_figures(
         schedule,
         driver_threads=[(10, 99), (180, 20), (190, 22), (230, 20), (240, 90), (1740, 21), (1750, 21), (1790, 90)],
         jvm_threads=[(180, 100), (1740, 106)],
@@ -72,7 +72,7 @@ def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> No
 
 
 def test_json_and_table_say_for_each_figure_whether_it_holds() -> None:
-    run = recorded(
+    run = recorded_figures(
         Schedule.of(240), jvm_resident_bytes=[(1, 7 << 20), (120, 100 << 20), (180, 110 << 20)], batch_ms=[(121, 50.0)]
     )
 

@@ -32,7 +32,7 @@ def graph_with_uids(*vertices: JobVertex) -> JobGraph:
 GRAPH = graph_with_uids(vertex("source", outputs=1), vertex("sums", reads=("source",)))
 
 
-def state(operator: str, parallelism: int = 1) -> TaskStateEntry:
+def splits_state(operator: str, parallelism: int = 1) -> TaskStateEntry:
     splits = OperatorListState(name="splits", elements=(b"one",))
     own = OperatorSubtaskState(operator_id=operator_id(operator), operator_state=(splits,))
     return TaskStateEntry(
@@ -188,14 +188,16 @@ def checkpoint_of_former_graph(folder: Path, former: JobGraph, *states: TaskStat
 
 
 def test_a_job_whose_operators_are_those_of_the_checkpoint_may_continue(tmp_path: Path) -> None:
-    check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("source"), state("sums")), GRAPH)
+    check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source"), splits_state("sums")), GRAPH)
 
 
 def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there_are(tmp_path: Path) -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     with pytest.raises(CheckpointError, match=r"job 'job' cannot continue from '.*chk-3'") as refused:
-        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("source"), state("sums")), renamed)
+        check_restorable(
+            checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source"), splits_state("sums")), renamed
+        )
 
     assert (
         "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
@@ -204,7 +206,7 @@ def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there
 
 
 def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:
-    moved = replace(job_checkpoint("job", 3, 0, state("averages")), path="/elsewhere/chk-3")
+    moved = replace(job_checkpoint("job", 3, 0, splits_state("averages")), path="/elsewhere/chk-3")
 
     with pytest.raises(CheckpointError, match=f"an operator with the id {operator_id('averages')}"):
         check_restorable(moved, GRAPH)
@@ -216,7 +218,7 @@ def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operato
     )
 
     with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
-        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("source")), wide)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source")), wide)
 
 
 def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
@@ -225,7 +227,7 @@ def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
         key_groups=KeyGroupRange(start=0, end=127),
         shared=(SharedStateHandle(state_id="s", path="s", rows=1, size_bytes=1),),
     )
-    entry = replace(state("sums"), state=TaskStateSnapshot(operators=(keyed,)))
+    entry = replace(splits_state("sums"), state=TaskStateSnapshot(operators=(keyed,)))
     wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", 4, reads=("source",)))
 
     check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, entry), wider)
@@ -235,4 +237,4 @@ def test_an_operator_that_has_become_another_one_is_refused(tmp_path: Path) -> N
     turned = graph_with_uids(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
 
     with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is a SOURCE \(sums\) now"):
-        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, state("sums")), turned)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("sums")), turned)

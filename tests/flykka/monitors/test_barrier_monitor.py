@@ -70,7 +70,7 @@ ACKNOWLEDGED = turn(
 )
 
 
-def said(*run: Turn) -> list[str]:
+def barrier_violations(*run: Turn) -> list[str]:
     return seen(BarrierMonitor(), *run)
 
 
@@ -78,8 +78,8 @@ def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
     both = [chain_opened_turn(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
     ended = [chain_opened_turn(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
 
-    assert said(*both) == said(*ended) == []
-    assert said(chain_opened_turn(), arrived(LEFT, BARRIER, ALIGNED)) == [
+    assert barrier_violations(*both) == barrier_violations(*ended) == []
+    assert barrier_violations(chain_opened_turn(), arrived(LEFT, BARRIER, ALIGNED)) == [
         "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
     ]
 
@@ -92,14 +92,14 @@ def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
         arrived(RIGHT, BARRIER, ALIGNED),
     ]
 
-    assert said(*run) == [
+    assert barrier_violations(*run) == [
         "checkpoint 1: what stands behind the barrier in subpartition 0 of left:0 was read before the snapshot"
     ]
 
 
 def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
     def run(*names: str) -> list[str]:
-        return said(
+        return barrier_violations(
             chain_opened_turn(),
             arrived(LEFT, batch_ref("l")),
             arrived(LEFT, BARRIER, UNALIGNED),
@@ -123,7 +123,7 @@ def test_what_is_in_the_state_is_not_in_flight_too() -> None:
         ACKNOWLEDGED,
     ]
 
-    assert said(*run) == [
+    assert barrier_violations(*run) == [
         "checkpoint 1: l is state of its channel, and was read before the snapshot or came behind the barrier"
     ]
 
@@ -131,14 +131,16 @@ def test_what_is_in_the_state_is_not_in_flight_too() -> None:
 def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both_inputs() -> None:
     run = [chain_opened_turn(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
-    assert said(*run) == ["checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"]
+    assert barrier_violations(*run) == [
+        "checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"
+    ]
 
 
 def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
     snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
 
-    assert said(chain_opened_turn(), *snapshot) == []
-    assert said(opening("b"), chain_opened_turn("b"), *snapshot) == [
+    assert barrier_violations(chain_opened_turn(), *snapshot) == []
+    assert barrier_violations(opening("b"), chain_opened_turn("b"), *snapshot) == [
         "checkpoint 1: b was in flight, and is neither in the state nor in that of its channel"
     ]
 
@@ -150,5 +152,8 @@ def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> 
 
     for given_up in (turn(TASK, notified), turn(TASK, SNAPSHOTTED, (JOB_MASTER, DECLINED))):
         assert (
-            said(opening("b"), chain_opened_turn("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []
+            barrier_violations(
+                opening("b"), chain_opened_turn("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED
+            )
+            == []
         )

@@ -19,7 +19,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
 
-def said(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
+def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
     """The exit code, and what was printed to stdout and stderr."""
     code = main([*words, "--address", served.server.address])
     printed = capsys.readouterr()
@@ -27,7 +27,7 @@ def said(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tup
 
 
 def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> None:
-    code, out, _ = said(capsys, served, "list")
+    code, out, _ = run_command(capsys, served, "list")
 
     assert code == 0
     assert out.endswith(f"  {JOB}  a <job> (RUNNING)\n")
@@ -38,23 +38,23 @@ def test_a_job_is_found_by_its_name_by_the_begin_of_its_id_or_because_it_is_the_
     capsys: pytest.CaptureFixture[str], served: Served
 ) -> None:
     for named in (("a <job>",), (JOB[:5],), ()):
-        code, out, _ = said(capsys, served, "why", *named)
+        code, out, _ = run_command(capsys, served, "why", *named)
         assert code == 0
         assert "a <job>" in out
 
-    code, _, err = said(capsys, served, "cancel", "other")
+    code, _, err = run_command(capsys, served, "cancel", "other")
     assert (code, err) == (1, f"flykka cancel: there is no job 'other' at {served.server.address}\n")
 
 
 def test_a_job_is_cancelled(capsys: pytest.CaptureFixture[str], served: Served) -> None:
-    assert said(capsys, served, "cancel")[:2] == (0, f"job 'a <job>' ({JOB}) is being cancelled\n")
+    assert run_command(capsys, served, "cancel")[:2] == (0, f"job 'a <job>' ({JOB}) is being cancelled\n")
 
 
 def test_a_job_is_cancelled_with_its_checkpoints(
     capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path
 ) -> None:
     path = tmp_path / "all.trace"
-    code, *_ = said(capsys, served, "cancel", "--delete-checkpoints")
+    code, *_ = run_command(capsys, served, "cancel", "--delete-checkpoints")
     path.write_bytes(served.http.get("/recorder/trace").content)
 
     requests = [turn.message for turn in TraceReader.open(path) if isinstance(turn.message, CancelJob)]
@@ -65,8 +65,8 @@ def test_a_job_is_cancelled_with_its_checkpoints(
 def test_what_is_refused_is_told(capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    assert "flykka stop: No savepoint directory configured" in said(capsys, served, "stop")[2]
-    code, _, err = said(capsys, served, "savepoint", "take", "-p", str(tmp_path / "file"))
+    assert "flykka stop: No savepoint directory configured" in run_command(capsys, served, "stop")[2]
+    code, _, err = run_command(capsys, served, "savepoint", "take", "-p", str(tmp_path / "file"))
     assert code == 1
     assert err.startswith(f"flykka savepoint take: the savepoint directory '{tmp_path}/file' cannot be written")
 

@@ -245,16 +245,16 @@ def test_a_job_that_has_failed_after_a_restart_is_shown_as_its_cluster_has_shown
             job.wait(timeout=60)
         assert env.rest_address is not None
         with httpx.Client(base_url=env.rest_address, timeout=20) as http:
-            live = answers(http, job.job_id)
+            live = answers_about_job(http, job.job_id)
 
-    archived = answers(serve(tmp_path / "checkpoints"), job.job_id)
+    archived = answers_about_job(serve(tmp_path / "checkpoints"), job.job_id)
 
     assert archived == live
     assert live["/jobs/overview"]["jobs"][0]["state"] == "FAILED"
     assert job.details.number_of_restarts == 1
 
 
-def answers(http: httpx.Client, job_id: str) -> dict[str, Any]:
+def answers_about_job(http: httpx.Client, job_id: str) -> dict[str, Any]:
     """Everything that is answered about a job, but for what only the clock changes."""
     job = f"/jobs/{job_id}"
     paths = ["/jobs", "/jobs/overview", job]

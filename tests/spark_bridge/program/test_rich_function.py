@@ -68,7 +68,7 @@ def life() -> Life:
     return Life()
 
 
-def begun(laboratory: Laboratory, *functions: RichFunction, number: int = 0) -> Told:
+def begin_attempt(laboratory: Laboratory, *functions: RichFunction, number: int = 0) -> Told:
     """An attempt of a source with these functions and a sink behind it, not yet opened."""
     transforms = (transform(function) for function in functions)
     return laboratory.begin(laboratory.source(*transforms, laboratory.sink()), number=number)
@@ -93,7 +93,7 @@ def test_functions_live_from_the_last_to_the_first_around_their_batches(
     laboratory: Laboratory, life: Life, cancel: bool
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [])
-    told = begun(laboratory, Noting(life, "first"), Noting(life, "second")).open()
+    told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second")).open()
 
     read_batches(laboratory, told, batches=2)
     assert closing(told, cancel=cancel) is None
@@ -108,7 +108,7 @@ def test_functions_live_from_the_last_to_the_first_around_their_batches(
 
 def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
-    told = begun(laboratory, Noting(life, "it")).open()
+    told = begin_attempt(laboratory, Noting(life, "it")).open()
 
     read_batches(laboratory, told)
     told.close()
@@ -122,7 +122,7 @@ def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: La
     function = Noting(life, "it")
 
     for number in range(2):
-        told = begun(laboratory, function, number=number).open()
+        told = begin_attempt(laboratory, function, number=number).open()
         read_batches(laboratory, told)
         told.close()
 
@@ -143,7 +143,7 @@ def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: La
 def test_an_open_that_raises_fails_the_attempt_and_what_was_begun_is_closed(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
     functions = (Noting(life, "first"), Noting(life, "second", fails_at="open"), Noting(life, "third"))
-    told = begun(laboratory, *functions)
+    told = begin_attempt(laboratory, *functions)
 
     told.tell_open()
     failed = told.expect_failure()
@@ -158,7 +158,7 @@ def test_a_close_that_raises_at_the_end_fails_the_attempt_and_the_others_are_clo
     laboratory: Laboratory, life: Life
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [])
-    told = begun(laboratory, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
+    told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
 
     failed = closing(told)
 
@@ -172,7 +172,9 @@ def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
     laboratory: Laboratory, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    told = begun(laboratory, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")).open()
+    told = begin_attempt(
+        laboratory, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")
+    ).open()
     told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
     failed = told.expect_failure()
 
@@ -186,14 +188,14 @@ def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
 def test_an_attempt_that_was_never_opened_closes_nothing(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [])
 
-    begun(laboratory, Noting(life, "it")).close(cancel=True)
+    begin_attempt(laboratory, Noting(life, "it")).close(cancel=True)
 
     assert life.events == []
 
 
 def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life: Life) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    told = begun(laboratory, Noting(life, "it"))
+    told = begin_attempt(laboratory, Noting(life, "it"))
 
     told.tell_open()
 
@@ -241,7 +243,7 @@ def test_a_close_that_blocks_is_not_waited_for_for_ever(
 
     laboratory = Laboratory(SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1), registry, tmp_path)
     write_rows(laboratory.input / "0.parquet", [])
-    told = begun(laboratory, Blocking(life, "it")).open()
+    told = begin_attempt(laboratory, Blocking(life, "it")).open()
 
     with caplog.at_level(logging.WARNING):
         told.close(cancel=True)
@@ -258,7 +260,7 @@ def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Lab
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     function = Noting(life, "it")
     function.schema = "key long"
-    told = begun(laboratory, function).open()
+    told = begin_attempt(laboratory, function).open()
 
     told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
     failed = told.expect_failure()

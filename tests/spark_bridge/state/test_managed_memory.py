@@ -48,7 +48,7 @@ def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | Non
     return info.memSize() > 0, info.diskSize() > 0
 
 
-def begun(laboratory: Laboratory, managed_memory_bytes: int) -> SparkStateBackend:
+def begin_backend(laboratory: Laboratory, managed_memory_bytes: int) -> SparkStateBackend:
     windows = laboratory.vertex("windows", laboratory.windows(), laboratory.sink())
     return backend_of(laboratory.begin(windows, managed_memory_bytes=managed_memory_bytes).engine)
 
@@ -58,7 +58,7 @@ def begun(laboratory: Laboratory, managed_memory_bytes: int) -> SparkStateBacken
 def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
     laboratory: Laboratory, spark: SparkSession
 ) -> None:
-    backend = begun(laboratory, managed_memory_bytes=100 * 24)
+    backend = begin_backend(laboratory, managed_memory_bytes=100 * 24)
     rows = laboratory.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
 
     kept = [backend.keep(rows) for _ in range(3)]
@@ -74,7 +74,7 @@ def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
 def test_a_batch_that_becomes_state_is_copied_to_disk_where_memory_has_no_room(
     laboratory: Laboratory, spark: SparkSession
 ) -> None:
-    backend = begun(laboratory, managed_memory_bytes=1)
+    backend = begin_backend(laboratory, managed_memory_bytes=1)
     rows = laboratory.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
     made = materialise(backend._scope, rows, {})
     ref = BatchRef(batch_id=BatchId("came"), rows=10, size_bytes=240)

@@ -41,7 +41,7 @@ def key_columns(keys: Iterable[Key]) -> pa.Table:
     )
 
 
-def state(totals: Mapping[Key, int | None], version: int) -> pa.Table:
+def state_rows(totals: Mapping[Key, int | None], version: int) -> pa.Table:
     """Rows of one version, in any order; those of None are deleted."""
     values = list(totals.values())
     return (

@@ -10,10 +10,10 @@ import pytest
 from pyspark import SparkFiles
 
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from tests.spark_bridge.worker.tables import SCHEMA, state
+from tests.spark_bridge.worker.tables import SCHEMA, state_rows
 
 On = Callable[[str], Path]
-ROWS = state({(1, ""): 10}, 1)
+ROWS = state_rows({(1, ""): 10}, 1)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ FOREIGN = JobId("another job")
 DEAD = ExecutionAttemptId("former attempt")
 
 
-def decline(attempt: str, checkpoint_id: int, job: JobId = JOB) -> DeclineCheckpoint:
+def decline_message(attempt: str, checkpoint_id: int, job: JobId = JOB) -> DeclineCheckpoint:
     return DeclineCheckpoint(job_id=job, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id)
 
 
@@ -51,12 +51,12 @@ def only_ignored(made: list[CoordinatorEffect]) -> bool:
     [
         acknowledgement("source", 1, job=FOREIGN),
         acknowledgement("source", 1, snapshot(exclusive=["of another job"], shared=["x"]), job=FOREIGN),
-        decline("source", 1, FOREIGN),
+        decline_message("source", 1, FOREIGN),
         OperatorCoordinatorsSnapshotted(job_id=FOREIGN, checkpoint_id=1, states=()),
         OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=1, states=()),
         acknowledgement("source", 99),
         acknowledgement(DEAD, 1),
-        decline("source", 99),
+        decline_message("source", 99),
         CheckpointTimedOut(checkpoint_id=99),
         CoordinatedTaskStateChanged(job_id=JOB, attempt=DEAD, state=ExecutionState.FAILED),
         PeriodicTriggerDue(),

@@ -16,7 +16,7 @@ def dispose_checkpoint(number: int) -> Dispose:
     return Dispose(retained=(number,), checkpoints=(f"chk-{number}",))
 
 
-def state(name: str) -> Dispose:
+def dispose_state(name: str) -> Dispose:
     return Dispose(state=(shared(name),))
 
 
@@ -47,12 +47,18 @@ def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first(
 
 def test_state_of_many_late_tasks_is_deleted_at_once_and_not_past_a_checkpoint() -> None:
     cleaner = CheckpointsCleaner(1)
-    for disposal in (dispose_checkpoint(1), state("a"), state("b"), dispose_checkpoint(2), state("c")):
+    for disposal in (
+        dispose_checkpoint(1),
+        dispose_state("a"),
+        dispose_state("b"),
+        dispose_checkpoint(2),
+        dispose_state("c"),
+    ):
         list(cleaner.add(disposal))
 
     begun = [each for _ in range(3) for each in cleaner.ended()]
 
-    assert begun == [Dispose(state=(shared("a"), shared("b"))), dispose_checkpoint(2), state("c")]
+    assert begun == [Dispose(state=(shared("a"), shared("b"))), dispose_checkpoint(2), dispose_state("c")]
 
 
 def test_a_limit_below_one_is_refused() -> None:

@@ -17,7 +17,7 @@ def tolerant() -> Coordination:
     return Coordination(SOURCE, SINK, tolerable_failures=99)
 
 
-def decline(world: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
+def decline_checkpoint(world: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
     world.trigger()
     world.decline("sink", max(world.machine.pending), REASON, cause)
 
@@ -29,7 +29,7 @@ def failures(world: Coordination) -> list[str]:
 def test_a_tolerated_decline_keeps_its_cause_task_and_task_manager() -> None:
     world = tolerant()
 
-    decline(world)
+    decline_checkpoint(world)
 
     text = (
         "CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on taskmanager-2: DiskFullError: snapshot 3: No space left on device"
@@ -42,10 +42,10 @@ def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
     world = tolerant()
 
     for number in (3, 4, 5):
-        decline(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
+        decline_checkpoint(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
         world.advance(1_000)
     complete_checkpoint(world, 4)
-    decline(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
+    decline_checkpoint(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
 
     counts = [
         (aborted.failure.times, aborted.failure.since_ms)

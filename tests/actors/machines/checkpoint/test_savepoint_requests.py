@@ -217,7 +217,7 @@ NEWS = st.one_of(
 )
 
 
-def answers(effects: Iterable[SavepointEffect]) -> list[str]:
+def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
     """The clients that were answered."""
     told = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
     return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
@@ -233,7 +233,7 @@ def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) ->
         for effect in requests.handle(event)
     ]
 
-    told = answers(said)
+    told = answered_clients(said)
     assert len(told) == len(set(told))
     assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
 

@@ -44,7 +44,9 @@ from tests.actors.machines.checkpoint.coordinating import (
 FOLDER = "savepoints/savepoint-1"
 
 
-def savepoint(world: Coordination, request_id: str = "wish", folder: str = FOLDER) -> list[effects.CoordinatorEffect]:
+def trigger_savepoint(
+    world: Coordination, request_id: str = "wish", folder: str = FOLDER
+) -> list[effects.CoordinatorEffect]:
     return world.handle(events.TriggerRequested(properties=for_savepoint(folder), request_id=request_id))
 
 
@@ -59,7 +61,7 @@ def failures(world: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
 
 def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
 
     acknowledge_all(world, 1)
 
@@ -75,7 +77,7 @@ def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None
     world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(130_000)
 
-    savepoint(world)
+    trigger_savepoint(world)
 
     assert list(world.machine.pending) == [1, 2]
     assert world.machine.pending[2].properties.is_savepoint
@@ -86,7 +88,7 @@ def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None
     complete_checkpoint(world, 1)
     committed = len(world.effects(NotifyCheckpointComplete))
 
-    savepoint(world)
+    trigger_savepoint(world)
     acknowledge_all(world, 2)
 
     assert len(world.effects(NotifyCheckpointComplete)) == committed
@@ -95,7 +97,7 @@ def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None
 
 def test_its_state_is_never_deleted_by_the_job() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
     acknowledge_all(world, 1, exclusive=[f"{FOLDER}/state"])
 
     complete_checkpoint(world, 2)
@@ -108,7 +110,7 @@ def test_its_state_is_never_deleted_by_the_job() -> None:
 @pytest.mark.parametrize("how", ["declined", "expired", "job fails over", "metadata"])
 def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str) -> None:
     world = two_tasks(tolerable_failures=1)
-    savepoint(world)
+    trigger_savepoint(world)
     world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/state"]))
 
     match how:
@@ -129,7 +131,7 @@ def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str
 
 def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_write_has_ended() -> None:
     world = two_tasks(storage_answers=False)
-    savepoint(world)
+    trigger_savepoint(world)
     acknowledge_all(world, 1)
     world.handle(CheckpointTimedOut(checkpoint_id=1))
     while_written = world.disposed()
@@ -142,7 +144,7 @@ def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_wr
 
 def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
     world.decline("source", 1)
 
     world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/late"]))
@@ -152,7 +154,7 @@ def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
 
 def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
     world.trigger()
 
     world.decline("sink", 1, CheckpointDeclineReason.SUBSUMED)
@@ -166,8 +168,8 @@ def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
     over = two_tasks()
     over.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    savepoint(starting)
-    savepoint(over)
+    trigger_savepoint(starting)
+    trigger_savepoint(over)
 
     assert failures(starting) == [("wish", CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
     assert failures(over) == [("wish", CheckpointDeclineReason.COORDINATOR_SHUTDOWN)]
@@ -175,8 +177,8 @@ def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
 
 def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
     world = two_tasks(operator_coordinators=True)
-    savepoint(world, "first")
-    savepoint(world, "second", "elsewhere")
+    trigger_savepoint(world, "first")
+    trigger_savepoint(world, "second", "elsewhere")
 
     world.handle(StopCheckpointScheduler(job_id=JOB))
 
@@ -186,8 +188,8 @@ def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
 
 def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_not() -> None:
     declined, expired = two_tasks(tolerable_failures=0), two_tasks(tolerable_failures=0)
-    savepoint(declined)
-    savepoint(expired)
+    trigger_savepoint(declined)
+    trigger_savepoint(expired)
 
     declined.decline("source", 1)
     expired.handle(CheckpointTimedOut(checkpoint_id=1))

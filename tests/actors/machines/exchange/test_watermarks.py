@@ -17,7 +17,7 @@ def watermark(timestamp_ms: int) -> Watermark:
     return Watermark(timestamp_ms=timestamp_ms)
 
 
-def say(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus]) -> list[Said]:
+def valve_output(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus]) -> list[Said]:
     said = []
     for channel, event in inputs:
         match event:
@@ -32,7 +32,7 @@ def say(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus])
 def test_a_watermark_that_goes_back_is_ignored() -> None:
     valve = WatermarkValve(1)
 
-    assert say(valve, (0, watermark(5)), (0, watermark(5)), (0, watermark(4)), (0, watermark(6))) == [
+    assert valve_output(valve, (0, watermark(5)), (0, watermark(5)), (0, watermark(4)), (0, watermark(6))) == [
         [watermark(5)],
         [],
         [],
@@ -42,51 +42,54 @@ def test_a_watermark_that_goes_back_is_ignored() -> None:
 
 def test_a_channel_that_is_active_again_counts_when_it_has_caught_up() -> None:
     valve = WatermarkValve(2)
-    say(valve, (0, watermark(10)), (1, IDLE), (1, ACTIVE))
+    valve_output(valve, (0, watermark(10)), (1, IDLE), (1, ACTIVE))
 
-    said = say(
+    said = valve_output(
         valve, (0, watermark(20)), (1, watermark(15)), (0, watermark(30)), (1, watermark(25)), (0, watermark(40))
     )
 
     assert said == [[watermark(20)], [], [watermark(30)], [], [watermark(40)]]
-    assert say(valve, (1, watermark(45)), (0, watermark(50))) == [[], [watermark(45)]]
+    assert valve_output(valve, (1, watermark(45)), (0, watermark(50))) == [[], [watermark(45)]]
 
 
 def test_the_valve_is_idle_when_all_channels_are_and_says_the_most_that_was_said() -> None:
     valve = WatermarkValve(2)
-    say(valve, (0, watermark(10)), (1, watermark(5)))
+    valve_output(valve, (0, watermark(10)), (1, watermark(5)))
 
-    assert say(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [watermark(10), IDLE], [ACTIVE]]
+    assert valve_output(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [watermark(10), IDLE], [ACTIVE]]
 
 
 def test_the_last_channel_to_become_idle_flushes_nothing_where_it_was_still_behind() -> None:
     valve = WatermarkValve(3)
-    say(valve, (0, watermark(10)), (1, watermark(5)), (2, watermark(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
+    valve_output(valve, (0, watermark(10)), (1, watermark(5)), (2, watermark(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
 
-    assert say(valve, (0, IDLE), (1, IDLE)) == [[], [IDLE]]
+    assert valve_output(valve, (0, IDLE), (1, IDLE)) == [[], [IDLE]]
     assert valve.watermark_ms == 10
 
 
 def test_what_an_idle_channel_says_is_ignored() -> None:
     valve = WatermarkValve(2)
 
-    assert say(valve, (0, IDLE), (0, watermark(100)), (1, watermark(5))) == [[], [], [watermark(5)]]
+    assert valve_output(valve, (0, IDLE), (0, watermark(100)), (1, watermark(5))) == [[], [], [watermark(5)]]
 
 
 def test_the_end_of_event_time_passes_when_all_channels_have_reached_it() -> None:
     valve = WatermarkValve(2)
 
-    assert say(valve, (0, watermark(WATERMARK_MAX)), (1, watermark(WATERMARK_MAX))) == [[], [watermark(WATERMARK_MAX)]]
+    assert valve_output(valve, (0, watermark(WATERMARK_MAX)), (1, watermark(WATERMARK_MAX))) == [
+        [],
+        [watermark(WATERMARK_MAX)],
+    ]
 
 
 def test_a_fast_channel_does_not_fill_memory_behind_a_slow_one() -> None:
     valve = WatermarkValve(2)
-    say(valve, (1, watermark(0)))
+    valve_output(valve, (1, watermark(0)))
 
-    say(valve, *((0, watermark(number)) for number in range(1000)))
+    valve_output(valve, *((0, watermark(number)) for number in range(1000)))
 
     assert len(valve._heap) < 100
-    assert say(valve, (1, watermark(2000))) == [[watermark(999)]]
+    assert valve_output(valve, (1, watermark(2000))) == [[watermark(999)]]
 
 
 INPUTS = st.lists(
@@ -104,7 +107,7 @@ def test_the_watermark_only_grows_and_is_never_ahead_of_an_aligned_channel(
 ) -> None:
     valve = WatermarkValve(4)
 
-    said = [event for events in say(valve, *inputs) for event in events]
+    said = [event for events in valve_output(valve, *inputs) for event in events]
 
     watermarks = [event.timestamp_ms for event in said if isinstance(event, Watermark)]
     statuses = [event.idle for event in said if isinstance(event, WatermarkStatus)]

@@ -212,7 +212,7 @@ def test_a_program_without_operators_is_refused() -> None:
 # When windows fire
 
 
-def window(uid: str) -> StreamNode:
+def window_node(uid: str) -> StreamNode:
     return node(uid, OperatorKind.WINDOW_AGGREGATE, event_time=True)
 
 
@@ -232,19 +232,22 @@ def shown(uid: str) -> StreamNode:
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (program("in > w, w > out", window("w"), published("out"), keys="w"), FiringMode.ON_CHECKPOINT),
-        (program("in > w, w > f, f > out", window("w"), published("out"), keys="w f"), FiringMode.ON_CHECKPOINT),
-        (program("in > w, w > out", window("w"), shown("out"), keys="w"), FiringMode.ON_WATERMARK),
-        (program("in > w, w > a, w > b", window("w"), published("a"), shown("b"), keys="w"), FiringMode.ON_WATERMARK),
+        (program("in > w, w > out", window_node("w"), published("out"), keys="w"), FiringMode.ON_CHECKPOINT),
+        (program("in > w, w > f, f > out", window_node("w"), published("out"), keys="w f"), FiringMode.ON_CHECKPOINT),
+        (program("in > w, w > out", window_node("w"), shown("out"), keys="w"), FiringMode.ON_WATERMARK),
         (
-            program("in > w, w > v, v > out", window("w"), window("v"), published("out"), keys="w v"),
+            program("in > w, w > a, w > b", window_node("w"), published("a"), shown("b"), keys="w"),
             FiringMode.ON_WATERMARK,
         ),
         (
-            program("in > w, w > f, f > out", window("w"), checkpointed("f"), published("out"), keys="w"),
+            program("in > w, w > v, v > out", window_node("w"), window_node("v"), published("out"), keys="w v"),
             FiringMode.ON_WATERMARK,
         ),
-        (program("in > w, w > map", window("w"), keys="w"), FiringMode.ON_WATERMARK),
+        (
+            program("in > w, w > f, f > out", window_node("w"), checkpointed("f"), published("out"), keys="w"),
+            FiringMode.ON_WATERMARK,
+        ),
+        (program("in > w, w > map", window_node("w"), keys="w"), FiringMode.ON_WATERMARK),
     ],
     ids=[
         "published",
@@ -261,13 +264,13 @@ def test_windows_wait_for_the_checkpoint_only_where_nobody_can_tell(graph: Strea
 
 
 def test_the_last_of_two_windows_may_wait() -> None:
-    graph = program("in > w, w > v, v > out", window("w"), window("v"), published("out"), keys="w v")
+    graph = program("in > w, w > v, v > out", window_node("w"), window_node("v"), published("out"), keys="w v")
 
     assert vertex_of(generated(graph), "v").firing_mode is FiringMode.ON_CHECKPOINT
 
 
 def test_a_vertex_without_windows_goes_with_the_watermark() -> None:
-    made = generated(program("in > w, w > out", window("w"), published("out"), keys="w"))
+    made = generated(program("in > w, w > out", window_node("w"), published("out"), keys="w"))
 
     assert vertex_of(made, "in").firing_mode is FiringMode.ON_WATERMARK
 

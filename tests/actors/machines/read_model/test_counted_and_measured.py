@@ -31,7 +31,7 @@ def way(median_ms: int, p99_ms: int = 100) -> LatencyStatistics:
     )
 
 
-def reported(
+def metrics_reported(
     *counted: AccumulatorSnapshot, subtask: int = 0, number: int = 0, latencies: tuple[LatencyStatistics, ...] = ()
 ) -> MetricsReported:
     return MetricsReported(
@@ -44,21 +44,25 @@ def reported(
 
 
 def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
-    details = details_after(reported(rows_counter(2)), reported(rows_counter(3), subtask=1), reported(rows_counter(4)))
+    details = details_after(
+        metrics_reported(rows_counter(2)),
+        metrics_reported(rows_counter(3), subtask=1),
+        metrics_reported(rows_counter(4)),
+    )
 
     assert details.accumulators == AccumulatorResults(merged=(rows_counter(7),))
 
 
 def test_the_next_attempt_counts_from_zero() -> None:
     assert details_after(
-        reported(rows_counter(2)), reported(rows_counter(1), number=1)
+        metrics_reported(rows_counter(2)), metrics_reported(rows_counter(1), number=1)
     ).accumulators == AccumulatorResults(merged=(rows_counter(1),))
 
 
 def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
     model = JobReadModel(GRAPH)
     first, second = (execution_changed(ExecutionState.RUNNING, number=number) for number in (0, 1))
-    for message in (first, reported(rows_counter(3)), second, reported(rows_counter(5), number=1)):
+    for message in (first, metrics_reported(rows_counter(3)), second, metrics_reported(rows_counter(5), number=1)):
         model.on_message(message, 0)
 
     subtask = model.subtasks(WINDOWS, 0).subtasks[0]
@@ -68,16 +72,17 @@ def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
 
 
 def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
-    assert details_after(reported(rows_counter(1), number=1), reported(rows_counter(9))).accumulators.merged == (
-        rows_counter(1),
-    )
+    assert details_after(
+        metrics_reported(rows_counter(1), number=1), metrics_reported(rows_counter(9))
+    ).accumulators.merged == (rows_counter(1),)
 
 
 def test_the_result_of_the_job_is_final() -> None:
     final = AccumulatorResults(merged=(rows_counter(8),))
 
     assert (
-        details_after(reported(rows_counter(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+        details_after(metrics_reported(rows_counter(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators
+        == final
     )
 
 
@@ -91,10 +96,10 @@ def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_coun
     )
     overview.on_message(running, 0)
 
-    overview.on_message(reported(replace(meter, count=10)), 2_000)
+    overview.on_message(metrics_reported(replace(meter, count=10)), 2_000)
     first = overview.subtasks(WINDOWS, 2_000).subtasks[0].accumulators
     for at_ms, count in ((4_000, 20), (8_000, 80)):
-        overview.on_message(reported(replace(meter, count=count), other), at_ms)
+        overview.on_message(metrics_reported(replace(meter, count=count), other), at_ms)
 
     assert first == (replace(meter, count=10, per_second=5),)
     assert overview.subtasks(WINDOWS, 8_000).subtasks[0].accumulators == (
@@ -104,6 +109,8 @@ def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_coun
 
 
 def test_the_latency_of_a_vertex_is_that_of_its_slowest_way() -> None:
-    details = details_after(reported(latencies=(way(5), way(20, 70))), reported(subtask=1, latencies=(way(10),)))
+    details = details_after(
+        metrics_reported(latencies=(way(5), way(20, 70))), metrics_reported(subtask=1, latencies=(way(10),))
+    )
 
     assert [vertex.latency for vertex in details.vertices] == [None, Latency(median_ms=20, p99_ms=70)]

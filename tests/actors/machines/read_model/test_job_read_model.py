@@ -32,7 +32,7 @@ from tests.actors.machines.read_model.job_events import details_after, execution
 from tests.flykka.client.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, checkpoint_completed, metrics, status
 
 
-def windows(details: JobDetails) -> JobVertexDetails:
+def windows_vertex(details: JobDetails) -> JobVertexDetails:
     return details.vertices[1]
 
 
@@ -43,7 +43,7 @@ def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> 
         for subtask in range(2)
     ]
 
-    running = windows(
+    running = windows_vertex(
         details_after(*(execution_changed(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported)
     )
 
@@ -82,7 +82,7 @@ def test_a_vertex_names_what_its_event_time_waits_for_the_longest() -> None:
 
     running = details_after(*(execution_changed(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported)
 
-    assert windows(running).held_back_by == holds[1]
+    assert windows_vertex(running).held_back_by == holds[1]
 
 
 def test_before_anything_is_told_the_plan_is_there() -> None:
@@ -185,8 +185,8 @@ def test_subtasks_are_counted_by_state() -> None:
         execution_changed(ExecutionState.RUNNING, subtask=0), execution_changed(ExecutionState.DEPLOYING, subtask=1)
     )
 
-    assert windows(details).subtasks == {ExecutionState.RUNNING: 1, ExecutionState.DEPLOYING: 1}
-    assert windows(details).state is ExecutionState.RUNNING
+    assert windows_vertex(details).subtasks == {ExecutionState.RUNNING: 1, ExecutionState.DEPLOYING: 1}
+    assert windows_vertex(details).state is ExecutionState.RUNNING
 
 
 def test_a_job_that_begins_again_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
@@ -199,7 +199,7 @@ def test_a_job_that_begins_again_waits_for_its_new_attempts_and_hears_nothing_of
     ):
         overview.on_message(message, 0)
 
-    assert windows(overview.details(0)).subtasks == {ExecutionState.SCHEDULED: 1, ExecutionState.CREATED: 1}
+    assert windows_vertex(overview.details(0)).subtasks == {ExecutionState.SCHEDULED: 1, ExecutionState.CREATED: 1}
 
 
 def test_rows_are_counted_over_all_subtasks_and_all_attempts() -> None:
@@ -210,7 +210,11 @@ def test_rows_are_counted_over_all_subtasks_and_all_attempts() -> None:
         metrics(999, subtask=0, number=0),
     )
 
-    assert (windows(details).rows_in, windows(details).rows_out, windows(details).late_rows) == (167, 17, 3)
+    assert (windows_vertex(details).rows_in, windows_vertex(details).rows_out, windows_vertex(details).late_rows) == (
+        167,
+        17,
+        3,
+    )
 
 
 def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
@@ -221,7 +225,7 @@ def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
         overview.on_message(metrics(100 * second, rows_out=10 * second, subtask=0), 1_000 * second)
     overview.on_message(metrics(50, subtask=1), 10_000)
 
-    shown = windows(overview.details(20_000))
+    shown = windows_vertex(overview.details(20_000))
 
     assert (shown.rows_in_per_second, shown.rows_out_per_second) == (105.0, 10.0)
 
@@ -232,19 +236,19 @@ def test_a_burst_that_is_over_is_forgotten_when_the_window_has_passed() -> None:
     for second in range(1, 11):
         overview.on_message(metrics(1_000), 1_000 * second)
 
-    assert windows(overview.details(10_000)).rows_in_per_second == 0
+    assert windows_vertex(overview.details(10_000)).rows_in_per_second == 0
 
 
 def test_what_does_not_run_has_no_rate() -> None:
     running = (execution_changed(ExecutionState.RUNNING), metrics(100), execution_changed(ExecutionState.FINISHED))
 
-    shown = windows(details_after(*running, at=1_000, now=1_000))
+    shown = windows_vertex(details_after(*running, at=1_000, now=1_000))
 
     assert (shown.rows_in, shown.rows_in_per_second, shown.shares) == (100, 0.0, None)
 
 
 def test_history_that_is_heard_at_one_moment_makes_no_rate() -> None:
-    shown = windows(
+    shown = windows_vertex(
         details_after(execution_changed(ExecutionState.RUNNING, at=5), metrics(100), metrics(200), at=5, now=5)
     )
 
@@ -258,17 +262,19 @@ def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
     overview.on_message(metrics(busy=500, idle=500, subtask=0), 1_000)
     overview.on_message(metrics(back_pressured=1_000, subtask=1), 1_000)
 
-    assert windows(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
+    assert windows_vertex(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
 
 
 def test_the_watermark_is_the_least_and_lags_behind_the_clock() -> None:
-    shown = windows(details_after(metrics(watermark_ms=4_000), metrics(watermark_ms=3_000, subtask=1), now=5_000))
+    shown = windows_vertex(
+        details_after(metrics(watermark_ms=4_000), metrics(watermark_ms=3_000, subtask=1), now=5_000)
+    )
 
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (3_000, 2_000, False)
 
 
 def test_a_subtask_without_a_watermark_holds_it_back() -> None:
-    shown = windows(details_after(metrics(watermark_ms=4_000), metrics(subtask=1), now=5_000))
+    shown = windows_vertex(details_after(metrics(watermark_ms=4_000), metrics(subtask=1), now=5_000))
 
     assert (shown.watermark_ms, shown.watermark_lag_ms) == (None, None)
 
@@ -276,7 +282,7 @@ def test_a_subtask_without_a_watermark_holds_it_back() -> None:
 def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
     ended = (metrics(watermark_ms=WATERMARK_MAX, subtask=subtask) for subtask in (0, 1))
 
-    shown = windows(details_after(*ended))
+    shown = windows_vertex(details_after(*ended))
 
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (None, None, True)
 

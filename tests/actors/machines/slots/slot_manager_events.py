@@ -38,7 +38,7 @@ def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport
     )
 
 
-def declared(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
+def registration_of_slots(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
     """A TaskManager with so many free slots of equal share of its resources."""
     size = share_of(total, slots)
     free = tuple(SlotStatus(slot_id=slot_id(task_manager, index), resources=size) for index in range(slots))
@@ -54,7 +54,7 @@ def registered(task_manager: TaskManagerId, *holders: str | None, instance: int 
     return registers(task_manager, slot_report(task_manager, *holders), instance)
 
 
-def reported(task_manager: TaskManagerId, *holders: str | None) -> Heartbeat:
+def slot_heartbeat(task_manager: TaskManagerId, *holders: str | None) -> Heartbeat:
     return Heartbeat(task_manager_id=task_manager, slot_report=slot_report(task_manager, *holders))
 
 

@@ -31,8 +31,8 @@ from tests.actors.machines.slots.slot_manager_events import (
     gone,
     manager,
     registered,
-    reported,
     requested,
+    slot_heartbeat,
 )
 
 
@@ -220,7 +220,7 @@ def test_a_refused_request_without_another_slot_waits_for_the_next_report() -> N
     feed(slots, registered(FIRST, None), requested("a"))
 
     at_once = feed(slots, allocation_refused(FIRST, 0, "a"))
-    later = feed(slots, reported(FIRST, None))
+    later = feed(slots, slot_heartbeat(FIRST, None))
 
     assert at_once == []
     assert later == [gives(FIRST, 0, "a")]
@@ -253,7 +253,7 @@ def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
-    effects = feed(slots, reported(FIRST, "z", None))
+    effects = feed(slots, slot_heartbeat(FIRST, "z", None))
 
     assert effects == [gives(FIRST, 1, "a")]
 
@@ -262,7 +262,7 @@ def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> No
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
-    effects = feed(slots, reported(FIRST, None))
+    effects = feed(slots, slot_heartbeat(FIRST, None))
 
     assert effects == []
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
@@ -272,7 +272,7 @@ def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
     slots = manager()
     feed(slots, registered(FIRST, "x"), requested("a"))
 
-    effects = feed(slots, reported(FIRST, None))
+    effects = feed(slots, slot_heartbeat(FIRST, None))
 
     assert effects == [gives(FIRST, 0, "a")]
 
@@ -280,7 +280,7 @@ def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
 def test_a_report_of_one_that_is_not_registered_is_ignored() -> None:
     slots = manager()
 
-    effects = feed(slots, reported(FIRST, None))
+    effects = feed(slots, slot_heartbeat(FIRST, None))
 
     assert effects == [Ignore(reason="task-manager-1 is not registered")]
 

@@ -48,7 +48,7 @@ def source_vertex(name: str = "source", parallelism: int = 2) -> JobVertex:
     return timed_vertex(name, OperatorKind.SOURCE, parallelism=parallelism)
 
 
-def window(*sources: str, parallelism: int = 2) -> JobVertex:
+def window_vertex(*sources: str, parallelism: int = 2) -> JobVertex:
     return timed_vertex("window", OperatorKind.WINDOW_AGGREGATE, *sources, parallelism=parallelism)
 
 
@@ -60,7 +60,7 @@ def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ..
             subtask=subtask,
             parallelism=len(noted),
             max_parallelism=128,
-            state=TaskStateSnapshot(operators=() if each is None else (state(name, each),)),
+            state=TaskStateSnapshot(operators=() if each is None else (state_with_watermark(name, each),)),
         )
         for name, noted in watermarks.items()
         for subtask, each in enumerate(noted)
@@ -76,7 +76,7 @@ def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ..
     )
 
 
-def state(operator: str, watermark: WatermarkState | int) -> OperatorSubtaskState:
+def state_with_watermark(operator: str, watermark: WatermarkState | int) -> OperatorSubtaskState:
     noted = WatermarkState(watermark_ms=watermark) if isinstance(watermark, int) else watermark
     return OperatorSubtaskState(operator_id=OperatorId(operator), watermark=noted)
 
@@ -94,7 +94,7 @@ def watermark_state(watermark_ms: int, **partitions: int) -> WatermarkState:
 def test_each_subtask_continues_from_its_own_watermark() -> None:
     taken = checkpoint_of_watermarks(source=(100, 50), window=(50, 60))
 
-    assert restored_watermarks(taken, source_vertex(), window("source")) == {
+    assert restored_watermarks(taken, source_vertex(), window_vertex("source")) == {
         ("source", 0): watermark_state(100),
         ("source", 1): watermark_state(50),
         ("window", 0): watermark_state(50),
@@ -107,7 +107,7 @@ def test_at_another_parallelism_the_least_watermark_counts() -> None:
         source=(watermark_state(100, a=100, b=120), watermark_state(50, b=50)), window=(60, 50)
     )
 
-    made = restored_watermarks(taken, source_vertex(parallelism=1), window("source", parallelism=3))
+    made = restored_watermarks(taken, source_vertex(parallelism=1), window_vertex("source", parallelism=3))
 
     assert made["source", 0] == watermark_state(50, a=100, b=50)
     assert [made["window", subtask] for subtask in range(3)] == [watermark_state(50)] * 3
@@ -116,7 +116,7 @@ def test_at_another_parallelism_the_least_watermark_counts() -> None:
 def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() -> None:
     assert (
         restored_watermarks(
-            checkpoint_of_watermarks(window=(60, None)), source_vertex(), window("source", parallelism=3)
+            checkpoint_of_watermarks(window=(60, None)), source_vertex(), window_vertex("source", parallelism=3)
         )
         == {}
     )
@@ -125,7 +125,7 @@ def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() ->
 def test_event_time_begins_again_downstream_of_a_source_that_was_not_there() -> None:
     taken = checkpoint_of_watermarks(source=(100, 100), window=(100, 100))
 
-    made = restored_watermarks(taken, source_vertex(), source_vertex("new"), window("source", "new"))
+    made = restored_watermarks(taken, source_vertex(), source_vertex("new"), window_vertex("source", "new"))
 
     assert [made["source", 0], made["window", 0]] == [watermark_state(100), BEGINS_AGAIN]
 
@@ -142,7 +142,7 @@ def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism(
 
 @pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
 def test_neither_end_of_event_time_is_kept(watermark_ms: int) -> None:
-    assert list(watermark_states(window(), watermark_state(watermark_ms))) == []
+    assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 
 def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> None:
@@ -156,5 +156,5 @@ def test_where_event_time_begins_again_rows_of_closed_results_are_taken() -> Non
     noted = keyed_state(OperatorId("window"), KeyGroupRange(start=0, end=127), {}, bounds=bounds)
     again = OperatorSubtaskState(operator_id=OperatorId("window"), watermark=BEGINS_AGAIN)
 
-    assert restored_keyed_state([noted, state("window", 5)]).bounds == bounds
+    assert restored_keyed_state([noted, state_with_watermark("window", 5)]).bounds == bounds
     assert restored_keyed_state([noted, again]).bounds == ResultBounds()

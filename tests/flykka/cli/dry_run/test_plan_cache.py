@@ -46,7 +46,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
     return App("app.py", ["--of", "the app"])
 
 
-def made() -> tuple[ProgramPlan, JobGraph]:
+def plan_and_graph() -> tuple[ProgramPlan, JobGraph]:
     stream_graph, job_graph = graphs()
     return program_plan(stream_graph, job_graph), job_graph
 
@@ -57,7 +57,7 @@ def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
         app.run()
     if (read := inputs.read()) is None:
         return False
-    PlanCache(app, options).keep(*made(), read)
+    PlanCache(app, options).keep(*plan_and_graph(), read)
     return True
 
 
@@ -67,7 +67,7 @@ def test_a_plan_is_found_as_it_was_kept(app: App) -> None:
     found = PlanCache(app, OPTIONS).find()
 
     assert found is not None
-    assert (found.plan, found.job_graph) == made()
+    assert (found.plan, found.job_graph) == plan_and_graph()
     assert [Path(each.path).name for each in found.inputs if str(Path.cwd()) in each.path] == [
         "app.py",
         "columns.txt",
@@ -153,7 +153,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(app: App, monkeypatch: pyte
 
 def test_a_plan_that_is_kept_is_drawn_without_running_the_app(app: App, capsys: pytest.CaptureFixture[str]) -> None:
     Path("app.py").write_text("import sys; sys.exit('the app was run')")
-    PlanCache(App("app.py"), OPTIONS).keep(*made(), ())
+    PlanCache(App("app.py"), OPTIONS).keep(*plan_and_graph(), ())
 
     drawn = main(["plan", "app.py"])
 

@@ -24,7 +24,7 @@ from tests.runtime.players import Say, fails, player, replies, says
 SOMEONE = Ref("/user/a", 1)
 
 
-def begun(turns: int = 100, payload_bytes: int = 1_000_000) -> FlightRecorder:
+def open_recorder(turns: int = 100, payload_bytes: int = 1_000_000) -> FlightRecorder:
     """A recorder whose system has begun."""
     recorder = FlightRecorder(turns, payload_bytes=payload_bytes)
     recorder.open(system="ring", seed=7)
@@ -41,7 +41,7 @@ def words(path: Path) -> list[str]:
 
 
 def test_it_tells_how_much_a_dump_would_write_and_of_which_time(tmp_path: Path) -> None:
-    recorder = begun(turns=2_500)  # In pages of three.
+    recorder = open_recorder(turns=2_500)  # In pages of three.
     empty = recorder.held()
     take_turns(recorder, ["word"] * 4_001)
     held = recorder.held()
@@ -82,7 +82,7 @@ def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_
 
 
 def test_the_last_turns_are_kept_and_the_header_says_what_came_before(tmp_path: Path) -> None:
-    recorder = begun(turns=3)
+    recorder = open_recorder(turns=3)
     take_turns(recorder, ["a", "b", "c", "d", "e"])
 
     recorder.dump(tmp_path / "ring.trace")
@@ -99,7 +99,7 @@ def test_a_full_recording_is_no_ring(tmp_path: Path) -> None:
 
 
 def test_heavy_messages_push_older_ones_out(tmp_path: Path) -> None:
-    recorder = begun(payload_bytes=1_000)
+    recorder = open_recorder(payload_bytes=1_000)
     take_turns(recorder, ["x" * 300, "y" * 300, "z" * 300, "w" * 300])
 
     recorder.dump(tmp_path / "ring.trace")
@@ -108,7 +108,7 @@ def test_heavy_messages_push_older_ones_out(tmp_path: Path) -> None:
 
 
 def test_heavy_work_pushes_older_turns_out(tmp_path: Path) -> None:
-    recorder = begun(payload_bytes=1_000)
+    recorder = open_recorder(payload_bytes=1_000)
     work = BlockingWork(function="upload", arguments=(b"x" * 600,))
     for number in range(1, 6):
         recorder.turn(number, number, SOMEONE, Envelope(says("go"), None, None), [("pipe", work)], None)
@@ -120,7 +120,7 @@ def test_heavy_work_pushes_older_turns_out(tmp_path: Path) -> None:
 
 
 def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
-    recorder = begun(payload_bytes=1_000)
+    recorder = open_recorder(payload_bytes=1_000)
     take_turns(recorder, ["a", "b", "x" * 5_000])
 
     recorder.dump(tmp_path / "ring.trace")
@@ -135,7 +135,7 @@ def test_a_message_weighs_what_it_carries() -> None:
 
 
 def test_it_goes_on_recording_behind_a_dump_and_the_next_one_replaces_the_file(tmp_path: Path) -> None:
-    recorder, path = begun(), tmp_path / "not there yet" / "ring.trace"
+    recorder, path = open_recorder(), tmp_path / "not there yet" / "ring.trace"
     take_turns(recorder, ["a"])
     recorder.dump(path)
     take_turns(recorder, ["b"])
@@ -147,7 +147,7 @@ def test_it_goes_on_recording_behind_a_dump_and_the_next_one_replaces_the_file(t
 
 
 def test_a_dump_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
-    recorder, path = begun(), tmp_path / "ring.trace"
+    recorder, path = open_recorder(), tmp_path / "ring.trace"
     take_turns(recorder, ["a"])
     path.mkdir()
 
@@ -230,7 +230,7 @@ def test_a_value_of_numbers_weighs_nothing_and_one_that_holds_its_like_is_weighe
 
 
 def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
-    recorder = begun()
+    recorder = open_recorder()
     sent = [("send", SOMEONE, says(str(number))) for number in range(20)]
     recorder.turn(1, 1, SOMEONE, Envelope(says("all"), None, None), [("stop", SOMEONE), *sent], None)
 

@@ -12,11 +12,9 @@ import pytest
 from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
-from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.rows.filesystem import FileSystem
-from flykka.spark_bridge.rows.materialise import together
+from tests.spark_bridge.connectors.file.reading import rows_of_source
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -26,13 +24,6 @@ ROWS = [(1, "Ann, B."), (2, "Bob")]
 BODY = b'1,"Ann, B."\n2,Bob\n'
 MARK = b"\xef\xbb\xbf"
 OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
-
-
-def sorted_rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
-    bound = source.bound(spark, None)
-    found = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
-    read = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
-    return sorted((tuple(row) for row in together(read).collect()), key=repr)
 
 
 def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
@@ -56,7 +47,7 @@ def test_values_in_names_of_folders_are_what_was_written(
 
     source = getattr(FileSource, name)(tmp_path / "in", schema=schema.replace("P", "p"), **options)
 
-    assert sorted_rows(spark, reach(source).files_per_batch(100)) == sorted(expected, key=repr)
+    assert rows_of_source(spark, reach(source).files_per_batch(100)) == sorted(expected, key=repr)
 
 
 @both_ways
@@ -64,7 +55,7 @@ def test_a_folder_whose_value_is_of_another_type_is_refused(spark: SparkSession,
     write_contents(tmp_path, {"n=x/a.json": b'{"id": 1}'})
 
     with pytest.raises(Exception, match=r"(n=x, and 'n' is of type int|'x' .*for partition column `n`)"):
-        sorted_rows(spark, reach(FileSource.json(tmp_path, schema="id bigint, n int")))
+        rows_of_source(spark, reach(FileSource.json(tmp_path, schema="id bigint, n int")))
 
 
 @pytest.mark.parametrize("name", ["parquet", "json"])
@@ -77,7 +68,7 @@ def test_a_file_beside_folders_with_values_is_refused(spark: SparkSession, tmp_p
     source = by_fsspec(getattr(FileSource, name)(tmp_path, schema="id bigint, n int"))
 
     with pytest.raises(Exception, match=rf"/a\.{name} is in no folder that is named n=\.\.\., as other files are"):
-        sorted_rows(spark, source.files_per_batch(2))
+        rows_of_source(spark, source.files_per_batch(2))
 
 
 CSV: dict[str, dict[str, bytes]] = {
@@ -112,7 +103,7 @@ def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, r
     expected = of_kinds(tmp_path, CSV)
     source = FileSource.csv(tmp_path, schema=OF_KINDS, header=True, comment="#")
 
-    assert sorted_rows(spark, reach(source).files_per_batch(100)) == expected
+    assert rows_of_source(spark, reach(source).files_per_batch(100)) == expected
 
 
 @both_ways
@@ -121,14 +112,14 @@ def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, 
 
     for mode in ("FAILFAST", "PERMISSIVE"):
         source = FileSource.json(tmp_path, schema=OF_KINDS, mode=mode)
-        assert sorted_rows(spark, reach(source).files_per_batch(100)) == expected
+        assert rows_of_source(spark, reach(source).files_per_batch(100)) == expected
 
 
 @both_ways
 def test_text_of_any_kind_is_the_same_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_contents(tmp_path, {"a.txt": MARK + b"  one \r\n\r\n\ttwo\rthree", "b.txt": b""})
 
-    assert {line for (line,) in sorted_rows(spark, reach(FileSource.text(tmp_path)))} == {
+    assert {line for (line,) in rows_of_source(spark, reach(FileSource.text(tmp_path)))} == {
         "",
         "  one ",
         "\ttwo",
@@ -140,7 +131,7 @@ def test_zstandard_is_read_through_fsspec(spark: SparkSession, tmp_path: Path) -
     with pa.CompressedOutputStream(tmp_path / "a.txt.zst", "zstd") as file:
         file.write(b"one\ntwo")
 
-    assert sorted_rows(spark, by_fsspec(FileSource.text(tmp_path))) == [("one",), ("two",)]
+    assert rows_of_source(spark, by_fsspec(FileSource.text(tmp_path))) == [("one",), ("two",)]
 
 
 @both_ways
@@ -150,7 +141,10 @@ def test_lines_that_do_not_fit_are_in_the_column_that_the_schema_has_for_them(
     write_contents(tmp_path, {"a.json": b'{"id": 1}\n{"id"\n'})
     source = FileSource.json(tmp_path, schema="id bigint, odd string", mode="PERMISSIVE")
 
-    assert sorted_rows(spark, reach(source.option("columnNameOfCorruptRecord", "odd"))) == [(1, None), (None, '{"id"')]
+    assert rows_of_source(spark, reach(source.option("columnNameOfCorruptRecord", "odd"))) == [
+        (1, None),
+        (None, '{"id"'),
+    ]
 
 
 BROKEN: dict[str, dict[str, bytes]] = {
@@ -178,7 +172,7 @@ def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path, files: dict
     write_contents(tmp_path, {"good.json": OBJECTS, **files})
 
     with pytest.raises(Exception, match=r"/cut\.json"):
-        sorted_rows(spark, reach(FileSource.json(tmp_path, schema=SCHEMA)))
+        rows_of_source(spark, reach(FileSource.json(tmp_path, schema=SCHEMA)))
 
 
 @pytest.mark.parametrize(

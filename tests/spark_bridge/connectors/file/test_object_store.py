@@ -15,13 +15,13 @@ from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
-from flykka.connectors import FileSystem, OperatorId, SourceError
+from flykka.connectors import SourceError
 from flykka.connectors.testing import Row, SourceContract
 from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.wire.message import Message
 from flykka.spark_bridge.errors import FileSchemaError, MissingExtraError, SourceNotFoundError
 from flykka.spark_bridge.program.prototype import PrototypeError
-from flykka.spark_bridge.rows.materialise import together
+from tests.spark_bridge.connectors.file.reading import rows_of_source
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -59,13 +59,6 @@ def put_object(s3: Options, path: str, content: bytes | pa.Table) -> None:
             pq.write_table(content, file)
 
 
-def sorted_rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
-    bound = source.bound(spark, source.event_time)
-    found = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
-    read = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
-    return sorted((tuple(row) for row in together(read).collect()), key=repr)
-
-
 class TestObjectStore(SourceContract):
     s3: Options
     path: str
@@ -90,14 +83,14 @@ def test_the_schema_of_parquet_is_taken_from_what_is_there_and_ranges_of_rows_ar
     put_object(s3, f"{bucket}/_hidden/b.parquet", pa.table({"id": [1], "x": [0.5]}))
     source = FileSource.parquet(bucket).storage_options(**s3).rows_per_batch(1_000)
 
-    assert sorted_rows(spark, source) == sorted(((number, 0.5) for number in range(2_500)), key=repr)
+    assert rows_of_source(spark, source) == sorted(((number, 0.5) for number in range(2_500)), key=repr)
 
 
 def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/day=7/a.parquet", pa.table({"ID": pa.array([1, 2], pa.int32())}))
     source = FileSource.parquet(bucket, schema="id bigint, day int").storage_options(**s3)
 
-    assert sorted_rows(spark, source) == [(1, 7), (2, 7)]
+    assert rows_of_source(spark, source) == [(1, 7), (2, 7)]
 
 
 # Text is read as through fsspec from a disk: see tests/spark_bridge/connectors/file/test_files_both_ways.py.
@@ -116,14 +109,14 @@ def test_lines_are_parsed(
     more = {"header": True} if name.endswith("csv") else {}
     made = source(bucket, schema="id long, name string", **more).storage_options(**s3)  # type: ignore[operator]
 
-    assert sorted_rows(spark, made) == [(1, "a;b"), (2, None)]
+    assert rows_of_source(spark, made) == [(1, "a;b"), (2, None)]
 
 
 def test_text_may_be_compressed(spark: SparkSession, s3: Options, bucket: str) -> None:
     with _store(s3).open(f"{bucket}/a.txt.gz", "wt", compression="gzip") as file:
         file.write("one\ntwo")
 
-    assert sorted_rows(spark, FileSource.text(bucket).storage_options(**s3)) == [("one",), ("two",)]
+    assert rows_of_source(spark, FileSource.text(bucket).storage_options(**s3)) == [("one",), ("two",)]
 
 
 @pytest.mark.long
@@ -131,10 +124,10 @@ def test_a_line_that_does_not_fit_is_what_the_mode_says(spark: SparkSession, s3:
     put_object(s3, f"{bucket}/a.json", b'{"id": 1}\n{"id"')
     source = FileSource.json(bucket, schema="id long").storage_options(**s3)
     with pytest.raises(Exception, match=r'cannot read s3://.*/a.json: a line is no json .*: {"id"'):
-        sorted_rows(spark, source)
+        rows_of_source(spark, source)
 
-    assert sorted_rows(spark, source.option("mode", "PERMISSIVE")) == [(1,), (None,)]
-    assert sorted_rows(spark, source.option("mode", "DROPMALFORMED")) == [(1,)]
+    assert rows_of_source(spark, source.option("mode", "PERMISSIVE")) == [(1,), (None,)]
+    assert rows_of_source(spark, source.option("mode", "DROPMALFORMED")) == [(1,)]
 
 
 @pytest.mark.long
@@ -143,28 +136,28 @@ def test_a_header_of_other_names_is_refused(spark: SparkSession, s3: Options, bu
     source = FileSource.csv(bucket, schema="id long, name string", header=True).storage_options(**s3)
 
     with pytest.raises(Exception, match=r"a.csv has the header 'key,name', not 'id,name'"):
-        sorted_rows(spark, source)
+        rows_of_source(spark, source)
 
 
 def test_a_file_without_a_column_is_refused_by_its_name(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/a.parquet", pa.table({"key": [1]}))
 
     with pytest.raises(FileSchemaError, match=r"s3://.*/a.parquet does not fit .* it has no column 'id'"):
-        sorted_rows(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
+        rows_of_source(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
 
 
 def test_what_cannot_be_read_is_told_where_the_program_is_written(
     spark: SparkSession, s3: Options, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SourceNotFoundError, match="nothing to read at s3://"):
-        sorted_rows(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
+        rows_of_source(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
     put_object(s3, f"{bucket}/a.json", b"{}")
     with pytest.raises(SourceError, match="needs a schema"):
-        sorted_rows(spark, FileSource.json(bucket).storage_options(**s3))
+        rows_of_source(spark, FileSource.json(bucket).storage_options(**s3))
     with pytest.raises(PrototypeError, match=r"orc .* cannot be read with storage_options"):
-        sorted_rows(spark, FileSource.orc(bucket, schema="id long").storage_options(**s3))
+        rows_of_source(spark, FileSource.orc(bucket, schema="id long").storage_options(**s3))
     with pytest.raises(PrototypeError, match="storage_options and multiLine='true'"):
-        sorted_rows(spark, FileSource.json(bucket, schema="id long", multiLine=True).storage_options(**s3))
+        rows_of_source(spark, FileSource.json(bucket, schema="id long", multiLine=True).storage_options(**s3))
     with pytest.raises(SourceError, match="nowhere://x cannot be read: Protocol not known"):
         FileSource.parquet("nowhere://x").storage_options()
     with pytest.raises(MissingExtraError, match=r"gs://bucket/x cannot be read: .*gcsfs"):

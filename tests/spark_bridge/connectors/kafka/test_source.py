@@ -64,7 +64,7 @@ def read_splits(spark: SparkSession, source: KafkaSource, found: SplitsDiscovere
     return rows
 
 
-def sorted_rows(spark: SparkSession, source: KafkaSource) -> list[tuple[object, ...]]:
+def sorted_records(spark: SparkSession, source: KafkaSource) -> list[tuple[object, ...]]:
     bound = source.bound(spark, None)
     return sorted(
         tuple(row)
@@ -79,7 +79,7 @@ def test_a_record_has_the_columns_that_are_asked_for(spark: SparkSession, broker
         "key", "headers", "timestamp", "partition", "offset", "topic"
     )
 
-    ((value, key, headers, timestamp, partition, offset, of),) = sorted_rows(spark, source)
+    ((value, key, headers, timestamp, partition, offset, of),) = sorted_records(spark, source)
 
     assert (value, key, partition, offset, of) == (b"v", b"k", 1, 0, topic)
     assert [tuple(header) for header in headers] == [("h", b"x")]  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ def test_values_are_decoded(
     broker.create(topic)
     broker.send(topic, value)
 
-    assert sorted_rows(spark, KafkaSource.of_topics(broker.address, topic).values(value_format)) == [expected]
+    assert sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(value_format)) == [expected]
 
 
 def test_a_record_without_a_value_is_a_row_of_bytes_alone(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -124,8 +124,8 @@ def test_a_record_without_a_value_is_a_row_of_bytes_alone(spark: SparkSession, b
     broker.send(topic, None)
     source = KafkaSource.of_topics(broker.address, topic)
 
-    assert sorted_rows(spark, source) == [(None,)]
-    assert sorted_rows(spark, source.values(JsonFormat("id long"))) == []
+    assert sorted_records(spark, source) == [(None,)]
+    assert sorted_records(spark, source.values(JsonFormat("id long"))) == []
 
 
 def test_a_corrupt_record_is_named(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -133,7 +133,7 @@ def test_a_corrupt_record_is_named(spark: SparkSession, broker: Broker, topic: s
     broker.send(topic, b'{"id": 1}', b"{oops")
 
     with pytest.raises(Exception, match=rf"record of {topic}-0 at offset 1 is no JSON .*\{{oops"):
-        sorted_rows(spark, KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long")))
+        sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long")))
 
 
 def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -154,13 +154,13 @@ def test_it_begins_where_it_is_told(spark: SparkSession, broker: Broker, topic: 
     source = KafkaSource.of_topics(broker.address, topic)
 
     def first(offsets: OffsetsInitializer) -> int:
-        return 4 - len(sorted_rows(spark, source.start_from(offsets)))
+        return 4 - len(sorted_records(spark, source.start_from(offsets)))
 
     assert first(OffsetsInitializer.earliest()) == 0
     assert first(OffsetsInitializer.latest()) == 4
     assert first(OffsetsInitializer.timestamp(NOW_MS + 2)) == 2
     assert first(OffsetsInitializer.offsets({(topic, 0): 3})) == 3
-    assert len(sorted_rows(spark, source.bounded(OffsetsInitializer.offsets({(topic, 0): 3})))) == 3
+    assert len(sorted_records(spark, source.bounded(OffsetsInitializer.offsets({(topic, 0): 3})))) == 3
 
 
 def test_a_bounded_source_ends_with_what_was_there_when_it_began(
@@ -302,7 +302,7 @@ def test_the_group_learns_of_checkpoints(spark: SparkSession, broker: Broker, to
     source.committer.wait()
 
     assert broker.committed(topic, topic) == 2
-    assert len(sorted_rows(spark, source.start_from(OffsetsInitializer.committed_offsets()))) == 0
+    assert len(sorted_records(spark, source.start_from(OffsetsInitializer.committed_offsets()))) == 0
 
 
 def test_a_rate_limit_lets_some_records_wait(broker: Broker, topic: str) -> None:
