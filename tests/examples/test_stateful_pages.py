@@ -54,7 +54,7 @@ def json_rows(folder: str) -> list[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, folder: Path) -> None:
+def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, working_folder: Path) -> None:
     write_json_rows(
         "readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler"))
     )
@@ -69,7 +69,7 @@ def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, folder: Pat
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkSession, folder: Path) -> None:
+def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkSession, working_folder: Path) -> None:
     defined = run_script("\n".join(STATE[1:]))
     visits = [("ann", "/", 10.0), ("ann", "/shop", 30.0), ("ann", "/", 20.0)]
     times = [(1, datetime(2026, 1, 1, 10, minute, tzinfo=UTC)) for minute in (0, 4, 12)]
@@ -114,7 +114,7 @@ def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> Non
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_its_port_reports_that_order_too(spark: SparkSession, folder: Path) -> None:
+def test_its_port_reports_that_order_too(spark: SparkSession, working_folder: Path) -> None:
     write_json_rows(
         "orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS)
     )
@@ -127,7 +127,7 @@ def test_its_port_reports_that_order_too(spark: SparkSession, folder: Path) -> N
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_port_from_pyflink_lets_each_payment_pass_once(spark: SparkSession, folder: Path) -> None:
+def test_the_port_from_pyflink_lets_each_payment_pass_once(spark: SparkSession, working_folder: Path) -> None:
     run_script(PORT_FROM_PYFLINK)
 
     assert [row["id"] for row in json_rows("once")] == ["a", "b", "d"]

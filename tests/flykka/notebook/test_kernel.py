@@ -52,7 +52,7 @@ await job
 
 
 @pytest.fixture
-def folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
+def cells_folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
     """The folder of a test's cells, with input in it. What a test has left running is ended."""
     write_input(tmp_path)
     kernel.run(f"folder = {str(tmp_path)!r}")
@@ -60,24 +60,28 @@ def folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
     kernel.run("env.close()")
 
 
-def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(kernel: Kernel, folder: Path) -> None:
+def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(
+    kernel: Kernel, cells_folder: Path
+) -> None:
     kernel.run(ENVIRONMENT + JOB)
     free = kernel.run("job.status")
-    end_input(folder)
+    end_input(cells_folder)
     awaited = kernel.run("(await job).job_name")
 
     assert "RUNNING" in free.text or "CREATED" in free.text
     assert awaited.text == "'even numbers'"
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_for(kernel: Kernel, folder: Path) -> None:
+def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_for(
+    kernel: Kernel, cells_folder: Path
+) -> None:
     kernel.run(ENVIRONMENT + JOB)
     shown = kernel.run("job")
     (place,) = shown.display_ids
     while not kernel.updates[place]:
         kernel.listen()
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     times = [update.at for update in kernel.updates[place]]
@@ -88,10 +92,10 @@ def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_fo
     assert len(times) < 2 + 4 * (times[-1] - times[0] + 1)
 
 
-def test_a_job_that_has_failed_shows_why(kernel: Kernel, folder: Path) -> None:
+def test_a_job_that_has_failed_shows_why(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + "from flykka import RestartStrategies\n")
     kernel.run("env.set_restart_strategy(RestartStrategies.no_restart())\n")
-    (folder / "input" / "numbers.parquet").write_bytes(b"no parquet")
+    (cells_folder / "input" / "numbers.parquet").write_bytes(b"no parquet")
 
     kernel.run(JOB)
     failed = kernel.wait(kernel.start("await job"))
@@ -110,7 +114,9 @@ def test_a_job_that_has_failed_shows_why(kernel: Kernel, folder: Path) -> None:
     [(BLOCKING, "KeyboardInterrupt"), (AWAITING, "CancelledError")],
     ids=["wait", "await"],
 )
-def test_the_stop_button_ends_the_wait_and_not_the_job(kernel: Kernel, folder: Path, wait: str, error: str) -> None:
+def test_the_stop_button_ends_the_wait_and_not_the_job(
+    kernel: Kernel, cells_folder: Path, wait: str, error: str
+) -> None:
     kernel.run(ENVIRONMENT + JOB)
 
     waiting = kernel.start(wait)
@@ -118,30 +124,30 @@ def test_the_stop_button_ends_the_wait_and_not_the_job(kernel: Kernel, folder: P
         kernel.listen()
     kernel.interrupt()
     kernel.wait(waiting)
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     assert waiting.error is not None
     assert waiting.error[0] == error
     assert "job 'even numbers' goes on" in waiting.traceback
     assert kernel.run("len(job.details.restarts)").text == "0"
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
 def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_can_continue_it(
-    kernel: Kernel, folder: Path
+    kernel: Kernel, cells_folder: Path
 ) -> None:
     executing = kernel.start(ENVIRONMENT + JOB.replace("job = env.execute_async", "env.execute"))
-    wait_until(lambda: checkpoints(folder))
+    wait_until(lambda: checkpoints(cells_folder))
     kernel.interrupt()
     kernel.wait(executing)
     again = kernel.run(ENVIRONMENT + "env.from_checkpoint('latest')\n" + JOB)
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     assert executing.error is not None
     assert "still ran: stopping it with a checkpoint" in again.printed
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_ca
     ],
 )
 def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_nothing_behind(
-    kernel: Kernel, folder: Path, environment: str, with_environment: bool
+    kernel: Kernel, cells_folder: Path, environment: str, with_environment: bool
 ) -> None:
     cell = environment + JOB if with_environment else JOB
     kernel.run(environment + JOB)
@@ -164,13 +170,13 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
 
     printed = [kernel.run("old = job\n" + cell + "print(old.done(), job.done())").printed for _ in range(3)]
     after = int(kernel.run(THREADS).printed)
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     assert all("still ran" in text and text.endswith("True False\n") for text in printed)
     assert all("continuing 'even numbers' from checkpoint" in text for text in printed)
     assert after <= threads + 2
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
 @pytest.mark.parametrize(
@@ -179,9 +185,9 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
     ids=["named checkpoints", "temporary checkpoints"],
 )
 def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_run_again(
-    kernel: Kernel, folder: Path, environment: str
+    kernel: Kernel, cells_folder: Path, environment: str
 ) -> None:
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run(environment)
     kernel.run(JOB + "await job", cell_id="job")
 
@@ -192,62 +198,62 @@ def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_r
     assert refused.error is not None
     assert refused.error[0] == "DuplicateJobSubmissionError"
     assert "has come to the end of its input already" in refused.error[1]
-    assert f"env.overwrite('{folder}/output')" in refused.error[1]
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert f"env.overwrite('{cells_folder}/output')" in refused.error[1]
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, folder: Path) -> None:
-    end_input(folder)
+def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, cells_folder: Path) -> None:
+    end_input(cells_folder)
     kernel.run(UNNAMED + "for _ in range(2):\n" + indent(JOB + "await job", "    "))
 
-    assert published_numbers(folder) == sorted(EVEN_NUMBERS * 2)
+    assert published_numbers(cells_folder) == sorted(EVEN_NUMBERS * 2)
 
 
 def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(
-    kernel: Kernel, folder: Path
+    kernel: Kernel, cells_folder: Path
 ) -> None:
     kernel.run(UNNAMED + JOB)
     kernel.run(WAIT_FOR_ROWS)
-    (folder / "input" / "broken.parquet").write_bytes(b"no parquet")
+    (cells_folder / "input" / "broken.parquet").write_bytes(b"no parquet")
     kernel.run("import time\nwhile not job.details.restarts: time.sleep(0.05)", patience=120)
-    (folder / "input" / "broken.parquet").unlink()
+    (cells_folder / "input" / "broken.parquet").unlink()
 
     again = kernel.run(JOB)
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     assert "continuing 'even numbers' from checkpoint" in again.printed
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, folder: Path) -> None:
+def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(UNNAMED + JOB)
     kernel.run(WAIT_FOR_ROWS)
     kernel.run("job.cancel()\nwhile not job.done(): time.sleep(0.02)")
 
     again = kernel.run(UNNAMED + JOB)
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     assert "continuing 'even numbers' from checkpoint" in again.printed
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, folder: Path) -> None:
+def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT, cell_id="environment")
     failed = kernel.wait(kernel.start(JOB.replace("number % 2", "nombre % 2"), cell_id="job"))
     kernel.run(JOB, cell_id="job")
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     assert failed.error is not None
     assert failed.error[0] == "StreamTypeError"
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, folder: Path) -> None:
+def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
 
     table = kernel.run("print(job.checkpoints.to_csv(index=False))").printed.splitlines()
@@ -256,7 +262,7 @@ def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, folder: Path) -> N
 
 
 def test_a_session_of_the_users_own_loses_its_interrupt_handler_while_flykka_works_in_it(
-    kernel: Kernel, folder: Path
+    kernel: Kernel, cells_folder: Path
 ) -> None:
     cell = """
 import signal
@@ -273,15 +279,15 @@ spark = signal.getsignal(signal.SIGINT)
 
 
 def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_failure_that_it_overcame(
-    kernel: Kernel, folder: Path
+    kernel: Kernel, cells_folder: Path
 ) -> None:
     kernel.run(ENVIRONMENT.replace('"local[1]"', '"local[1]", task_managers=2, slots_per_task_manager=1'))
     kernel.run(JOB)
     (place,) = kernel.run("job").display_ids
-    wait_until(lambda: checkpoints(folder))
+    wait_until(lambda: checkpoints(cells_folder))
     kernel.run("env.cluster.kill_task_manager(job.why().attempts[0].where)")
     kernel.run("import time\nwhile not job.details.restarts: time.sleep(0.01)")
-    end_input(folder)
+    end_input(cells_folder)
     kernel.run("await job")
     why = kernel.run("job.why()")
 
@@ -291,10 +297,12 @@ def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_fa
     assert "into the run" in last
     assert "FINISHED" in why.text
     assert "failure" not in why.text
-    assert published_numbers(folder) == EVEN_NUMBERS
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_streams_and_environments_show_themselves_and_a_stream_its_first_rows(kernel: Kernel, folder: Path) -> None:
+def test_streams_and_environments_show_themselves_and_a_stream_its_first_rows(
+    kernel: Kernel, cells_folder: Path
+) -> None:
     kernel.run(ENVIRONMENT)
     environment = kernel.run("env")
     stream = kernel.run("even = env.from_source(FileSource.parquet(f'{folder}/input')).where('number % 2 = 0')\neven")

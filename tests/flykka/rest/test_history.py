@@ -34,7 +34,7 @@ REFUSAL = "have ended: nothing can be done with them here"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def archive_folder(tmp_path: Path) -> Path:
     """A folder with the archive of a job."""
     leave(tmp_path / "c" / "archives", FIRST, ended_ms=1_000)
     return tmp_path / "c"
@@ -67,37 +67,37 @@ def serve() -> Iterator[Serve]:
         server.close()
 
 
-def test_jobs_are_listed_in_the_order_of_their_ends_with_those_that_come_later(folder: Path) -> None:
+def test_jobs_are_listed_in_the_order_of_their_ends_with_those_that_come_later(archive_folder: Path) -> None:
     seconds = [0.0]
-    history = HistoryGateway(str(folder), lambda: 0, lambda: seconds[0])
+    history = HistoryGateway(str(archive_folder), lambda: 0, lambda: seconds[0])
     first = [job.job_id for job in history.jobs()]
-    leave(folder, SECOND, ended_ms=500)
+    leave(archive_folder, SECOND, ended_ms=500)
 
     seconds[0] = REFRESH_SECONDS - 1
     too_soon = [job.job_id for job in history.jobs()]
     seconds[0] = REFRESH_SECONDS
     later = [job.job_id for job in history.jobs()]
-    (folder / "archives" / f"{FIRST}.archive").unlink()
+    (archive_folder / "archives" / f"{FIRST}.archive").unlink()
     seconds[0] = 2 * REFRESH_SECONDS
     at_last = [job.job_id for job in history.jobs()]
 
     assert (first, too_soon, later, at_last) == ([FIRST], [FIRST], [SECOND, FIRST], [SECOND])
 
 
-def test_a_job_with_several_archives_is_listed_once(folder: Path) -> None:
-    leave(folder / "copy", FIRST, ended_ms=2_000)
+def test_a_job_with_several_archives_is_listed_once(archive_folder: Path) -> None:
+    leave(archive_folder / "copy", FIRST, ended_ms=2_000)
 
-    assert [job.ended_ms for job in HistoryGateway(str(folder), lambda: 0).jobs()] == [2_000]
+    assert [job.ended_ms for job in HistoryGateway(str(archive_folder), lambda: 0).jobs()] == [2_000]
 
 
 def test_files_that_are_no_archives_are_named_once_and_the_others_served(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    archive_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (folder / "broken.archive").write_bytes(b"FLYKKA\r\n")
-    (folder / "closed.archive").mkdir()
-    (folder / "gone.archive").symlink_to(folder / "nowhere")
+    (archive_folder / "broken.archive").write_bytes(b"FLYKKA\r\n")
+    (archive_folder / "closed.archive").mkdir()
+    (archive_folder / "gone.archive").symlink_to(archive_folder / "nowhere")
     seconds = [0.0]
-    history = HistoryGateway(str(folder), lambda: 0, lambda: seconds[0])
+    history = HistoryGateway(str(archive_folder), lambda: 0, lambda: seconds[0])
 
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -106,8 +106,8 @@ def test_files_that_are_no_archives_are_named_once_and_the_others_served(
 
     told = sorted(record.getMessage() for record in caplog.records)
     assert told == [
-        f"an archive is left out: {folder}/broken.archive: cut off within its header",
-        f"an archive is left out: {folder}/gone.archive: there is no such file",
+        f"an archive is left out: {archive_folder}/broken.archive: cut off within its header",
+        f"an archive is left out: {archive_folder}/gone.archive: there is no such file",
     ]
 
 
@@ -116,8 +116,8 @@ def test_there_must_be_a_folder(tmp_path: Path) -> None:
         HistoryGateway(f"{tmp_path}/nowhere", lambda: 0)
 
 
-def test_nothing_can_be_done_with_jobs_that_have_ended(serve: Serve, folder: Path) -> None:
-    http = serve(folder)
+def test_nothing_can_be_done_with_jobs_that_have_ended(serve: Serve, archive_folder: Path) -> None:
+    http = serve(archive_folder)
 
     for method, path in (
         ("PATCH", f"/jobs/{FIRST}"),
@@ -131,8 +131,8 @@ def test_nothing_can_be_done_with_jobs_that_have_ended(serve: Serve, folder: Pat
     assert (features["web-cancel"], features["web-history"]) == (False, True)
 
 
-def test_what_is_not_archived_is_not_found(serve: Serve, folder: Path) -> None:
-    http = serve(folder)
+def test_what_is_not_archived_is_not_found(serve: Serve, archive_folder: Path) -> None:
+    http = serve(archive_folder)
 
     for path in (f"/jobs/{SECOND}", f"/jobs/{FIRST}/vertices/other", f"/jobs/{FIRST}/checkpoints/details/9"):
         assert http.get(path).status_code == 404
@@ -142,11 +142,11 @@ def test_what_is_not_archived_is_not_found(serve: Serve, folder: Path) -> None:
     assert "has FINISHED" in http.get(f"/jobs/{FIRST}/why").text
 
 
-def test_the_page_is_told_that_it_shows_a_history(serve: Serve, folder: Path) -> None:
-    http = serve(folder)
+def test_the_page_is_told_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
+    http = serve(archive_folder)
 
-    assert '"historyOf":"' + str(folder) in first_frame(http, "/events")
-    assert '"historyOf":"' + str(folder) in first_frame(http, f"/jobs/{FIRST}/events")
+    assert '"historyOf":"' + str(archive_folder) in first_frame(http, "/events")
+    assert '"historyOf":"' + str(archive_folder) in first_frame(http, f"/jobs/{FIRST}/events")
 
 
 def first_frame(http: httpx.Client, path: str) -> str:
@@ -154,11 +154,11 @@ def first_frame(http: httpx.Client, path: str) -> str:
         return next(answer.iter_lines())
 
 
-def test_the_settings_and_the_environment_of_a_job_are_told(serve: Serve, folder: Path) -> None:
+def test_the_settings_and_the_environment_of_a_job_are_told(serve: Serve, archive_folder: Path) -> None:
     ended = ended_job(SECOND)
     noted = ProcessEnvironment(version="Python 3.11", arch="vax")
-    CheckpointStorage(str(folder)).write_archive(replace(ended, environment=noted))
-    http = serve(folder)
+    CheckpointStorage(str(archive_folder)).write_archive(replace(ended, environment=noted))
+    http = serve(archive_folder)
 
     settings = {each["key"]: each["value"] for each in http.get(f"/jobs/{SECOND}/jobmanager/config").json()}
 
@@ -170,14 +170,14 @@ def test_the_settings_and_the_environment_of_a_job_are_told(serve: Serve, folder
     assert http.get(f"/jobs/{'a' * 32}/jobmanager/environment").status_code == 404
 
 
-def test_logs_are_where_patterns_say_and_nowhere_without(serve: Serve, folder: Path) -> None:
-    http = serve(folder)
+def test_logs_are_where_patterns_say_and_nowhere_without(serve: Serve, archive_folder: Path) -> None:
+    http = serve(archive_folder)
     for path in ("jobmanager/log-url", "taskmanagers/task-manager-1/log-url"):
         assert "--log-url" in http.get(f"/jobs/{FIRST}/{path}").json()["errors"][0]
 
     server = RestServer(RestSettings())
     patterns = LogUrls(job_manager="http://logs/<jobid>", task_manager="https://logs/<tmid>/of/<jobid>")
-    server.start_history(HistoryGateway(str(folder), lambda: 5_000), patterns)
+    server.start_history(HistoryGateway(str(archive_folder), lambda: 5_000), patterns)
     with httpx.Client(base_url=server.address, timeout=20) as told:
         of_driver = told.get(f"/jobs/{FIRST}/jobmanager/log-url").json()
         of_task_manager = told.get(f"/v1/jobs/{FIRST}/taskmanagers/a%20b/log-url").json()
@@ -204,8 +204,8 @@ def test_a_command_line_that_is_wrong_says_so(tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends_it", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-def test_the_command_serves_until_it_is_ended(folder: Path, ends_it: signal.Signals) -> None:
-    command = [sys.executable, "-m", "flykka", "history", str(folder), "--rest", "0"]
+def test_the_command_serves_until_it_is_ended(archive_folder: Path, ends_it: signal.Signals) -> None:
+    command = [sys.executable, "-m", "flykka", "history", str(archive_folder), "--rest", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as running:
         assert running.stdout is not None
         said = running.stdout.readline()
@@ -215,7 +215,7 @@ def test_the_command_serves_until_it_is_ended(folder: Path, ends_it: signal.Sign
         running.send_signal(ends_it)
         code = running.wait(timeout=30)
 
-    assert said == f"the history of {folder} is at {address[0]} (1 job has ended); Ctrl-C ends this\n"
+    assert said == f"the history of {archive_folder} is at {address[0]} (1 job has ended); Ctrl-C ends this\n"
     assert jobs == {"jobs": [{"id": FIRST, "status": "FINISHED"}]}
     assert code == 0
 

@@ -31,28 +31,28 @@ def touch_later(file: str, *, written_before_it_came: bool) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def old_folder(tmp_path: Path) -> Path:
     made = tmp_path / "in"
     made.mkdir()
     os.utime(made, (LONG_AGO, LONG_AGO))
     return made
 
 
-def test_a_folder_is_unchanged_until_a_file_comes(folder: Path) -> None:
-    times = noted(folder)
+def test_a_folder_is_unchanged_until_a_file_comes(old_folder: Path) -> None:
+    times = noted(old_folder)
     before = times.changed()
 
-    (folder / "a").touch()
+    (old_folder / "a").touch()
 
     assert (before, times.changed()) == (False, True)
 
 
-def test_a_file_in_any_of_the_folders_is_noticed(folder: Path, tmp_path: Path) -> None:
-    below = folder / "day=1"
+def test_a_file_in_any_of_the_folders_is_noticed(old_folder: Path, tmp_path: Path) -> None:
+    below = old_folder / "day=1"
     below.mkdir()
-    os.utime(folder, (LONG_AGO, LONG_AGO))
+    os.utime(old_folder, (LONG_AGO, LONG_AGO))
     os.utime(below, (LONG_AGO, LONG_AGO))
-    times = noted(folder, below)
+    times = noted(old_folder, below)
 
     (below / "a").touch()
 
@@ -68,10 +68,10 @@ def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(tmp_path: Path)
     assert (before, times.changed()) == (False, True)
 
 
-def test_a_change_within_one_tick_of_the_clock_is_not_missed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = LONG_AGO * 1_000_000_000
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
-    times = noted(folder)
+    times = noted(old_folder)
     at_once = times.changed()
 
     now_ns += 21_000_000
@@ -79,9 +79,9 @@ def test_a_change_within_one_tick_of_the_clock_is_not_missed(folder: Path, monke
     assert (at_once, times.changed()) == (False, True)
 
 
-def test_what_was_forgotten_changes_no_more(folder: Path) -> None:
-    times = noted(folder)
-    (folder / "a").touch()
+def test_what_was_forgotten_changes_no_more(old_folder: Path) -> None:
+    times = noted(old_folder)
+    (old_folder / "a").touch()
 
     times.clear()
 
@@ -89,9 +89,9 @@ def test_what_was_forgotten_changes_no_more(folder: Path) -> None:
 
 
 def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times, file = noted(), folder / "a"
+    times, file = noted(), old_folder / "a"
     file.touch()
     now_ns = file.stat().st_mtime_ns
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
@@ -104,9 +104,9 @@ def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
 
 
 def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times, file = noted(), folder / "a"
+    times, file = noted(), old_folder / "a"
     file.touch()
     os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
     now_ns = file.stat().st_mtime_ns
@@ -116,10 +116,10 @@ def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
 
 
 def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_before_does_not(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = noted()
-    before, grows, behind = (str(folder / name) for name in "cba")
+    before, grows, behind = (str(old_folder / name) for name in "cba")
     touch_later(before, written_before_it_came=True)
     touch_later(grows, written_before_it_came=False)
     touch_later(behind, written_before_it_came=True)
@@ -133,14 +133,14 @@ def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_befor
 
 
 def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_what_came_before_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times, before, meanwhile = FolderTimes(), str(folder / "b"), str(folder / "a")
+    times, before, meanwhile = FolderTimes(), str(old_folder / "b"), str(old_folder / "a")
     touch_later(before, written_before_it_came=True)
     now_ns = os.stat(before).st_ctime_ns + 21_000_000
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
     times.clear()
-    times.note(str(folder))
+    times.note(str(old_folder))
 
     touch_later(meanwhile, written_before_it_came=True)
 

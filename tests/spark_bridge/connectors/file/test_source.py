@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def parquet_folder(tmp_path: Path) -> Path:
     """Five files of ten rows, `0.parquet` to `4.parquet`."""
     for number in range(5):
         write_rows(tmp_path / "in" / f"{number}.parquet", [(number, row, number * 10 + row) for row in range(10)])
@@ -56,9 +56,9 @@ def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered
 
 @both_ways
 def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
-    spark: SparkSession, folder: Path, reach: Reach
+    spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
-    found = discovery(spark, reach(FileSource.parquet(str(folder))).files_per_batch(2)).discover(b"")
+    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2)).discover(b"")
 
     assert file_names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
     assert [split.rows for split in found.splits] == [20, 20, 10]
@@ -66,15 +66,17 @@ def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
 
 
 @both_ways
-def test_whole_files_are_put_together_up_to_a_number_of_rows(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    found = discovery(spark, reach(FileSource.parquet(str(folder))).rows_per_batch(35)).discover(b"")
+def test_whole_files_are_put_together_up_to_a_number_of_rows(
+    spark: SparkSession, parquet_folder: Path, reach: Reach
+) -> None:
+    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(35)).discover(b"")
 
     assert [split.rows for split in found.splits] == [30, 20]
 
 
 @both_ways
-def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    source = reach(FileSource.parquet(str(folder))).rows_per_batch(4)
+def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
 
     found = discovery(spark, source).discover(b"")
     batches = everything(spark, source, found)
@@ -84,10 +86,10 @@ def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folde
 
 
 @both_ways
-def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    source = reach(FileSource.parquet(str(folder))).rows_per_batch(4)
+def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
     first = discovery(spark, source).discover(b"")
-    write_rows(folder / "5.parquet", [(5, 0, 50)])
+    write_rows(parquet_folder / "5.parquet", [(5, 0, 50)])
 
     again = discovery(spark, source).discover(first.position)
 
@@ -96,15 +98,15 @@ def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder
 
 @both_ways
 def test_much_is_found_in_several_looks(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
+    spark: SparkSession, parquet_folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
-    look = discovery(spark, reach(FileSource.parquet(str(folder))))
+    look = discovery(spark, reach(FileSource.parquet(str(parquet_folder))))
 
     found = [look.discover(b"")]
     while found[-1].more:
         found.append(look.discover(found[-1].position))
-    elsewhere = discovery(spark, reach(FileSource.parquet(str(folder)))).discover(found[0].position)
+    elsewhere = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(found[0].position)
 
     assert [name for each in found for name in file_names(each)] == [[f"{number}.parquet"] for number in range(5)]
     assert [(len(each.splits) <= 3, each.finished) for each in found[:-1]] == [(True, False)] * (len(found) - 1)
@@ -113,11 +115,13 @@ def test_much_is_found_in_several_looks(
 
 
 @both_ways
-def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    bad = folder / "3.parquet"
+def test_a_look_that_failed_is_taken_again_with_nothing_lost(
+    spark: SparkSession, parquet_folder: Path, reach: Reach
+) -> None:
+    bad = parquet_folder / "3.parquet"
     good = bad.read_bytes()
     bad.write_bytes(b"no parquet")
-    look = discovery(spark, reach(FileSource.parquet(str(folder))))
+    look = discovery(spark, reach(FileSource.parquet(str(parquet_folder))))
     with pytest.raises(UnreadableFileError):
         look.discover(b"")
     bad.write_bytes(good)
@@ -165,36 +169,36 @@ def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_rea
 
 @both_ways
 def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_reader_decides(
-    spark: SparkSession, folder: Path, reach: Reach
+    spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     of_reader, of_user = (
-        reach(FileSource.parquet(str(folder))),
-        reach(FileSource.parquet(str(folder))).files_per_batch(2),
+        reach(FileSource.parquet(str(parquet_folder))),
+        reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2),
     )
 
     sizes = [size_of(split) for split in discovery(spark, of_reader).discover(b"").splits]
 
-    assert sizes == [(folder / f"{number}.parquet").stat().st_size for number in range(5)]
+    assert sizes == [(parquet_folder / f"{number}.parquet").stat().st_size for number in range(5)]
     assert {size_of(split) for split in discovery(spark, of_user).discover(b"").splits} == {None}
 
 
 @both_ways
 def test_the_files_that_the_next_look_brings_are_counted(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
+    spark: SparkSession, parquet_folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
 
-    found = discovery(spark, reach(FileSource.parquet(str(folder)))).discover(b"")
+    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(b"")
 
     assert found.files_left == 5 - len(found.splits) > 0
 
 
 @pytest.mark.parametrize("in_slices", [True, False])
 def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
-    spark: SparkSession, folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, parquet_folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "SLICE_FILES", 1)
-    source = FileSource.parquet(str(folder), event_time="at")
+    source = FileSource.parquet(str(parquet_folder), event_time="at")
     found = discovery(spark, source).discover(b"").splits
 
     read = source.read(spark, source.prototype(spark).schema, found, in_slices=in_slices)
@@ -204,8 +208,8 @@ def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
     assert sorted(row.key * 10 + row.amount for row in together(read).collect()) == list(range(50))
 
 
-def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, folder: Path) -> None:
-    source = FileSource.parquet(str(folder)).files_per_batch(2)
+def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, parquet_folder: Path) -> None:
+    source = FileSource.parquet(str(parquet_folder)).files_per_batch(2)
     found = discovery(spark, source).discover(b"").splits
 
     read = source.read(spark, source.prototype(spark).schema, found, in_slices=False)
@@ -214,9 +218,9 @@ def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, f
 
 
 @both_ways
-def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    (folder / "DONE").touch()
-    source = reach(FileSource.parquet(str(folder))).monitor_continuously("1s", until="DONE")
+def test_a_marker_of_any_name_is_not_read(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+    (parquet_folder / "DONE").touch()
+    source = reach(FileSource.parquet(str(parquet_folder))).monitor_continuously("1s", until="DONE")
 
     found = discovery(spark, source).discover(b"")
 
@@ -225,8 +229,10 @@ def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path, rea
 
 
 @both_ways
-def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    source = reach(FileSource.parquet(str(folder))).monitor_continuously(timedelta(seconds=1), until=lambda: True)
+def test_a_function_can_end_a_discovery(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+    source = reach(FileSource.parquet(str(parquet_folder))).monitor_continuously(
+        timedelta(seconds=1), until=lambda: True
+    )
 
     assert discovery(spark, source).discover(b"").finished
 
@@ -245,9 +251,9 @@ def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession,
 
 @both_ways
 def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
-    spark: SparkSession, folder: Path, reach: Reach
+    spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
-    source = reach(FileSource.parquet(str(folder), event_time="at"))
+    source = reach(FileSource.parquet(str(parquet_folder), event_time="at"))
 
     whole = discovery(spark, source.files_per_batch(2)).discover(b"").splits[0]
     cut = discovery(spark, source.rows_per_batch(4)).discover(b"").splits[0]
@@ -260,11 +266,11 @@ def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
 
 @pytest.mark.parametrize(("enough", "slices"), [({"SLICE_FILES": 2}, 2), ({"SLICE_ROWS": 25}, 2), ({}, 1)])
 def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_once(
-    spark: SparkSession, folder: Path, enough: dict[str, int], slices: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, parquet_folder: Path, enough: dict[str, int], slices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, number in enough.items():
         monkeypatch.setattr(reading, name, number)
-    source = FileSource.parquet(str(folder)).files_per_batch(5)
+    source = FileSource.parquet(str(parquet_folder)).files_per_batch(5)
     (split,) = discovery(spark, source).discover(b"").splits
     assert isinstance(split, FileBatchSplit)
 
@@ -304,10 +310,10 @@ def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path
 
 @both_ways
 def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
-    spark: SparkSession, folder: Path, reach: Reach
+    spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
-    pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [time_at(0)]}), folder / "odd.parquet")
-    source = reach(FileSource.parquet(folder, schema="key long, amount long, at timestamp")).bound(spark, "at")
+    pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [time_at(0)]}), parquet_folder / "odd.parquet")
+    source = reach(FileSource.parquet(parquet_folder, schema="key long, amount long, at timestamp")).bound(spark, "at")
 
     with pytest.raises(FileSchemaError, match=r"odd\.parquet .*'key' is of type string, not bigint"):
         discovery(spark, source).discover(b"")
@@ -315,10 +321,10 @@ def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
 
 @both_ways
 def test_files_of_different_columns_are_read_together_on_demand(
-    spark: SparkSession, folder: Path, reach: Reach
+    spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
-    pq.write_table(pa.table({"key": [7], "more": [8]}), folder / "5.parquet")
-    source = reach(FileSource.parquet(folder, mergeSchema=True)).files_per_batch(6).bound(spark, None)
+    pq.write_table(pa.table({"key": [7], "more": [8]}), parquet_folder / "5.parquet")
+    source = reach(FileSource.parquet(parquet_folder, mergeSchema=True)).files_per_batch(6).bound(spark, None)
 
     found = discovery(spark, source).discover(b"")
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)

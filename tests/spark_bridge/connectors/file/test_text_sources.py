@@ -29,7 +29,7 @@ GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def csv_folder(tmp_path: Path) -> Path:
     """One good csv file."""
     made = tmp_path / "in"
     made.mkdir()
@@ -65,11 +65,11 @@ def read_as_one_batch(
 
 @both_ways
 def test_rows_and_the_latest_event_time_are_counted_below_a_filter(
-    laboratory: Laboratory, folder: Path, reach: Reach
+    laboratory: Laboratory, csv_folder: Path, reach: Reach
 ) -> None:
     few = transform(lambda batch: batch.where("key = 1").select("key"))
 
-    finished = read_as_one_batch(laboratory, reach(csv(folder)), few)
+    finished = read_as_one_batch(laboratory, reach(csv(csv_folder)), few)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -106,12 +106,12 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
     [(True, by_spark), (False, by_spark), pytest.param(True, by_fsspec, marks=pytest.mark.long), (False, by_fsspec)],
 )
 def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
-    laboratory: Laboratory, folder: Path, reads_them: bool, reach: Reach
+    laboratory: Laboratory, csv_folder: Path, reads_them: bool, reach: Reach
 ) -> None:
     static = laboratory.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
     function = transform(lambda batch: static.join(batch, "key") if reads_them else static)
 
-    finished = read_as_one_batch(laboratory, reach(csv(folder)), function)
+    finished = read_as_one_batch(laboratory, reach(csv(csv_folder)), function)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -138,11 +138,11 @@ MISFITS = [
     ],
 )
 def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
-    laboratory: Laboratory, folder: Path, name: str, text: str, line: str, why: str, reach: Reach
+    laboratory: Laboratory, csv_folder: Path, name: str, text: str, line: str, why: str, reach: Reach
 ) -> None:
-    (folder / f"{name} file.csv").write_text(text.format(line))
+    (csv_folder / f"{name} file.csv").write_text(text.format(line))
 
-    failed = read_as_one_batch(laboratory, reach(csv(folder)).files_per_batch(2))
+    failed = read_as_one_batch(laboratory, reach(csv(csv_folder)).files_per_batch(2))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert re.search(rf"/{name} file.csv(: | has the header )", failed.cause.message)
@@ -187,25 +187,25 @@ def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tm
 
 
 @both_ways
-def test_the_user_may_ask_for_nulls(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    (folder / "good.csv").write_text("key,at,amount\nx,,1\n")
+def test_the_user_may_ask_for_nulls(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+    (csv_folder / "good.csv").write_text("key,at,amount\nx,,1\n")
 
-    assert rows_in_slices(spark, reach(csv(folder, MODE="permissive"))) == [(None, None, 1.0)]
+    assert rows_in_slices(spark, reach(csv(csv_folder, MODE="permissive"))) == [(None, None, 1.0)]
 
 
 @both_ways
-def test_the_user_may_take_columns_by_their_place(spark: SparkSession, folder: Path, reach: Reach) -> None:
-    (folder / "good.csv").write_text("a,b,c\n1,,1\n")
+def test_the_user_may_take_columns_by_their_place(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+    (csv_folder / "good.csv").write_text("a,b,c\n1,,1\n")
 
-    assert rows_in_slices(spark, reach(csv(folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
+    assert rows_in_slices(spark, reach(csv(csv_folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
 
 
 @both_ways
 def test_options_are_those_of_the_reader_and_the_last_word_counts(
-    spark: SparkSession, folder: Path, reach: Reach
+    spark: SparkSession, csv_folder: Path, reach: Reach
 ) -> None:
-    (folder / "good.csv").write_text("1;31.12.2024\n")
-    source = reach(FileSource.csv(folder, schema="key int, day date", sep=",", dateFormat="dd.MM.yyyy")).options(
+    (csv_folder / "good.csv").write_text("1;31.12.2024\n")
+    source = reach(FileSource.csv(csv_folder, schema="key int, day date", sep=",", dateFormat="dd.MM.yyyy")).options(
         sep=";"
     )
 
@@ -224,10 +224,10 @@ def test_folders_give_columns_to_text_too(spark: SparkSession, tmp_path: Path, r
     ]
 
 
-def test_a_schema_is_inferred_with_its_types(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+def test_a_schema_is_inferred_with_its_types(spark: SparkSession, csv_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"key": 1, "names": ["x"]}\n')
 
-    assert FileSource.csv(folder, header=True).prototype(spark).schema.simpleString() == (
+    assert FileSource.csv(csv_folder, header=True).prototype(spark).schema.simpleString() == (
         "struct<key:int,at:timestamp,amount:double>"
     )
     assert FileSource.json(tmp_path / "a.json").prototype(spark).schema.simpleString() == (
@@ -245,13 +245,13 @@ def test_no_schema_is_taken_from_malformed_or_empty_files(spark: SparkSession, t
         FileSource.csv(tmp_path / "empty.csv").prototype(spark)
 
 
-def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, folder: Path) -> None:
-    (split,) = splits(spark, csv(folder))
+def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, csv_folder: Path) -> None:
+    (split,) = splits(spark, csv(csv_folder))
 
     assert split == FileBatchSplit(
         split_id=SplitId("good.csv"),
         rows=0,
-        files=(FileSplit(split_id=SplitId("good.csv"), path=f"file:{folder}/good.csv", start_row=0, rows=0),),
+        files=(FileSplit(split_id=SplitId("good.csv"), path=f"file:{csv_folder}/good.csv", start_row=0, rows=0),),
         size_bytes=len(GOOD),
     )
 
