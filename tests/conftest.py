@@ -25,6 +25,8 @@ from tests.budget import FileBudget
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flykka import StreamExecutionEnvironment
+
 # No deadline: two busy cores say nothing about a law. CI draws the same examples every time; elsewhere the search goes
 # on from run to run, and a failure prints the line that repeats it.
 settings.register_profile("search", deadline=None, print_blob=True)
@@ -60,7 +62,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     excluded = set(re.findall(r"not (\w+)", config.option.markexpr))
     if collection_path.suffix != ".py" or not re.fullmatch(r"not \w+( and not \w+)*", config.option.markexpr):
         return None
-    marks = re.search(r"^pytestmark = (.*)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+    marks = re.search(r"^pytestmark = (\[[^]]*\]|.*)", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
     return True if marks and excluded & set(re.findall(r"pytest\.mark\.(\w+)", marks[1])) else None
 
 
@@ -119,6 +121,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session("local[2]", "flykka tests", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def env(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
+    """An environment over the session of the test run, of the size and with the checkpoints that marks specify."""
+    from flykka import StreamExecutionEnvironment
+
+    cluster, checkpoints = map(request.node.get_closest_marker, ("cluster", "checkpoints"))
+    with StreamExecutionEnvironment.get_execution_environment(**(cluster.kwargs if cluster else {})) as env:
+        if checkpoints is not None:
+            env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+            if checkpoints.args:
+                env.enable_checkpointing(*checkpoints.args, **checkpoints.kwargs)
+        yield env
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import (
+    ExecutionStateChanged,
     JobStatus,
     JobStatusChanged,
     StopJob,
@@ -160,6 +161,14 @@ class WholeCluster(ClusterBuilder):
 
     def statuses(self) -> list[JobStatus]:
         return [changed.status for changed in self.client.heard(JobStatusChanged)]
+
+    def attempt_numbers(self) -> dict[str, int]:
+        """The number of the last attempt of each subtask."""
+        attempts = [
+            str(changed.attempt).removeprefix("job_").rsplit("_", 1)
+            for changed in self.client.heard(ExecutionStateChanged)
+        ]
+        return {name: max(int(number) for each, number in attempts if each == name) for name, _ in attempts}
 
 
 def is_a(kind: type[Message]) -> Callable[[ActorRef, Message], bool]:

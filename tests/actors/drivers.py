@@ -7,10 +7,6 @@ from pathlib import Path
 
 from flykka.actors.high_availability.embedded import EmbeddedHaServices, EmbeddedStore
 from flykka.messages.control.high_availability import ApplicationRun
-from flykka.messages.control.job import (
-    JobStatus,
-    JobStatusChanged,
-)
 from flykka.messages.control.job_manager import ApplicationRunFound, RequestApplicationRun
 from flykka.messages.control.registration import RegisterJobMaster
 from flykka.messages.tasks.task import ExecutionState
@@ -48,9 +44,6 @@ class Driver(JobCluster):
     def kept(self) -> list[str]:
         """The ids of the jobs in the store."""
         return list(self.services._backend.names("jobs"))
-
-    def statuses(self) -> list[JobStatus]:
-        return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
 
     def finish(self, task_manager: ActorRef) -> None:
         for descriptor in self.deployed(task_manager)[-2:]:

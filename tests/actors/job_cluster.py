@@ -14,12 +14,20 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerResto
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
-from flykka.messages.control.job import CancelJob, ListeningBehaviour, SubmitJob
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.control.job import (
+    CancelJob,
+    JobStatus,
+    JobStatusChanged,
+    ListeningBehaviour,
+    StoppingFailure,
+    SubmitJob,
+)
 from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.control.slots import OfferSlots, RequestSlot, SlotOffer
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator
 from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
-from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
+from flykka.messages.tasks.source import FileSplit, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
     ExecutionState,
     SubmitTask,
@@ -72,7 +80,7 @@ class ScriptedDiscovery:
         fresh = [SplitId(f"file-{number}") for number in range(found, self.files)]
         return SplitsDiscovered(
             operator_id=self.operator_id,
-            splits=tuple(map(split, fresh[:1])),
+            splits=tuple(map(file_split, fresh[:1])),
             finished=len(fresh) <= 1,
             begun_at=position,
             position=b"%d" % (found + 1),
@@ -124,6 +132,10 @@ class ScriptedDataPlane(NoData):
         self.keeps_staged.append(keep_staged)
         if self.cannot_release is not None:
             raise self.cannot_release
+
+
+TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"))
+"""The tasks of a graph of parallelism one."""
 
 
 class JobCluster(ClusterBuilder):
@@ -196,6 +208,15 @@ class JobCluster(ClusterBuilder):
         Gateway(self.registration.job_master, self.registration.leader_session_id).tell(message)
         self.system.run_until_idle()
 
+    def statuses(self) -> list[JobStatus]:
+        """The statuses of jobs that the client was told."""
+        return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
+
+    def stopping_failure(self) -> str:
+        """The reason why the job was not stopped; it is reported once."""
+        [failure] = self.heard(self.client, StoppingFailure)
+        return failure.cause.message
+
     # The ResourceManager and the TaskManagers
 
     def accept_job_master(self) -> None:
@@ -233,6 +254,24 @@ class JobCluster(ClusterBuilder):
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=failure)
         self.tell_job_master(UpdateTaskExecutionState(state=update))
 
+    def report_tasks(self, state: ExecutionState) -> None:
+        """Both tasks are in this state."""
+        for attempt in TASKS:
+            self.report(attempt, state)
+
+    def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
+        """Both tasks have taken the snapshot."""
+        for attempt in TASKS:
+            self.acknowledge(attempt, checkpoint_id)
+
+    def acknowledge(self, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
+        """A task has taken the snapshot."""
+        self.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
+
+    def request_splits(self, attempt: str = TASKS[0], count: int = 1) -> None:
+        source = OperatorId("source")
+        self.tell_job_master(RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=source, count=count))
+
     def run(self, job_graph: JobGraph, slots: int) -> ActorRef:
         """Submit a job and bring all of its tasks to RUNNING on one TaskManager of so many slots."""
         self.submit(job_graph)
@@ -244,6 +283,6 @@ class JobCluster(ClusterBuilder):
         return task_manager
 
 
-def split(name: str) -> FileSplit:
+def file_split(name: str) -> FileSplit:
     """A split of one file of ten rows."""
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=10)

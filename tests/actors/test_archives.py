@@ -48,23 +48,6 @@ FAILURE = SerializedThrowable(type_name="ValueError", message="no seven")
 ONE_RESTART = FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=0)
 
 
-@pytest.fixture
-def store() -> EmbeddedStore:
-    return EmbeddedStore()
-
-
-@pytest.fixture
-def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    with SeededSystem(3) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "first")
-
-
-@pytest.fixture
-def second(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    with SeededSystem(4) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "second")
-
-
 def archived_in(directory: object, graph: JobGraph) -> JobGraph:
     return replace(graph, checkpointing=replace(graph.checkpointing, archive_directory=str(directory)))
 

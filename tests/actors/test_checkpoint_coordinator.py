@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,12 +40,6 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(11) as system:
-        yield system
 
 
 @pytest.fixture

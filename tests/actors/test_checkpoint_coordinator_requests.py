@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -80,13 +80,7 @@ class FullStorage(CheckpointStorage):
         raise OSError("read-only file system")
 
 
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(11) as system:
-        yield system
-
-
-def savepoint(cluster: CoordinatorCluster, folder: Path, request_id: str = "wish") -> None:
+def request_savepoint(cluster: CoordinatorCluster, folder: Path, request_id: str = "wish") -> None:
     cluster.say(SavepointRequest(job_id=JOB, request_id=request_id, target_location=str(folder)))
 
 
@@ -100,7 +94,7 @@ def test_a_savepoint_is_where_it_was_asked_for_and_stays(system: SeededSystem, t
     cluster.deploy("a")
     folder = tmp_path / "savepoint-1"
 
-    savepoint(cluster, folder)
+    request_savepoint(cluster, folder)
     cluster.complete(1, "a")
     cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
@@ -117,7 +111,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, t
     folder = tmp_path / "savepoint-1"
     folder.mkdir()
 
-    savepoint(cluster, folder)
+    request_savepoint(cluster, folder)
     decline(cluster, "b", 1)
 
     reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
@@ -128,7 +122,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, t
 def test_a_savepoint_is_answered_where_there_are_no_tasks(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
 
-    savepoint(cluster, tmp_path / "savepoint-1")
+    request_savepoint(cluster, tmp_path / "savepoint-1")
 
     [failed] = cluster.heard_of(SavepointFailed)
     assert failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
@@ -163,7 +157,7 @@ def test_hooks_run_before_the_tasks_and_get_back_what_they_wanted(system: Seeded
     counter = Counter()
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
     cluster.deploy("a")
-    savepoint(cluster, tmp_path / "savepoint-1")
+    request_savepoint(cluster, tmp_path / "savepoint-1")
     cluster.complete(1, "a")
 
     counter.count = 99
@@ -183,7 +177,7 @@ def test_a_hook_that_raises_gives_the_checkpoint_up_and_keeps_a_job_from_startin
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
     cluster.deploy("a")
 
-    savepoint(cluster, tmp_path / "savepoint-1")
+    request_savepoint(cluster, tmp_path / "savepoint-1")
     cluster.say(RequestRestoreState(job_id=JOB, version=3))
 
     [failed] = cluster.heard_of(SavepointFailed)
@@ -209,7 +203,7 @@ def test_metadata_that_cannot_be_written_gives_the_checkpoint_up(system: SeededS
     cluster = CoordinatorCluster(system, tmp_path, storage=storage, tolerable_failures=1)
     cluster.deploy("a")
 
-    savepoint(cluster, tmp_path / "savepoint-1")
+    request_savepoint(cluster, tmp_path / "savepoint-1")
     cluster.complete(1, "a")
 
     [aborted] = cluster.heard_of(CheckpointAborted)
@@ -228,9 +222,9 @@ def test_what_cannot_be_deleted_is_told_of_and_holds_nothing_up(
 
     with caplog.at_level(logging.WARNING):
         for number in (1, 2, 3):
-            savepoint(cluster, tmp_path / f"savepoint-{number}")
+            request_savepoint(cluster, tmp_path / f"savepoint-{number}")
             decline(cluster, "a", number)
-    savepoint(cluster, tmp_path / "savepoint-4")
+    request_savepoint(cluster, tmp_path / "savepoint-4")
     cluster.complete(4, "a")
 
     assert "files of job job may be left behind: read-only file system" in caplog.text

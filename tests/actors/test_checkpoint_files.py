@@ -9,13 +9,13 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.messages.control.job_control import JobRun
-from tests.actors.test_checkpoint_storage import JOB, checkpoint, job_graph
+from tests.actors.test_checkpoint_storage import JOB, checkpoint_of_two_subtasks, job_graph
 from tests.syncs import watched_syncs
 
 
 def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path) -> None:
     with watched_syncs() as syncs:
-        CheckpointStorage(str(tmp_path / "new" / "checkpoints")).write_metadata(checkpoint(1))
+        CheckpointStorage(str(tmp_path / "new" / "checkpoints")).write_metadata(checkpoint_of_two_subtasks(1))
 
     folder = tmp_path / "new" / "checkpoints" / JOB
     above = [tmp_path, tmp_path / "new", tmp_path / "new" / "checkpoints", folder]
@@ -25,7 +25,7 @@ def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path
 
 def test_nothing_is_synced_when_the_setting_is_off(tmp_path: Path) -> None:
     with watched_syncs() as syncs:
-        CheckpointStorage(str(tmp_path / "checkpoints"), fsync=False).write_metadata(checkpoint(1))
+        CheckpointStorage(str(tmp_path / "checkpoints"), fsync=False).write_metadata(checkpoint_of_two_subtasks(1))
 
     assert syncs.paths == []
 
@@ -48,10 +48,10 @@ def test_files_and_folders_have_the_permissions_of_the_job_whatever_the_umask(
     before = os.umask(umask)
     try:
         storage.write_job_graph(job_graph(str(directory)))
-        storage.write_metadata(checkpoint())
+        storage.write_metadata(checkpoint_of_two_subtasks())
         storage.note_run(JobRun(job_id=JOB, job_name="sales"))
         savepoint = initialize_savepoint(str(directory / "savepoints"), "savepoint-1", permissions)
-        storage.write_metadata(checkpoint(2), savepoint)
+        storage.write_metadata(checkpoint_of_two_subtasks(2), savepoint)
     finally:
         os.umask(before)
 

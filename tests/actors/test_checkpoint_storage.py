@@ -45,7 +45,7 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             fsspec.filesystem("memory").store.clear()
 
 
-def checkpoint(checkpoint_id: int = 1) -> CompletedCheckpoint:
+def checkpoint_of_two_subtasks(checkpoint_id: int = 1) -> CompletedCheckpoint:
     return CompletedCheckpoint(
         job_id=JOB,
         checkpoint_id=checkpoint_id,
@@ -61,34 +61,34 @@ def checkpoint(checkpoint_id: int = 1) -> CompletedCheckpoint:
     )
 
 
-def files(root: Path) -> list[str]:
+def files_below(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
 def test_what_was_written_is_read_with_its_address(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
-    path = storage.write_metadata(checkpoint())
+    path = storage.write_metadata(checkpoint_of_two_subtasks())
 
     assert path.endswith("checkpoints/job-1/chk-1")
-    assert storage.read_metadata(path) == replace(checkpoint(), path=path)
-    assert storage.read_metadata(f"{path}/_metadata") == replace(checkpoint(), path=path)
+    assert storage.read_metadata(path) == replace(checkpoint_of_two_subtasks(), path=path)
+    assert storage.read_metadata(f"{path}/_metadata") == replace(checkpoint_of_two_subtasks(), path=path)
 
 
 def test_a_checkpoint_can_be_read_by_a_storage_of_another_directory(tmp_path: Path) -> None:
-    path = CheckpointStorage(str(tmp_path / "a")).write_metadata(checkpoint())
+    path = CheckpointStorage(str(tmp_path / "a")).write_metadata(checkpoint_of_two_subtasks())
 
     (tmp_path / "moved").mkdir()
     Path(path).rename(tmp_path / "moved" / "here")
     read = CheckpointStorage(str(tmp_path / "b")).read_metadata(str(tmp_path / "moved" / "here"))
 
-    assert read == replace(checkpoint(), path=str(tmp_path / "moved" / "here"))
+    assert read == replace(checkpoint_of_two_subtasks(), path=str(tmp_path / "moved" / "here"))
 
 
 def test_a_savepoint_is_written_where_it_is_wanted(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path / "checkpoints"))
 
-    path = storage.write_metadata(checkpoint(), target_location=str(tmp_path / "savepoint"))
+    path = storage.write_metadata(checkpoint_of_two_subtasks(), target_location=str(tmp_path / "savepoint"))
 
     assert path == str(tmp_path / "savepoint")
     assert storage.read_metadata(path).checkpoint_id == 1
@@ -98,7 +98,7 @@ def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
     before = storage.latest(JOB)
-    paths = [storage.write_metadata(checkpoint(number)) for number in (2, 10, 9)]
+    paths = [storage.write_metadata(checkpoint_of_two_subtasks(number)) for number in (2, 10, 9)]
 
     assert before is None
     assert storage.latest(JOB) == paths[1]
@@ -106,7 +106,7 @@ def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
 
 def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    file = Path(storage.write_metadata(checkpoint(1)), "_metadata")
+    file = Path(storage.write_metadata(checkpoint_of_two_subtasks(1)), "_metadata")
     whole = file.read_bytes()
 
     for place in range(len(whole)):
@@ -117,7 +117,7 @@ def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
 
 def test_the_note_of_a_job_that_has_gone_on_is_read_as_older_versions_wrote_it(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    path = storage.write_metadata(checkpoint(1))
+    path = storage.write_metadata(checkpoint_of_two_subtasks(1))
     note = Path(path, "_continued")
 
     storage.delete_job(JobId("another"), continued=path)
@@ -133,7 +133,7 @@ def test_checkpoint_whose_name_cannot_be_made_durable_does_not_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    first = storage.write_metadata(checkpoint())
+    first = storage.write_metadata(checkpoint_of_two_subtasks())
 
     def refuse(folders: Iterable[str]) -> None:
         if any(folder.endswith("chk-2") for folder in folders):
@@ -141,46 +141,46 @@ def test_checkpoint_whose_name_cannot_be_made_durable_does_not_exist(
 
     monkeypatch.setattr("flykka.actors.checkpoint_storage.storage.sync_folders", refuse)
     with pytest.raises(OSError, match="Input/output error"):
-        storage.write_metadata(checkpoint(2))
+        storage.write_metadata(checkpoint_of_two_subtasks(2))
 
     assert storage.addresses() == [storage.latest(JOB)] == [first]
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    storage.write_metadata(checkpoint(1))
+    storage.write_metadata(checkpoint_of_two_subtasks(1))
 
     def full(descriptor: int) -> None:
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="no space"):
-        storage.write_metadata(checkpoint(2))
+        storage.write_metadata(checkpoint_of_two_subtasks(2))
 
-    assert files(tmp_path) == ["job-1", "job-1/chk-1", "job-1/chk-1/_metadata"]
+    assert files_below(tmp_path) == ["job-1", "job-1/chk-1", "job-1/chk-1/_metadata"]
 
 
 def test_a_process_that_was_replaced_completes_and_deletes_no_checkpoint(tmp_path: Path) -> None:
-    written = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint(1))
+    written = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks(1))
 
     def confirm_owner() -> None:
         raise OwnershipLostError("process 7 runs the job")
 
     storage = OwnedCheckpointStorage(CheckpointingSettings(directory=str(tmp_path)), confirm_owner)
-    before = files(tmp_path)
+    before = files_below(tmp_path)
 
     with pytest.raises(OwnershipLostError):
-        storage.write_metadata(checkpoint(2))
+        storage.write_metadata(checkpoint_of_two_subtasks(2))
     with pytest.raises(OwnershipLostError):
         storage.dispose([written], [])
     with pytest.raises(OwnershipLostError):
         storage.delete_job(JOB)
-    assert files(tmp_path) == before
+    assert files_below(tmp_path) == before
 
 
 def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    path = storage.write_metadata(checkpoint(1))
+    path = storage.write_metadata(checkpoint_of_two_subtasks(1))
 
     (tmp_path / "job-1" / "chk-2").mkdir()
     (tmp_path / "job-1" / "chk-2" / "_metadata.inprogress").write_bytes(b"FLYKKA")
@@ -195,7 +195,7 @@ def test_a_missing_checkpoint_is_named(directory: str) -> None:
 
 @pytest.mark.parametrize("cut", [3, 15, 40])
 def test_a_file_that_is_cut_off_is_told_from_a_whole_one(tmp_path: Path, cut: int) -> None:
-    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint())
+    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     metadata.write_bytes(metadata.read_bytes()[:cut])
 
@@ -204,7 +204,7 @@ def test_a_file_that_is_cut_off_is_told_from_a_whole_one(tmp_path: Path, cut: in
 
 
 def test_a_single_altered_bit_is_found(tmp_path: Path) -> None:
-    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint())
+    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     data = bytearray(metadata.read_bytes())
     data[-5] ^= 1
@@ -222,7 +222,7 @@ def test_a_foreign_file_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_newer_version_says_so(tmp_path: Path) -> None:
-    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint())
+    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     data = bytearray(metadata.read_bytes())
     data[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "big")
@@ -255,12 +255,12 @@ def test_a_job_graph_is_read_as_it_was_submitted(directory: str) -> None:
 
 def test_a_dropped_checkpoint_leaves_nothing_behind(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
-    paths = [storage.write_metadata(checkpoint(number)) for number in (1, 2)]
+    paths = [storage.write_metadata(checkpoint_of_two_subtasks(number)) for number in (1, 2)]
     (Path(paths[0]) / "exclusive state").write_text("rows")
 
     storage.drop_checkpoint(paths[0])
 
-    assert files(tmp_path) == ["job-1", "job-1/chk-2", "job-1/chk-2/_metadata"]
+    assert files_below(tmp_path) == ["job-1", "job-1/chk-2", "job-1/chk-2/_metadata"]
 
 
 def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
 
     CheckpointStorage(str(tmp_path)).discard([str(shared / "batch-1"), f"file://{shared / 'batch-2'}"])
 
-    assert files(shared) == ["batch-3"]
+    assert files_below(shared) == ["batch-3"]
 
 
 def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
@@ -290,16 +290,16 @@ def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
 def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     storage.write_job_graph(job_graph(str(tmp_path)))
-    storage.write_metadata(checkpoint())
+    storage.write_metadata(checkpoint_of_two_subtasks())
 
     storage.delete_job(JOB)
 
-    assert files(tmp_path) == []
+    assert files_below(tmp_path) == []
 
 
 def test_a_deleted_job_that_has_gone_on_from_a_checkpoint_is_noted_there(directory: str) -> None:
     storage = CheckpointStorage(directory)
-    path = storage.write_metadata(checkpoint())
+    path = storage.write_metadata(checkpoint_of_two_subtasks())
     before = storage.continued_by(path)
 
     storage.delete_job(JobId("job-2"), path)
@@ -310,7 +310,7 @@ def test_a_deleted_job_that_has_gone_on_from_a_checkpoint_is_noted_there(directo
 
 def test_to_delete_what_is_gone_is_no_error(directory: str) -> None:
     storage = CheckpointStorage(directory)
-    path = storage.write_metadata(checkpoint())
+    path = storage.write_metadata(checkpoint_of_two_subtasks())
 
     for _ in range(2):
         storage.dispose([path], [f"{directory}/job-1/shared/x"])

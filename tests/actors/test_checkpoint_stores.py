@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,17 +38,11 @@ INTERVAL_MS = 1_000
 
 
 @pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(11) as system:
-        yield system
-
-
-@pytest.fixture
 def checkpoints() -> CheckpointPointers:
     return new_checkpoints(JOB)
 
 
-def running(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> CoordinatorCluster:
+def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> CoordinatorCluster:
     """A coordinator of a job with one task, whose scheduler is on."""
     cluster = CoordinatorCluster(system, folder, checkpoints=checkpoints)
     cluster.deploy("a")
@@ -95,7 +88,7 @@ def unreliable(checkpoints: CheckpointPointers) -> Unreliable:
 def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
-    cluster = running(system, tmp_path, checkpoints)
+    cluster = scheduled_coordinator(system, tmp_path, checkpoints)
 
     taken = [take(cluster, system) for _ in range(3)]
 
@@ -107,7 +100,7 @@ def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
 def test_more_ids_are_drawn_with_writes_that_happen_anyway(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    cluster = running(system, tmp_path, unreliable)  # type: ignore[arg-type]  # It does what it stands for.
+    cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]  # It does what it stands for.
 
     taken = [take(cluster, system) for _ in range(3 * DRAWN_AT_ONCE)]
 
@@ -118,10 +111,10 @@ def test_more_ids_are_drawn_with_writes_that_happen_anyway(
 def test_another_coordinator_goes_on_with_what_this_one_has_completed(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
-    take(running(system, tmp_path, checkpoints), system)
+    take(scheduled_coordinator(system, tmp_path, checkpoints), system)
 
     with SeededSystem(12) as other:
-        cluster = running(other, tmp_path, checkpoints)
+        cluster = scheduled_coordinator(other, tmp_path, checkpoints)
         cluster.say(RequestRestoreState(job_id=JOB, version=1, path="/never/looked/at"))
         cluster.deploy("a")
         [restore] = cluster.heard_of(RestoreState)
@@ -135,7 +128,7 @@ def test_another_coordinator_goes_on_with_what_this_one_has_completed(
 def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
-    cluster = running(system, tmp_path, checkpoints)
+    cluster = scheduled_coordinator(system, tmp_path, checkpoints)
     take(cluster, system)
     cluster.told()
     checkpoints.recover("another coordinator", 1)
@@ -155,7 +148,7 @@ def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
 def test_a_checkpoint_that_the_store_does_not_take_is_given_up_and_its_metadata_goes(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    cluster = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
+    cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
     unreliable.away = {"add"}
 
     take(cluster, system)
@@ -172,7 +165,7 @@ def test_a_checkpoint_that_the_store_does_not_take_is_given_up_and_its_metadata_
 def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    cluster = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
+    cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
     unreliable.away = {"draw_ids"}
     taken = [take(cluster, system) for _ in range(DRAWN_AT_ONCE)]
 
@@ -224,7 +217,7 @@ def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Pat
 def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
-    take(running(system, tmp_path, checkpoints), system)
+    take(scheduled_coordinator(system, tmp_path, checkpoints), system)
     (tmp_path / "job" / "chk-1" / "_metadata").unlink()
 
     with SeededSystem(12) as other:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,23 +20,6 @@ from flykka.messages.control.job_control import JobEnded, JobResultNoted
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
-
-
-@pytest.fixture
-def store() -> EmbeddedStore:
-    return EmbeddedStore()
-
-
-@pytest.fixture
-def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    with SeededSystem(3) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "first")
-
-
-@pytest.fixture
-def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
-    with SeededSystem(4) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "second")
 
 
 def test_a_second_driver_waits_until_the_first_is_gone(driver: Driver, second: Driver) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from flykka.messages.control.job import JobResultFailure, JobResultSuccess
 from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
 from flykka.messages.tasks.task import (
@@ -18,20 +13,13 @@ from flykka.messages.tasks.task import (
 )
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(11) as system:
-        yield JobCluster(system, tmp_path)
-
-
-def finish(cluster: JobCluster, *, reads_all: bool = True) -> Ref:
+def finish_tasks(cluster: JobCluster, *, reads_all: bool = True) -> Ref:
     task_manager = cluster.run(cluster.graph(restart=NoRestartStrategyConfiguration()), slots=1)
     for attempt in (SOURCE, SINK) if reads_all else ():
         cluster.tell_job_master(NotifyEndOfData(attempt=attempt))
@@ -41,14 +29,14 @@ def finish(cluster: JobCluster, *, reads_all: bool = True) -> Ref:
 
 
 def test_the_vertices_are_finalized_once_before_the_job_is_finished(cluster: JobCluster) -> None:
-    finish(cluster)
+    finish_tasks(cluster)
 
     assert cluster.data_plane.finalized == [JobVertexId("source"), JobVertexId("sink")]
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_a_job_that_has_not_read_all_is_to_be_continued_and_nothing_of_it_is_final(cluster: JobCluster) -> None:
-    finish(cluster, reads_all=False)
+    finish_tasks(cluster, reads_all=False)
 
     assert cluster.data_plane.finalized == []
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
@@ -57,7 +45,7 @@ def test_a_job_that_has_not_read_all_is_to_be_continued_and_nothing_of_it_is_fin
 def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobCluster) -> None:
     cluster.data_plane.finalization_failures.append(OSError("the folder is gone"))
 
-    finish(cluster)
+    finish_tasks(cluster)
 
     (failed,) = cluster.heard(cluster.client, JobResultFailure)
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")

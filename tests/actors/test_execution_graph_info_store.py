@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from flykka.actors.checkpoint_coordinator.checkpoint_reports import REPORT_INTERVAL_MS
-from flykka.actors.high_availability.embedded import EmbeddedStore
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointStatsCounts, CheckpointStatsSnapshot
 from flykka.messages.control.job import JobFound, JobNotFound, JobStatus, ListeningBehaviour, TriggerSavepoint
@@ -26,15 +20,8 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Driver]:
-    with SeededSystem(3) as system:
-        yield Driver(system, tmp_path / "checkpoints", EmbeddedStore(), "first")
 
 
 def details(driver: Driver, job_id: JobId = JOB) -> JobDetails:

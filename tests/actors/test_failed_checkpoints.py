@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,9 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.checkpoint_coordinator.test_master_hooks import Hook
 from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 from tests.actors.machines.checkpoint.coordinating import acknowledgement
-from tests.actors.test_master_hooks import Hook
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(11) as system:
-        yield system
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +22,8 @@ from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.graph.restart_strategies import NoRestartStrategyConfiguration
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import JobId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(3) as system:
-        yield JobCluster(system, tmp_path / "checkpoints")
 
 
 def test_a_job_is_stored_before_its_client_hears_that_it_is_accepted(cluster: JobCluster) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from flykka.actors.high_availability.embedded import EmbeddedStore
 from flykka.actors.job_manager.job_master_props import ATTEMPTS_PER_START
 from flykka.messages.control.job import (
     JobFound,
@@ -26,21 +23,8 @@ from flykka.messages.control.job import (
     StoppingFailure,
 )
 from flykka.messages.control.leader import JobManagerLeaderAddress
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
-
-
-@pytest.fixture
-def store() -> EmbeddedStore:
-    return EmbeddedStore()
-
-
-@pytest.fixture
-def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    with SeededSystem(3) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "first")
-
 
 # JobMasters that die
 

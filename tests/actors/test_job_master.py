@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.job import (
     JobRestored,
@@ -28,7 +26,7 @@ from flykka.messages.graph.restart_strategies import (
     NoRestartStrategyConfiguration,
 )
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits
 from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
@@ -41,21 +39,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId, LeaderSessionId, Operat
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.job_cluster import JobCluster, split
+from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(5) as system:
-        yield JobCluster(system, tmp_path / "checkpoints", files=3)
-
-
-def statuses(cluster: JobCluster) -> list[JobStatus]:
-    return [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)]
 
 
 def attempts(cluster: JobCluster, task_manager: ActorRef) -> list[str]:
@@ -180,7 +167,7 @@ def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobClus
     cluster.system.advance(1)
 
     assert attempts(cluster, task_manager)[2:] == ["job_source_0_1", "job_sink_0_1"]
-    assert statuses(cluster)[-4:] == [JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
+    assert cluster.statuses()[-4:] == [JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
 
 
@@ -215,7 +202,7 @@ def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(
     cluster.system.advance(1)
 
     assert [lost.task_manager for lost in cluster.heard(cluster.client, TaskManagerLost)] == ["tm-1"]
-    assert statuses(cluster).count(JobStatus.FAILING) == 1
+    assert cluster.statuses().count(JobStatus.FAILING) == 1
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 4
 
 
@@ -252,20 +239,14 @@ def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
 # Sources
 
 
-def ask_for_splits(cluster: JobCluster, attempt: str = SOURCE, count: int = 1) -> None:
-    cluster.tell_job_master(
-        RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=OperatorId("source"), count=count)
-    )
-
-
 def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    ask_for_splits(cluster, count=4)
+    cluster.request_splits(count=4)
     cluster.system.advance(300)
 
     handed = [each.splits for each in cluster.heard(task_manager, AddSplits)]
-    assert handed == [(split("file-0"),), (split("file-1"),), (split("file-2"),)]
+    assert handed == [(file_split("file-0"),), (file_split("file-1"),), (file_split("file-2"),)]
     assert len(cluster.heard(task_manager, NoMoreSplits)) == 1
 
 
@@ -277,7 +258,7 @@ def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(
     for cancel in cluster.heard(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
     cluster.system.advance(1)
-    ask_for_splits(cluster, "job_source_0_1", count=2)
+    cluster.request_splits("job_source_0_1", count=2)
 
     assert [each.attempt for each in cluster.heard(task_manager, AddSplits)] == ["job_source_0_1"]
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
@@ -285,14 +266,14 @@ def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(
 
 def test_what_a_failed_reader_was_given_is_handed_out_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
-    ask_for_splits(cluster)
+    cluster.request_splits()
 
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
-    ask_for_splits(cluster, "job_source_0_1")
+    cluster.request_splits("job_source_0_1")
 
-    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)] * 2
+    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(file_split("file-0"),)] * 2
 
 
 def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> None:
@@ -301,7 +282,7 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
 
-    ask_for_splits(cluster, SOURCE)
+    cluster.request_splits(SOURCE)
 
     assert cluster.heard(task_manager, AddSplits) == []
 
@@ -309,19 +290,15 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
 # Checkpoints
 
 
-def acknowledge(cluster: JobCluster, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
-    cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
-
-
 def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
 
-    ask_for_splits(cluster)
+    cluster.request_splits()
     assert cluster.heard(task_manager, AddSplits) == []
-    acknowledge(cluster, SOURCE)
+    cluster.acknowledge(SOURCE)
 
-    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)]
+    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(file_split("file-0"),)]
 
 
 def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster: JobCluster) -> None:
@@ -331,8 +308,8 @@ def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster
     assert cluster.heard(task_manager, TriggerCheckpoint) == []
     cluster.tell_job_master(NotifyEndOfData(attempt=SINK))
     trigger = cluster.last(task_manager, TriggerCheckpoint)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
+    cluster.acknowledge(SOURCE)
+    cluster.acknowledge(SINK)
     told = {notification.attempt for notification in cluster.heard(task_manager, NotifyCheckpointComplete)}
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, ExecutionState.FINISHED)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from flykka.messages.control.heartbeat import HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.control.job import JobResultFailure, JobStatus, JobStatusChanged
+from flykka.messages.control.job import JobResultFailure, JobStatus
 from flykka.messages.control.registration import (
     DisconnectJobMaster,
     DisconnectResourceManager,
@@ -19,22 +14,11 @@ from flykka.messages.control.slots import RequestSlot, SlotRequestFailed
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
 from flykka.runtime.events import DeadLetter
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import RESOURCE_MANAGER_SESSION, JobCluster
 from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 
 NEXT_SESSION = LeaderSessionId("next-session")
 A_WHILE_MS = 1_000
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(5) as system:
-        yield JobCluster(system, tmp_path / "checkpoints", files=3)
-
-
-def statuses(cluster: JobCluster) -> list[JobStatus]:
-    return [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)]
 
 
 def start_another(cluster: JobCluster) -> None:
@@ -50,7 +34,7 @@ def test_a_job_runs_on_when_its_resource_manager_ends(cluster: JobCluster) -> No
     cluster.system.kill(cluster.resource_manager)
     cluster.system.advance(A_WHILE_MS)
 
-    assert statuses(cluster) == [JobStatus.RUNNING]
+    assert cluster.statuses() == [JobStatus.RUNNING]
     assert cluster.heard(task_manager, CancelTask) == []
 
 
@@ -85,7 +69,7 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
     for cancel in cluster.heard(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
 
-    assert statuses(cluster) == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
+    assert cluster.statuses() == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
 
 
 def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) -> None:
@@ -120,7 +104,7 @@ def test_a_resource_manager_that_has_lost_the_job_is_registered_at_again(cluster
     cluster.say_as_resource_manager(DisconnectResourceManager(job_id=job_id), RESOURCE_MANAGER_SESSION)
 
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before + 1
-    assert statuses(cluster) == [JobStatus.RUNNING]
+    assert cluster.statuses() == [JobStatus.RUNNING]
 
 
 def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobCluster) -> None:
@@ -136,7 +120,7 @@ def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobC
     cluster.say_as_resource_manager(late, RESOURCE_MANAGER_SESSION)
 
     assert len(letters) == 1
-    assert statuses(cluster) == [JobStatus.RUNNING]
+    assert cluster.statuses() == [JobStatus.RUNNING]
 
 
 def test_an_acknowledgement_of_somebody_who_was_not_asked_is_a_dead_letter(cluster: JobCluster) -> None:

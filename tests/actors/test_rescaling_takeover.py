@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
-
-from flykka.actors.high_availability.embedded import EmbeddedStore
 from flykka.messages.control.rescaling import (
     JobParallelismChanged,
     JobResourceRequirements,
@@ -22,7 +17,6 @@ from flykka.messages.control.slots import RequestSlot
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import SlotsExplained
 from flykka.messages.wire.ids import JobVertexId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
 
@@ -33,23 +27,6 @@ BOUNDS = JobResourceRequirements(
     )
 )
 THREE_SLOTS = SlotsExplained(now_ms=0, task_managers=(), slots=3, free=3, pending_requests=0)
-
-
-@pytest.fixture
-def store() -> EmbeddedStore:
-    return EmbeddedStore()
-
-
-@pytest.fixture
-def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    with SeededSystem(3) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "first")
-
-
-@pytest.fixture
-def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
-    with SeededSystem(4) as system:
-        yield Driver(system, tmp_path / "checkpoints", store, "second")
 
 
 def a_job(driver: Driver) -> JobGraph:

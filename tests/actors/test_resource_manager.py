@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS
@@ -15,8 +13,6 @@ from flykka.messages.control.registration import (
     RefuseRegistration,
     RegisterJobMaster,
     RegisterTaskManager,
-    SlotReport,
-    SlotStatus,
 )
 from flykka.messages.control.slots import (
     AllocateSlot,
@@ -35,6 +31,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS, ClusterBuilder
+from tests.actors.machines.slots.slot_manager_events import slot_report
 from tests.actors.peer import Peer
 
 JOB = JobId("job-1")
@@ -55,30 +52,10 @@ class Broken(Actor):
         raise OSError("no disk")
 
 
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(3) as system:
-        yield system
-
-
 def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
     """A ResourceManager that starts TaskManagers of this kind."""
     made = ClusterBuilder(system)
     return made.start_resource_manager(lambda _id, _resource_manager: Props(kind), task_managers=task_managers)
-
-
-def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
-    """One slot per holder: an allocation of the job, or None for a free slot."""
-    return SlotReport(
-        slots=tuple(
-            SlotStatus(
-                slot_id=slot_id(task_manager, index),
-                allocation_id=None if holder is None else AllocationId(holder),
-                job_id=None if holder is None else JOB,
-            )
-            for index, holder in enumerate(holders)
-        )
-    )
 
 
 class Guest:
@@ -93,7 +70,7 @@ class Guest:
 
     def register(self, *holders: str | None) -> None:
         registration = RegisterTaskManager(
-            task_manager_id=self.id, task_manager=self.peer.ref, slot_report=report(self.id, *holders)
+            task_manager_id=self.id, task_manager=self.peer.ref, slot_report=slot_report(self.id, *holders)
         )
         self.peer.say(self.leader, registration)
 
@@ -175,7 +152,7 @@ def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
     for _ in range(20):
         system.advance(INTERVAL_MS)
         assert guest.peer.heard(HeartbeatRequest) != []
-        guest.say(Heartbeat(task_manager_id=guest.id, slot_report=report(guest.id, None)))
+        guest.say(Heartbeat(task_manager_id=guest.id, slot_report=slot_report(guest.id, None)))
 
     assert "/user/guest" in system.cells.living_paths()
 
@@ -187,7 +164,7 @@ def test_one_that_was_given_up_is_refused(system: SeededSystem) -> None:
     system.kill(guest.peer.ref)
     system.run_until_idle()
 
-    late = RegisterTaskManager(task_manager_id=guest.id, task_manager=successor.ref, slot_report=report(guest.id))
+    late = RegisterTaskManager(task_manager_id=guest.id, task_manager=successor.ref, slot_report=slot_report(guest.id))
     successor.say(leader, late)
 
     assert successor.expect(RefuseRegistration).reason == "guest was given up and replaced"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import (
     DisconnectResourceManager,
@@ -32,12 +28,6 @@ from tests.actors.test_resource_manager import (
 )
 
 CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="it cannot be stopped")
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(3) as system:
-        yield system
 
 
 def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:

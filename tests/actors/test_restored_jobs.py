@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -20,26 +19,20 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
-from tests.actors.job_cluster import JobCluster, split
+from tests.actors.job_cluster import JobCluster, file_split
 from tests.actors.machines.graph.graphs import JOB, failure
-from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
+from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
 """A question for a known job is answered with its outcome."""
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(5) as system:
-        yield JobCluster(system, tmp_path / "checkpoints", files=3)
 
 
 def retained(cluster: JobCluster) -> str:
     """The checkpoint of a job that was cancelled, with state of the operator `source`, where it was kept."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
+    cluster.acknowledge(SOURCE)
+    cluster.acknowledge(SINK)
     storage = CheckpointStorage(str(cluster.folder))
     completed = storage.read_metadata(cluster.last(cluster.client, CheckpointCompleted).path)
     kept = storage.write_metadata(completed, str(cluster.folder / "kept"))
@@ -86,21 +79,21 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
 
 def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
-    ask_for_splits(cluster)
+    cluster.request_splits()
     cluster.system.advance(60)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
+    cluster.acknowledge(SOURCE)
+    cluster.acknowledge(SINK)
 
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
-    ask_for_splits(cluster, "job_source_0_1")
+    cluster.request_splits("job_source_0_1")
     cluster.system.advance(100)
 
     assert cluster.last(cluster.client, CheckpointCompleted).checkpoint_id == 1
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
-    assert cluster.last(task_manager, AddSplits).splits == (split("file-1"),)
+    assert cluster.last(task_manager, AddSplits).splits == (file_split("file-1"),)
 
 
 def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:

@@ -35,7 +35,7 @@ def memory() -> Iterator[None]:
     fsspec.filesystem("memory").store.clear()
 
 
-def savepoint(*operators: OperatorSubtaskState) -> CompletedCheckpoint:
+def savepoint_of(*operators: OperatorSubtaskState) -> CompletedCheckpoint:
     entry = TaskStateEntry(
         vertex_id=JobVertexId("v"),
         subtask=0,
@@ -53,18 +53,18 @@ def savepoint(*operators: OperatorSubtaskState) -> CompletedCheckpoint:
     )
 
 
-def windows(path: str, size_bytes: int = 4) -> OperatorSubtaskState:
+def windows_state(path: str, size_bytes: int = 4) -> OperatorSubtaskState:
     handle = ExclusiveStateHandle(path=path, size_bytes=size_bytes)
     return OperatorSubtaskState(operator_id=OperatorId("windows"), exclusive=(handle,))
 
 
-def sink(*prepared: Value) -> OperatorSubtaskState:
+def sink_state(*prepared: Value) -> OperatorSubtaskState:
     return OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state("committables", prepared),))
 
 
-def written(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
+def rewritten_savepoint(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
     """A savepoint in this folder, written by a storage of another directory, as it is read again."""
-    CheckpointStorage("memory://checkpoints").write_metadata(savepoint(*operators), folder)
+    CheckpointStorage("memory://checkpoints").write_metadata(savepoint_of(*operators), folder)
     return CheckpointStorage(folder).read_metadata(folder)
 
 
@@ -85,14 +85,14 @@ def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
 
 def test_a_savepoint_that_was_moved_refers_to_its_state_where_it_is_now(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
-    written(folder, windows(with_state(folder)))
+    rewritten_savepoint(folder, windows_state(with_state(folder)))
 
     found = moved(tmp_path, folder)
 
     [entry] = found.task_states
     state = entry.state
     assert state is not None
-    assert state.operators == (windows(f"file:{tmp_path}/elsewhere/renamed/state"),)
+    assert state.operators == (windows_state(f"file:{tmp_path}/elsewhere/renamed/state"),)
     check_state(found)
 
 
@@ -102,7 +102,7 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     copied = PendingFile(checkpoint_id=3, staged=f"file:{folder}/sink/0-part", target=target, in_savepoint=True)
     batch = StagedBatch(checkpoint_id=3, path=f"file:{folder}/sink/1", schema="{}", in_savepoint=True)
     writer = WriterState(writer="job/sink-0", batches=(replace(batch, path=f"file:{folder}/sink/2-0"),))
-    written(folder, sink(copied, batch, writer))
+    rewritten_savepoint(folder, sink_state(copied, batch, writer))
 
     found = moved(tmp_path, folder)
 
@@ -121,7 +121,7 @@ def test_savepoint_is_read_where_a_connector_of_its_sinks_is_not_imported(tmp_pa
     foreign = OperatorListState(name="committables", elements=(b"of another connector",))
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(foreign,))
 
-    found = written(folder, state)
+    found = rewritten_savepoint(folder, state)
 
     assert found.task_states[0].state == TaskStateSnapshot(operators=(state,))
 
@@ -130,7 +130,7 @@ def test_a_checkpoint_names_its_files_by_their_addresses(tmp_path: Path) -> None
     storage = CheckpointStorage(str(tmp_path))
     shared = SharedStateHandle(state_id="s", path=f"file:{tmp_path}/job/shared/s", rows=1, size_bytes=1)
     state = OperatorSubtaskState(operator_id=OperatorId("windows"), shared=(shared,))
-    taken = replace(savepoint(state), snapshot_type=SnapshotType.CHECKPOINT)
+    taken = replace(savepoint_of(state), snapshot_type=SnapshotType.CHECKPOINT)
 
     path = storage.write_metadata(taken)
 
@@ -141,7 +141,7 @@ def test_a_savepoint_may_lie_on_another_file_system_than_the_checkpoints(tmp_pat
     storage = CheckpointStorage(str(tmp_path / "checkpoints"))
     folder = initialize_savepoint("memory://savepoints", NAME)
 
-    path = storage.write_metadata(savepoint(), folder)
+    path = storage.write_metadata(savepoint_of(), folder)
     read = CheckpointStorage(path).read_metadata(path)
     storage.drop_checkpoint(path)
 
@@ -157,7 +157,7 @@ def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
 ) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
     state = f"file:{folder}/state" if data is None else with_state(folder, data=data)
-    found = written(folder, windows(state))
+    found = rewritten_savepoint(folder, windows_state(state))
 
     with pytest.raises(CheckpointStateMissingError, match=f"^{folder}/_metadata refers to state in {state}, {said}$"):
         check_state(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import (
-    AcknowledgeCheckpoint,
     DeclineCheckpoint,
     SnapshotType,
     TriggerCheckpoint,
@@ -26,7 +24,6 @@ from flykka.messages.control.job import (
     RequestCheckpointFailure,
     RequestCheckpointSuccess,
     StopJob,
-    StoppingFailure,
     StoppingSuccess,
     TriggerSavepoint,
     TriggerSavepointFailure,
@@ -35,17 +32,10 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(3) as system:
-        yield JobCluster(system, tmp_path / "checkpoints")
 
 
 @pytest.fixture
@@ -54,30 +44,19 @@ def savepoints(tmp_path: Path) -> Path:
     return tmp_path / "savepoints"
 
 
-def trigger(cluster: JobCluster, savepoints: Path, job_id: JobId = JOB) -> None:
+def trigger_savepoint(cluster: JobCluster, savepoints: Path, job_id: JobId = JOB) -> None:
     wanted = TriggerSavepoint(job_id=job_id, client=cluster.client, savepoint_directory=str(savepoints))
     cluster.job_manager.tell(wanted)
     cluster.system.run_until_idle()
 
 
-def stop(cluster: JobCluster, savepoints: Path | None, *, drain: bool = False) -> None:
+def stop_with_savepoint(cluster: JobCluster, savepoints: Path | None, *, drain: bool = False) -> None:
     directory = None if savepoints is None else str(savepoints)
     cluster.job_manager.tell(StopJob(job_id=JOB, client=cluster.client, savepoint_directory=directory, drain=drain))
     cluster.system.run_until_idle()
 
 
-def acknowledge(cluster: JobCluster, checkpoint_id: int = 1) -> None:
-    """Both tasks have taken the snapshot."""
-    for attempt in (SOURCE, SINK):
-        cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
-
-
-def report(cluster: JobCluster, state: ExecutionState) -> None:
-    for attempt in (SOURCE, SINK):
-        cluster.report(attempt, state)
-
-
-def read(path: str) -> CompletedCheckpoint:
+def checkpoint_metadata(path: str) -> CompletedCheckpoint:
     return CheckpointStorage(path).read_metadata(path)
 
 
@@ -87,20 +66,15 @@ def not_taken(cluster: JobCluster) -> str:
     return told.cause.message
 
 
-def not_stopped(cluster: JobCluster) -> str:
-    [told] = cluster.heard(cluster.client, StoppingFailure)
-    return told.cause.message
-
-
 def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    trigger(cluster, savepoints)
-    acknowledge(cluster)
+    trigger_savepoint(cluster, savepoints)
+    cluster.acknowledge_checkpoint()
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
-    taken = read(told.savepoint_path)
+    taken = checkpoint_metadata(told.savepoint_path)
     assert told.savepoint_path == str(folder)
     assert folder.name.startswith(f"savepoint-{JOB[:6]}-")
     assert (taken.snapshot_type, taken.checkpoint_id, taken.job_name) == (SnapshotType.SAVEPOINT, 1, "job")
@@ -113,13 +87,13 @@ def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    trigger(cluster, savepoints)
-    trigger(cluster, savepoints)
-    acknowledge(cluster, 2)
-    acknowledge(cluster, 1)
+    trigger_savepoint(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
+    cluster.acknowledge_checkpoint(2)
+    cluster.acknowledge_checkpoint(1)
 
     told = cluster.heard(cluster.client, TriggerSavepointSuccess)
-    assert [read(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
+    assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +111,11 @@ def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
 
     cluster.job_manager.tell(RequestCheckpoint(job_id=JOB, client=cluster.client, checkpoint_type=asked))
     cluster.system.run_until_idle()
-    acknowledge(cluster)
+    cluster.acknowledge_checkpoint()
 
     [told] = cluster.heard(cluster.client, RequestCheckpointSuccess)
     assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
-    assert (read(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
+    assert (checkpoint_metadata(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
 
 
@@ -164,14 +138,14 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    trigger(cluster, savepoints)
-    acknowledge(cluster)
+    trigger_savepoint(cluster, savepoints)
+    cluster.acknowledge_checkpoint()
 
     cluster.cancel()
-    report(cluster, ExecutionState.CANCELED)
+    cluster.report_tasks(ExecutionState.CANCELED)
 
     [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
-    assert read(told.savepoint_path).checkpoint_id == 1
+    assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
 
@@ -181,7 +155,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_
     graph = cluster.graph()
     cluster.run(replace(graph, checkpointing=replace(graph.checkpointing, tolerable_failures=1)), slots=1)
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
     assert not_taken(cluster) == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
@@ -193,7 +167,7 @@ def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: J
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
-    trigger(cluster, tmp_path / "file")
+    trigger_savepoint(cluster, tmp_path / "file")
 
     assert not_taken(cluster) == f"the savepoint directory {str(tmp_path / 'file')!r} cannot be written: it is a file"
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
@@ -201,7 +175,7 @@ def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: J
 
 def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
     cluster.report(SOURCE, ExecutionState.CANCELED)
@@ -217,7 +191,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     assert not_taken(cluster).startswith("it is RESTARTING, and only of a RUNNING job")
     assert not savepoints.exists()
@@ -227,7 +201,7 @@ def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepo
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
 
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     assert not_taken(cluster) == (
         "not all required tasks are currently running (NOT_ALL_REQUIRED_TASKS_RUNNING): try again when they are"
@@ -236,7 +210,7 @@ def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepo
 
 
 def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
-    trigger(cluster, savepoints, JobId("another"))
+    trigger_savepoint(cluster, savepoints, JobId("another"))
 
     assert not_taken(cluster) == "there is no job another that runs"
 
@@ -245,7 +219,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     cluster.system.kill(cluster.registration.job_master)
 
@@ -258,7 +232,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    trigger(cluster, savepoints)
+    trigger_savepoint(cluster, savepoints)
 
     cluster.job_manager.stop(block=False)
     cluster.system.run_until_idle()
@@ -275,9 +249,9 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
 ) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster, savepoints, drain=drain)
-    acknowledge(cluster)
-    report(cluster, ExecutionState.FINISHED)
+    stop_with_savepoint(cluster, savepoints, drain=drain)
+    cluster.acknowledge_checkpoint()
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     [folder] = savepoints.iterdir()
     options = cluster.last(task_manager, TriggerCheckpoint).options
@@ -286,7 +260,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     assert cluster.heard(cluster.client, JobResultSuccess) == [
         JobResultSuccess(job_id=JOB, checkpoint_path=str(folder))
     ]
-    assert read(str(folder)).checkpoint_id == 1
+    assert checkpoint_metadata(str(folder)).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
 
@@ -294,13 +268,13 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster, savepoints)
+    stop_with_savepoint(cluster, savepoints)
 
-    stop(cluster, None)
-    refused = not_stopped(cluster)
-    stop(cluster, savepoints)
-    acknowledge(cluster)
-    report(cluster, ExecutionState.FINISHED)
+    stop_with_savepoint(cluster, None)
+    refused = cluster.stopping_failure()
+    stop_with_savepoint(cluster, savepoints)
+    cluster.acknowledge_checkpoint()
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     assert refused == f"it stops already, with a savepoint in {str(savepoints)!r}"
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
@@ -312,10 +286,10 @@ def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster, savepoints)
+    stop_with_savepoint(cluster, savepoints)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
-    assert not_stopped(cluster) == (
+    assert cluster.stopping_failure() == (
         "its last savepoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on"
     )
     assert list(savepoints.iterdir()) == []
@@ -326,9 +300,9 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster, tmp_path / "file")
+    stop_with_savepoint(cluster, tmp_path / "file")
 
-    assert "cannot be written: it is a file; the job goes on" in not_stopped(cluster)
+    assert "cannot be written: it is a file; the job goes on" in cluster.stopping_failure()
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
@@ -336,14 +310,14 @@ def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    stop(cluster, savepoints)
-    acknowledge(cluster)
+    stop_with_savepoint(cluster, savepoints)
+    cluster.acknowledge_checkpoint()
 
     cluster.report(SOURCE, ExecutionState.FINISHED)
     cluster.report(SINK, ExecutionState.FAILED, failure("cannot publish"))
     cluster.system.advance(1)
 
     [folder] = savepoints.iterdir()
-    assert f"A savepoint has been created at {folder}: it is consistent" in not_stopped(cluster)
+    assert f"A savepoint has been created at {folder}: it is consistent" in cluster.stopping_failure()
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
-    assert read(str(folder)).checkpoint_id == 1
+    assert checkpoint_metadata(str(folder)).checkpoint_id == 1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, TriggerCheckpoint
+from flykka.messages.checkpointing.checkpoint import DeclineCheckpoint, TriggerCheckpoint
 from flykka.messages.control.job import (
     CheckpointAborted,
     JobResultFailure,
@@ -17,56 +15,30 @@ from flykka.messages.control.job import (
     JobStatus,
     JobStatusChanged,
     StopJob,
-    StoppingFailure,
     StoppingSuccess,
 )
 from flykka.messages.graph.job_graph import CheckpointingSettings, FailoverStrategyKind, JobGraph
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure, graph_of, vertex
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[JobCluster]:
-    with SeededSystem(3) as system:
-        yield JobCluster(system, tmp_path / "checkpoints")
-
-
-def stop(cluster: JobCluster, job_id: JobId = JOB) -> None:
+def stop_job(cluster: JobCluster, job_id: JobId = JOB) -> None:
     cluster.job_manager.tell(StopJob(job_id=job_id, client=cluster.client))
     cluster.system.run_until_idle()
-
-
-def complete(cluster: JobCluster, checkpoint_id: int = 1) -> None:
-    """Both tasks have taken the snapshot."""
-    for attempt in (SOURCE, SINK):
-        cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
-
-
-def report(cluster: JobCluster, state: ExecutionState) -> None:
-    """Both tasks have come to the same end."""
-    for attempt in (SOURCE, SINK):
-        cluster.report(attempt, state)
-
-
-def refusal(cluster: JobCluster) -> str:
-    """The reason why the job was not stopped; it is said once."""
-    [told] = cluster.heard(cluster.client, StoppingFailure)
-    return told.cause.message
 
 
 def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster)
-    complete(cluster)
+    stop_job(cluster)
+    cluster.acknowledge_checkpoint()
     too_early = cluster.heard(cluster.client, StoppingSuccess)
-    report(cluster, ExecutionState.FINISHED)
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     path = str(cluster.folder / JOB / "chk-1")
     assert too_early == []
@@ -79,10 +51,10 @@ def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: Job
 def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster)
-    stop(cluster)
-    complete(cluster)
-    report(cluster, ExecutionState.FINISHED)
+    stop_job(cluster)
+    stop_job(cluster)
+    cluster.acknowledge_checkpoint()
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     assert len(cluster.heard(task_manager, TriggerCheckpoint)) == 1
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
@@ -91,12 +63,12 @@ def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluste
 def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_again(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
-    stop(cluster)
+    stop_job(cluster)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
-    refused = refusal(cluster)
-    stop(cluster)
-    complete(cluster, 2)
-    report(cluster, ExecutionState.FINISHED)
+    refused = cluster.stopping_failure()
+    stop_job(cluster)
+    cluster.acknowledge_checkpoint(2)
+    cluster.report_tasks(ExecutionState.FINISHED)
 
     assert refused == ("its last checkpoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on")
     assert [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)] == [
@@ -107,27 +79,27 @@ def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_agai
 
 def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
 
-    assert refusal(cluster) == "it became FAILING meanwhile: TestError: boom"
+    assert cluster.stopping_failure() == "it became FAILING meanwhile: TestError: boom"
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
     assert len(cluster.heard(cluster.client, CheckpointAborted)) == 1
 
 
 def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
-    stop(cluster)
-    complete(cluster)
+    stop_job(cluster)
+    cluster.acknowledge_checkpoint()
 
     cluster.report(SOURCE, ExecutionState.FINISHED)
     cluster.report(SINK, ExecutionState.FAILED, failure("cannot publish"))
     cluster.system.advance(1)
 
-    assert "cannot publish" in refusal(cluster)
+    assert "cannot publish" in cluster.stopping_failure()
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
 
 
@@ -143,46 +115,46 @@ def two_regions(cluster: JobCluster) -> JobGraph:
 
 def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
 
-    assert "boom" in refusal(cluster)
+    assert "boom" in cluster.stopping_failure()
     cancelled = [cancel.attempt for cancel in cluster.heard(task_manager, CancelTask)]
     assert cancelled == ["job_other_0_0"]
 
 
 def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
-    stop(cluster)
+    stop_job(cluster)
     declined = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("job_one_0_0"), checkpoint_id=1)
     cluster.tell_job_master(declined)
 
     cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
 
-    assert "the job goes on" in refusal(cluster)
+    assert "the job goes on" in cluster.stopping_failure()
     assert cluster.heard(task_manager, CancelTask) == []
 
 
 def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.cancel()
-    report(cluster, ExecutionState.CANCELED)
+    cluster.report_tasks(ExecutionState.CANCELED)
 
-    assert refusal(cluster) == "it became CANCELLING meanwhile"
+    assert cluster.stopping_failure() == "it became CANCELLING meanwhile"
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
 
 
 def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_failed(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster)
-    complete(cluster)
+    stop_job(cluster)
+    cluster.acknowledge_checkpoint()
 
     cluster.system.kill(cluster.registration.job_master)
 
-    assert refusal(cluster) == (
+    assert cluster.stopping_failure() == (
         "the JobMaster of job has ended by itself; a new one goes on from the latest checkpoint"
     )
     assert cluster.heard(cluster.client, JobResultFailure) == []
@@ -193,9 +165,9 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
 
-    stop(cluster)
+    stop_job(cluster)
 
-    assert refusal(cluster).startswith("it is RESTARTING, and only a RUNNING job")
+    assert cluster.stopping_failure().startswith("it is RESTARTING, and only a RUNNING job")
 
 
 def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
@@ -203,10 +175,10 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
     cluster.accept_job_master()
     task_manager = cluster.register_task_manager("tm-1")
 
-    stop(cluster)
+    stop_job(cluster)
     cluster.offer("tm-1", 1)
     before = cluster.heard(task_manager, TriggerCheckpoint)
-    report(cluster, ExecutionState.RUNNING)
+    cluster.report_tasks(ExecutionState.RUNNING)
 
     assert before == []
     assert cluster.last(task_manager, TriggerCheckpoint).options.is_final
@@ -216,18 +188,18 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
 def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     cluster.cancel()
-    report(cluster, ExecutionState.CANCELED)
+    cluster.report_tasks(ExecutionState.CANCELED)
 
-    stop(cluster, job_id)
+    stop_job(cluster, job_id)
 
-    assert refusal(cluster) == f"there is no job {job_id} that could be stopped"
+    assert cluster.stopping_failure() == f"there is no job {job_id} that could be stopped"
 
 
 def test_a_client_that_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    stop(cluster)
+    stop_job(cluster)
 
     cluster.job_manager.stop(block=False)
     cluster.system.run_until_idle()
 
-    assert refusal(cluster) == "its cluster is shut down"
+    assert cluster.stopping_failure() == "its cluster is shut down"

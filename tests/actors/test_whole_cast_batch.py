@@ -11,7 +11,7 @@ import pytest
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.attempt.commands import CommitCheckpoint, ProcessBatch, SnapshotState
 from flykka.messages.attempt.work import EngineFailed
-from flykka.messages.control.job import ExecutionStateChanged, JobStatus, SubmitJob
+from flykka.messages.control.job import JobStatus, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
@@ -126,7 +126,7 @@ class Last(KeyedEngine):
         return super().process_batch(command)
 
 
-def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:
+def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:
     """Submit the job to two TaskManagers; it has a minute."""
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
@@ -140,14 +140,6 @@ def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> Whol
     return stage
 
 
-def numbers(stage: WholeCluster) -> dict[str, int]:
-    """The number of the last attempt of each subtask."""
-    told = [
-        str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
-    ]
-    return {name: max(int(number) for each, number in told if each == name) for name, _ in told}
-
-
 NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "keyed_0": 0, "keyed_1": 0}
 
 
@@ -155,10 +147,10 @@ NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "key
 def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()
-        stage = run(system, data, batch_job(tmp_path))
+        stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert numbers(stage) == NOBODY_TWICE
+    assert stage.attempt_numbers() == NOBODY_TWICE
     assert data.world.rows() == ALL_ROWS
     assert len(data.kept) == 4
     assert data.freed >= data.kept
@@ -170,12 +162,12 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
 ) -> None:
     with SeededSystem(count) as system:
         data = Rows("middle", count)
-        stage = run(system, data, batch_job(tmp_path))
+        stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     # Those behind it had not begun.
-    assert numbers(stage) == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
+    assert stage.attempt_numbers() == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.world.rows() == ALL_ROWS
 
 
@@ -183,11 +175,11 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
 def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_first(count: int, tmp_path: Path) -> None:
     with SeededSystem(count) as system:
         data = Rows("keyed", count)
-        stage = run(system, data, batch_job(tmp_path))
+        stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1)
+    assert stage.attempt_numbers() == dict.fromkeys(NOBODY_TWICE, 1)
     assert data.world.rows() == ALL_ROWS
 
 
@@ -216,7 +208,7 @@ def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(
     with SeededSystem(count) as system:
         kill = kill_when(system, f"/user/{task_manager}", is_a(moment), count)
         data = Rows()
-        stage = run(system, data, batch_job(tmp_path))
+        stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert kill.done
     assert stage.statuses()[-1] is JobStatus.FINISHED
@@ -229,7 +221,7 @@ def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(
 def test_tasks_take_turns_in_fewer_slots_than_there_are_of_them(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()
-        stage = run(system, data, batch_job(tmp_path, sources=3, middles=5), slots=1)
+        stage = run_batch_job(system, data, batch_job(tmp_path, sources=3, middles=5), slots=1)
 
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     assert data.world.rows() == ALL_ROWS

@@ -31,7 +31,7 @@ SILENCE_LOOKS = 20
 """So often the source is looked at in vain behind its first file: five seconds of silence."""
 
 
-def rows(count: int) -> AccumulatorSnapshot:
+def files_counter(count: int) -> AccumulatorSnapshot:
     return AccumulatorSnapshot(name="files", type=AccumulatorType.INT_COUNTER, count=count)
 
 
@@ -46,10 +46,10 @@ class TimedEngine(NamesEngine):
         self._files += len(command.splits)
         latest_ms = max(1000 * int(split.split_id.removeprefix("file-")) for split in command.splits)
         moved = super().read_splits(command)
-        return replace(moved, event_time_max=latest_ms, accumulators=(rows(self._files),))
+        return replace(moved, event_time_max=latest_ms, accumulators=(files_counter(self._files),))
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        return ChainClosed(accumulators=() if self._descriptor.inputs else (rows(self._files),))
+        return ChainClosed(accumulators=() if self._descriptor.inputs else (files_counter(self._files),))
 
 
 class Trickle:
@@ -178,7 +178,7 @@ def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int,
         stage.run(seconds=15)
 
         [success] = stage.client.heard(JobResultSuccess)
-        assert success.accumulators == AccumulatorResults(merged=(rows(FILES),))
+        assert success.accumulators == AccumulatorResults(merged=(files_counter(FILES),))
         assert any(told.accumulators for told in stage.client.heard(MetricsReported))
 
 

@@ -41,7 +41,7 @@ class KillAt:
             self._system.kill(living)
 
 
-def run(folder: Path, doomed: str, number: int) -> tuple[int, WholeCluster]:
+def run_with_kill(folder: Path, doomed: str, number: int) -> tuple[int, WholeCluster]:
     with SeededSystem(number) as system:
         stage = WholeCluster(system, folder)
         kill = KillAt(system, doomed, number)
@@ -52,7 +52,7 @@ def run(folder: Path, doomed: str, number: int) -> tuple[int, WholeCluster]:
 
 
 def messages_of_a_life(folder: Path, doomed: str) -> int:
-    seen, stage = run(folder, doomed, 0)
+    seen, stage = run_with_kill(folder, doomed, 0)
     assert len(stage.client.heard(JobResultSuccess)) == 1
     return seen
 
@@ -68,7 +68,7 @@ def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(
     last = messages_of_a_life(tmp_path / "whole", JOB_MASTER)
 
     for number in range(1 + part, last + 1, PARTS):
-        _, stage = run(tmp_path / str(number), JOB_MASTER, number)
+        _, stage = run_with_kill(tmp_path / str(number), JOB_MASTER, number)
 
         assert stage.data_plane.sink.published == ALL_FILES, f"killed before message {number}"
         results = stage.client.heard(JobResultSuccess)

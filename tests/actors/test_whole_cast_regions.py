@@ -12,7 +12,6 @@ import pytest
 from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.control.job import (
     CheckpointCompleted,
-    ExecutionStateChanged,
     JobRestored,
     JobStatus,
     TriggerSavepointSuccess,
@@ -76,14 +75,6 @@ class OneFails(Names):
         return super().engine(descriptor, report)
 
 
-def numbers(stage: WholeCluster) -> dict[str, int]:
-    """The number of the last attempt of each subtask."""
-    told = [
-        str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
-    ]
-    return {name: max(int(number) for each, number in told if each == name) for name, _ in told}
-
-
 @pytest.mark.parametrize("mode", ScheduleMode)
 @pytest.mark.parametrize(
     ("vertex", "call", "count"),
@@ -105,7 +96,7 @@ def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
         stage.run(seconds=10)
 
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-        assert numbers(stage) == {"source_0": 1, "source_1": 0, "sink_0": 1, "sink_1": 0}
+        assert stage.attempt_numbers() == {"source_0": 1, "source_1": 0, "sink_0": 1, "sink_1": 0}
         assert stage.data_plane.sink.published == ALL_FILES
 
 
@@ -120,7 +111,7 @@ def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: P
         completed = [each.checkpoint_id for each in stage.client.heard(CheckpointCompleted)]
         (restored,) = stage.client.heard(JobRestored)
         assert restored.checkpoint_id in completed
-        assert numbers(stage)["source_1"] == 0
+        assert stage.attempt_numbers()["source_1"] == 0
         assert stage.data_plane.sink.published == ALL_FILES
 
 
@@ -158,7 +149,7 @@ def test_with_full_failover_all_tasks_restart(tmp_path: Path) -> None:
         stage.run(seconds=10)
 
         assert JobStatus.RESTARTING in stage.statuses()
-        assert set(numbers(stage).values()) == {1}
+        assert set(stage.attempt_numbers().values()) == {1}
         assert stage.data_plane.sink.published == ALL_FILES
 
 
@@ -169,5 +160,5 @@ def test_a_delay_with_jitter_is_drawn_and_the_region_starts_behind_it(tmp_path: 
 
         stage.run(seconds=10)
 
-        assert numbers(stage) == {"source_0": 1, "source_1": 0, "sink_0": 1, "sink_1": 0}
+        assert stage.attempt_numbers() == {"source_0": 1, "source_1": 0, "sink_0": 1, "sink_1": 0}
         assert stage.data_plane.sink.published == ALL_FILES

@@ -22,7 +22,7 @@ UNALIGNED = {"unaligned": True}
 TIMING_OUT = {"unaligned": True, "aligned_timeout_ms": 300}
 
 
-def run(system: SeededSystem, folder: Path, **checkpointing: object) -> tuple[WholeCluster, SlowNames]:
+def run_unaligned_job(system: SeededSystem, folder: Path, **checkpointing: object) -> tuple[WholeCluster, SlowNames]:
     data_plane = SlowNames()
     stage = WholeCluster(system, folder, data_plane)
     stage.checkpointing = {**checkpointing}
@@ -41,8 +41,8 @@ def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
     seed: int, checkpointing: dict[str, object], tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as aligned, SeededSystem(seed) as unaligned:
-        slow, _ = run(aligned, tmp_path / "aligned")
-        fast, batches = run(unaligned, tmp_path / "unaligned", **checkpointing)
+        slow, _ = run_unaligned_job(aligned, tmp_path / "aligned")
+        fast, batches = run_unaligned_job(unaligned, tmp_path / "unaligned", **checkpointing)
 
         for stage in (slow, fast):
             assert stage.statuses()[-1] is JobStatus.FINISHED

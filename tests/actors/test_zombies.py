@@ -43,7 +43,7 @@ from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.state.description import describe
 from tests.actors.cast import Names, OneFileAtATime, WholeCluster
-from tests.messages.registry import declared
+from tests.messages.registry import declared_messages
 
 JOB = JobId("job")
 FROM = {
@@ -68,10 +68,10 @@ BETWEEN_TASKS = "flykka.messages.tasks.exchange"
 """Elements go from attempt to attempt, and each attempt is an actor of its own."""
 
 
-def said(sender: str, receiver: str) -> list[type[Message]]:
+def messages_between(sender: str, receiver: str) -> list[type[Message]]:
     """The messages that `sender` says to `receiver`, as their docstrings have it."""
     found = []
-    for kind in declared().values():
+    for kind in declared_messages().values():
         if not issubclass(kind, Message) or kind.__module__ == BETWEEN_TASKS:
             continue
         way = (kind.__doc__ or "").split(":")[0].split("->")
@@ -186,13 +186,13 @@ def _sample(hint: Any, zombies: Zombies) -> Any:
         return next(iter(hint))
     if hint is Message:
         return sample(RegisterTaskManager, zombies)
-    return sample(next(each for each in declared().values() if issubclass(each, hint)), zombies)
+    return sample(next(each for each in declared_messages().values() if issubclass(each, hint)), zombies)
 
 
 # A TaskManager that was given up
 
 
-@pytest.mark.parametrize("kind", said("TaskManager", "ResourceManager"))
+@pytest.mark.parametrize("kind", messages_between("TaskManager", "ResourceManager"))
 def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
     zombies: Zombies, kind: type[Message]
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
     zombies.changes_nothing(zombies.resource_manager, message, session)
 
 
-@pytest.mark.parametrize("kind", said("TaskManager", "JobMaster"))
+@pytest.mark.parametrize("kind", messages_between("TaskManager", "JobMaster"))
 def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_master(
     zombies: Zombies, kind: type[Message]
 ) -> None:
@@ -219,7 +219,7 @@ def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_mast
 # A JobMaster whose place another one has taken
 
 
-@pytest.mark.parametrize("kind", said("JobMaster", "ResourceManager"))
+@pytest.mark.parametrize("kind", messages_between("JobMaster", "ResourceManager"))
 def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
@@ -229,7 +229,7 @@ def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, 
     zombies.changes_nothing(zombies.resource_manager, message, session)
 
 
-@pytest.mark.parametrize("kind", said("JobMaster", "TaskManager"))
+@pytest.mark.parametrize("kind", messages_between("JobMaster", "TaskManager"))
 def test_a_former_job_master_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.task_manager)._leaders[JOB]
     message = sample(kind, zombies)
@@ -251,7 +251,7 @@ def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
 # A ResourceManager whose place another one has taken
 
 
-@pytest.mark.parametrize("kind", said("ResourceManager", "TaskManager"))
+@pytest.mark.parametrize("kind", messages_between("ResourceManager", "TaskManager"))
 def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
     message = sample(kind, zombies)
@@ -261,7 +261,7 @@ def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, 
     zombies.changes_nothing(zombies.task_manager, message, session)
 
 
-@pytest.mark.parametrize("kind", said("ResourceManager", "JobMaster"))
+@pytest.mark.parametrize("kind", messages_between("ResourceManager", "JobMaster"))
 def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)

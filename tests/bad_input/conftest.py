@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from flykka.cli.main import main
 from tests.bad_input.apps import Apps, wait_for_threads_to_end
+from tests.flykka.cli.shell import Shell
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +37,17 @@ def apps(spark: SparkSession, hundred_rows: Path, tmp_path: Path, capsys: pytest
 
     assert wait_for_threads_to_end(threads) == []
     assert made.held() == held
+
+
+@pytest.fixture
+def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Runs the command line, with nothing to read: its exit code, and what it printed."""
+    monkeypatch.setattr(sys, "stdin", StringIO())
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run

@@ -86,7 +86,7 @@ class StartsAThread(Echo):
         self.say(str(thread.native_id))
 
 
-def record(path: Path, actor: type[Actor] = Echo, words: tuple[str, ...] = ("one", "two", "three")) -> Path:
+def record_echo(path: Path, actor: type[Actor] = Echo, words: tuple[str, ...] = ("one", "two", "three")) -> Path:
     """Has the actor hear the words; the trace of it."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path)) as system:
         ref = system.spawn(Props(actor), "actor")

@@ -62,7 +62,7 @@ def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tm
     if name == "an app without a job":
         (tmp_path / "app.py").write_text("print('hello')\n")
 
-    ended = run(tmp_path, "-m", "flykka", "run", *words)
+    ended = run_python(tmp_path, "-m", "flykka", "run", *words)
 
     assert ended.returncode == code
     assert ended.stderr.splitlines()[-1:] == ([last] if last else [])
@@ -81,7 +81,7 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
     (tmp_path / "numbers.csv").write_text("1\n2\n")
     (tmp_path / "app.py").write_text(FAILS_IN_A_WORKER)
 
-    ended = run(tmp_path, "-X", "dev", "app.py", str(tmp_path))
+    ended = run_python(tmp_path, "-X", "dev", "app.py", str(tmp_path))
 
     lines = ended.stderr.splitlines()
     assert (ended.returncode, ended.stdout, lines[0]) == (1, "", "Traceback (most recent call last):")
@@ -99,7 +99,7 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python, of which no process may be left: each has the environment of the first."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     command: Sequence[str] = (sys.executable, *words)

@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from random import Random
 from shutil import copytree
 
 import pytest
 
-from flykka.cli.main import main
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.bad_input.recorded import Counter, Note, ReadsTheClock, Sleeps, StartsAThread, record
+from tests.bad_input.recorded import Counter, Note, ReadsTheClock, Sleeps, StartsAThread, record_echo
+from tests.flykka.cli.shell import Shell
 from tests.layout.sources import ROOT
-
-Shell = Callable[..., tuple[int, str, str]]
 
 SAME, DIVERGED, UNREADABLE = 0, 1, 2
 
@@ -55,20 +51,6 @@ with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
     system.run_until_idle()
 """
 COMMAND = "import sys; from flykka.cli.main import main; sys.exit(main())"
-
-
-@pytest.fixture
-def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs the command line, with nothing to read: its exit code, and what it printed."""
-    monkeypatch.setattr(sys, "stdin", StringIO())
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 class Elsewhere:
@@ -191,7 +173,7 @@ def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewh
 def test_an_actor_that_does_what_no_replay_can_follow_is_named_with_what_it_called(
     flykka: Shell, tmp_path: Path, actor: type[Actor], called: str
 ) -> None:
-    trace = record(tmp_path / "run.trace", actor)
+    trace = record_echo(tmp_path / "run.trace", actor)
 
     code, out, _ = flykka("replay", trace)
 
@@ -255,7 +237,7 @@ def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell,
 
 
 def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flykka: Shell, tmp_path: Path) -> None:
-    trace = record(tmp_path / "run.trace", Counter)
+    trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, err = flykka("replay", trace, "--actor", "nobody")
 
@@ -264,7 +246,7 @@ def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flyk
 
 
 def test_the_path_of_an_actor_may_be_given_as_everywhere_without_its_beginning(flykka: Shell, tmp_path: Path) -> None:
-    trace = record(tmp_path / "run.trace", Counter)
+    trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, _ = flykka("replay", trace, "--actor", "actor")
 

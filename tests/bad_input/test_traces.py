@@ -6,20 +6,15 @@ import json
 import os
 import re
 import struct
-import sys
 import zlib
-from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import msgpack
 import pytest
 
-from flykka.cli.main import main
-from tests.bad_input.recorded import record
-
-Shell = Callable[..., tuple[int, str, str]]
+from tests.bad_input.recorded import record_echo
+from tests.flykka.cli.shell import Shell
 
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
@@ -29,23 +24,9 @@ OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3",
 
 
 @pytest.fixture
-def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs the command line, with nothing to read: its exit code, and what it printed."""
-    monkeypatch.setattr(sys, "stdin", StringIO())
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = main([str(word) for word in words])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """A good one."""
-    return record(tmp_path / "run.trace")
+    return record_echo(tmp_path / "run.trace")
 
 
 def with_header(trace: Path, **fields: object) -> Path:
@@ -150,7 +131,7 @@ def test_a_bit_that_has_flipped_is_an_error_and_what_comes_before_it_is_read(
 def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
     flykka: Shell, tmp_path: Path, words: list[str], code: int
 ) -> None:
-    trace = record(tmp_path / "run.trace", words=tuple(map(str, range(3_000))))
+    trace = record_echo(tmp_path / "run.trace", words=tuple(map(str, range(3_000))))
     data = bytearray(trace.read_bytes())
     data[-40] ^= 0b100
     trace.write_bytes(data)
@@ -162,7 +143,7 @@ def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
 
 
 def test_a_damaged_trace_among_others_is_an_error_of_the_replay(flykka: Shell, trace: Path, tmp_path: Path) -> None:
-    other = record(tmp_path / "other.trace")
+    other = record_echo(tmp_path / "other.trace")
     data = bytearray(trace.read_bytes())
     data[-20] ^= 0b100
     trace.write_bytes(data)

@@ -14,7 +14,7 @@ from benchmarks.comparison import WrongResultError, check, check_closed_windows,
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def written(folder: Path, *rows: tuple[int, int, int], unit: str = "us") -> Path:
+def write_output(folder: Path, *rows: tuple[int, int, int], unit: str = "us") -> Path:
     """An output folder with a file per row of (second, auction, bids)."""
     folder.mkdir()
     for number, (second, auction, bids) in enumerate(rows):
@@ -33,8 +33,8 @@ def written(folder: Path, *rows: tuple[int, int, int], unit: str = "us") -> Path
 
 
 def test_order_files_and_the_form_of_timestamps_do_not_matter(tmp_path: Path) -> None:
-    ours = result(written(tmp_path / "ours", (0, 1, 5), (1, 1, 6)))
-    theirs = result(written(tmp_path / "theirs", (1, 1, 6), (0, 1, 5), unit="ns"))
+    ours = result(write_output(tmp_path / "ours", (0, 1, 5), (1, 1, 6)))
+    theirs = result(write_output(tmp_path / "theirs", (1, 1, 6), (0, 1, 5), unit="ns"))
 
     check("ours", ours, theirs)
 
@@ -49,17 +49,17 @@ def test_order_files_and_the_form_of_timestamps_do_not_matter(tmp_path: Path) ->
     ],
 )
 def test_what_differs_is_refused(tmp_path: Path, found: list[tuple[int, int, int]]) -> None:
-    batch = result(written(tmp_path / "batch", (0, 1, 5), (1, 1, 6)))
+    batch = result(write_output(tmp_path / "batch", (0, 1, 5), (1, 1, 6)))
 
-    ours = result(written(tmp_path / "ours", *found))
+    ours = result(write_output(tmp_path / "ours", *found))
 
     with pytest.raises(WrongResultError, match=r"ours wrote \d rows and the batch 2; they part at row"):
         check("ours", ours, batch)
 
 
 def test_an_engine_that_leaves_windows_open_lacks_the_last_two_and_no_other(tmp_path: Path) -> None:
-    batch = result(written(tmp_path / "batch", *((second, 1, 5) for second in range(5))))
-    three, two = (result(written(tmp_path / str(n), *((second, 1, 5) for second in range(n)))) for n in (3, 2))
+    batch = result(write_output(tmp_path / "batch", *((second, 1, 5) for second in range(5))))
+    three, two = (result(write_output(tmp_path / str(n), *((second, 1, 5) for second in range(n)))) for n in (3, 2))
 
     check_closed_windows("three", three, batch)
 

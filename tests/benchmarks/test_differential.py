@@ -19,11 +19,11 @@ DAY = 86_400_000_000
 COLUMNS = {role: role for role in TYPES}
 
 
-def rows_of(*ids: int, **values: object) -> tuple[dict[str, object], ...]:
+def file_of_ids(*ids: int, **values: object) -> tuple[dict[str, object], ...]:
     return tuple({**dict.fromkeys(COLUMNS), "id": number, "at": number * DAY, **values} for number in ids)
 
 
-def table(
+def table_of_files(
     name: str, *files: tuple[dict[str, object], ...], primary_key: bool = False, late: Sequence[int] = ()
 ) -> Table:
     return Table(name, COLUMNS, files, primary_key, frozenset(late))
@@ -60,13 +60,13 @@ def test_choices_that_are_used_up_are_the_simplest() -> None:
 
 def test_of_rows_that_change_the_newest_hold_at_the_end() -> None:
     changes = [
-        *rows_of(1, 2, 3, row_kind="+I"),
-        *rows_of(1, k="old", row_kind="-U"),
-        *rows_of(2, k="new", row_kind="+U"),
-        *rows_of(3, row_kind="-D"),
+        *file_of_ids(1, 2, 3, row_kind="+I"),
+        *file_of_ids(1, k="old", row_kind="-U"),
+        *file_of_ids(2, k="new", row_kind="+U"),
+        *file_of_ids(3, row_kind="-D"),
     ]
 
-    final = table("c", tuple(changes[:2]), tuple(changes[2:]), primary_key=True).final_rows()
+    final = table_of_files("c", tuple(changes[:2]), tuple(changes[2:]), primary_key=True).final_rows()
 
     assert [(row["id"], row["k"]) for row in final] == [(1, None), (2, "new")]
 
@@ -87,8 +87,8 @@ def test_a_row_is_taken_back_as_it_was_before_its_update() -> None:
 
 
 def test_of_fewer_rows_an_update_is_whole() -> None:
-    files = (rows_of(1, row_kind="+I"), rows_of(1, row_kind="-U"), rows_of(1, k="new", row_kind="+U"))
-    changing = table("c", *files, primary_key=True)
+    files = (file_of_ids(1, row_kind="+I"), file_of_ids(1, row_kind="-U"), file_of_ids(1, k="new", row_kind="+U"))
+    changing = table_of_files("c", *files, primary_key=True)
 
     assert kinds(changing.of_files(((),))) == []
     assert kinds(changing.of_files(files[:2])) == [(1, "+I")]
@@ -116,12 +116,12 @@ def pretended_run(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
     return [Outcome("differs", "wrong", "rows") if differing(case) else Outcome("equal") for case in cases]
 
 
-def found() -> Drawing:
+def long_drawing() -> Drawing:
     """A long program over named columns, with a filter, and the table that it reads."""
     tables = (
-        table("t", rows_of(0, 1, 2), rows_of(3, 4, 5), rows_of(6)),
-        table("u", rows_of(1)),
-        table("l", rows_of(1)),
+        table_of_files("t", file_of_ids(0, 1, 2), file_of_ids(3, 4, 5), file_of_ids(6)),
+        table_of_files("u", file_of_ids(1)),
+        table_of_files("l", file_of_ids(1)),
     )
     programs = draw(0)[0][-1].kind
     for seed in range(1000):
@@ -132,7 +132,7 @@ def found() -> Drawing:
 
 
 def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
-    drawn = found()
+    drawn = long_drawing()
 
     shrinking = Shrinking(pretended_run, drawn, Mode(4, kill=True), Outcome("differs", "wrong", "rows"))
     shrinking.shrink()
@@ -145,8 +145,8 @@ def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
 
 
 def test_a_script_is_short_and_has_the_case() -> None:
-    files = tuple(rows_of(number) for number in range(4))
-    case = Case("t", "t.where('false')", tuple(table(name, *files) for name in ("t", "u", "c")))
+    files = tuple(file_of_ids(number) for number in range(4))
+    case = Case("t", "t.where('false')", tuple(table_of_files(name, *files) for name in ("t", "u", "c")))
 
     text = script(case, Mode(4, kill=True), "Program 1 of seed 2")
     named: dict[str, object] = {}
@@ -160,7 +160,10 @@ def test_a_script_is_short_and_has_the_case() -> None:
 @pytest.mark.integration
 @pytest.mark.slow
 def test_results_are_judged_by_a_batch(spark: SparkSession) -> None:
-    tables = (table("t", rows_of(1, x=float("nan")), rows_of(2, x=-0.0)), table("c", rows_of(1, 1), primary_key=True))
+    tables = (
+        table_of_files("t", file_of_ids(1, x=float("nan")), file_of_ids(2, x=-0.0)),
+        table_of_files("c", file_of_ids(1, 1), primary_key=True),
+    )
     programs = [
         ("t", "t"),
         ("t", "t.where('id = 1')"),
@@ -185,7 +188,7 @@ def test_results_are_judged_by_a_batch(spark: SparkSession) -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_program_that_fails_is_found_among_others(spark: SparkSession) -> None:
-    tables = (table("t", rows_of(1), rows_of(2)),)
+    tables = (table_of_files("t", file_of_ids(1), file_of_ids(2)),)
     failing = Case("t.map(lambda row: {'id': 1 // 0}, 'id bigint')", "t.select('id')", tables)
 
     outcomes = run(spark, [Case("t", "t", tables), failing], Mode(1))

@@ -21,14 +21,14 @@ OURS = Contender(side=Side.FLYKKA, interval="200ms")
 THEIRS = Contender(side=Side.STRUCTURED_STREAMING)
 
 
-def output(place: Path, at: float, **columns: pa.Array) -> Committed:
+def committed_output(place: Path, at: float, **columns: pa.Array) -> Committed:
     path = place / f"{at}.parquet"
     pq.write_table(pa.table(columns), path)
     return Committed(at=at, files=(path,))
 
 
 def of_files(place: Path, at: float, *numbers: int, rows: int = ROWS_PER_FILE) -> Committed:
-    return output(place, at, file=pa.array([number for number in numbers for _ in range(rows)]))
+    return committed_output(place, at, file=pa.array([number for number in numbers for _ in range(rows)]))
 
 
 def test_files_come_to_their_sources_in_turn_and_in_their_order(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_rows_that_come_twice_are_no_result(tmp_path: Path) -> None:
 def test_a_file_is_committed_with_its_window(tmp_path: Path) -> None:
     feed = Feed(files=8, files_per_s=4)
     starts = pa.array([1000 * BEGIN_MS] * 2).cast(TIME)
-    written = [output(tmp_path, 1.5, window_start=starts, n=pa.array([3 * ROWS_PER_FILE, ROWS_PER_FILE]))]
+    written = [committed_output(tmp_path, 1.5, window_start=starts, n=pa.array([3 * ROWS_PER_FILE, ROWS_PER_FILE]))]
 
     assert committed_files(WorkName.WINDOWS, feed, [0, 3, 4], written) == {0: 1.5, 3: 1.5}
 

@@ -24,12 +24,12 @@ EVENTS = 600_000
 Q12 = "bidder long, bid_count long, starttime timestamp, endtime timestamp"
 
 
-def write(spark: SparkSession, folder: Path, schema: str, *rows: tuple[object, ...]) -> Path:
+def write_parquet(spark: SparkSession, folder: Path, schema: str, *rows: tuple[object, ...]) -> Path:
     spark.createDataFrame(list(rows), schema).write.parquet(str(folder))
     return folder
 
 
-def window(bidder: int, second: int, bids: int = 1) -> tuple[object, ...]:
+def window_of_bids(bidder: int, second: int, bids: int = 1) -> tuple[object, ...]:
     start = datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
     return bidder, bids, start, start + timedelta(seconds=10)
 
@@ -39,9 +39,11 @@ def window(bidder: int, second: int, bids: int = 1) -> tuple[object, ...]:
 def test_the_same_rows_in_another_order_and_in_folders_of_batches_are_no_difference(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    expected = write(spark, tmp_path / "expected", Q12, window(1, 0), window(1, 0), window(2, 30))
-    write(spark, tmp_path / "found" / "batch-0", Q12, window(2, 30))
-    write(spark, tmp_path / "found" / "batch-1", Q12, window(1, 0), window(1, 0))
+    expected = write_parquet(
+        spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(1, 0), window_of_bids(2, 30)
+    )
+    write_parquet(spark, tmp_path / "found" / "batch-0", Q12, window_of_bids(2, 30))
+    write_parquet(spark, tmp_path / "found" / "batch-1", Q12, window_of_bids(1, 0), window_of_bids(1, 0))
 
     assert differences(spark, "q12", tmp_path / "found", expected, EVENTS, closed=False) is None
 
@@ -51,16 +53,16 @@ def test_the_same_rows_in_another_order_and_in_folders_of_batches_are_no_differe
 @pytest.mark.parametrize(
     ("rows", "what"),
     [
-        ([window(1, 0)], "wrote 1 rows and the batch 2"),
-        ([window(1, 0)] * 2, "wrote 2 rows and the batch 2, and not the same"),
-        ([window(1, 0), window(2, 30), window(2, 30)], "wrote 3 rows and the batch 2"),
+        ([window_of_bids(1, 0)], "wrote 1 rows and the batch 2"),
+        ([window_of_bids(1, 0)] * 2, "wrote 2 rows and the batch 2, and not the same"),
+        ([window_of_bids(1, 0), window_of_bids(2, 30), window_of_bids(2, 30)], "wrote 3 rows and the batch 2"),
     ],
 )
 def test_rows_that_are_missing_or_wrong_or_too_many_are_differences(
     spark: SparkSession, tmp_path: Path, rows: list[tuple[object, ...]], what: str
 ) -> None:
-    expected = write(spark, tmp_path / "expected", Q12, window(1, 0), window(2, 30))
-    found = write(spark, tmp_path / "found", Q12, *rows)
+    expected = write_parquet(spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(2, 30))
+    found = write_parquet(spark, tmp_path / "found", Q12, *rows)
 
     assert differences(spark, "q12", found, expected, EVENTS, closed=False) == what
 
@@ -71,8 +73,8 @@ def test_rows_that_are_missing_or_wrong_or_too_many_are_differences(
 def test_windows_of_the_last_twenty_seconds_are_left_out_where_they_stay_open(
     spark: SparkSession, tmp_path: Path, last: int, is_left_out: bool
 ) -> None:
-    expected = write(spark, tmp_path / "expected", Q12, window(1, 0), window(1, last))
-    found = write(spark, tmp_path / "found", Q12, window(1, 0))
+    expected = write_parquet(spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(1, last))
+    found = write_parquet(spark, tmp_path / "found", Q12, window_of_bids(1, 0))
 
     assert (differences(spark, "q12", found, expected, EVENTS, closed=True) is None) is is_left_out
     assert differences(spark, "q12", found, expected, EVENTS, closed=False) is not None
@@ -82,8 +84,8 @@ def test_windows_of_the_last_twenty_seconds_are_left_out_where_they_stay_open(
 @pytest.mark.slow
 def test_of_rows_that_are_emitted_again_the_newest_holds(spark: SparkSession, tmp_path: Path) -> None:
     q17 = "auction long, day string, total_bids long"
-    expected = write(spark, tmp_path / "expected", q17, (1, "a", 3), (2, "a", 1))
-    found = write(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))
+    expected = write_parquet(spark, tmp_path / "expected", q17, (1, "a", 3), (2, "a", 1))
+    found = write_parquet(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))
 
     assert differences(spark, "q17", found, expected, EVENTS, closed=False) is None
 

@@ -34,7 +34,7 @@ SO_FAR = pd.concat(
 )
 
 
-def written(
+def count_output(
     folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
 ) -> Counted:
     """What is counted where the sinks have written this."""
@@ -56,46 +56,46 @@ def changed(column: str, by: list[int]) -> pd.DataFrame:
 
 
 def test_the_truth_is_right(tmp_path: Path) -> None:
-    assert written(tmp_path) == Counted()
+    assert count_output(tmp_path) == Counted()
 
 
 def test_a_row_that_is_missing_is_lost(tmp_path: Path) -> None:
-    assert written(tmp_path, each=TRUTH.drop(index=[3, 4])) == Counted(lost=2)
+    assert count_output(tmp_path, each=TRUTH.drop(index=[3, 4])) == Counted(lost=2)
 
 
 def test_a_row_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
-    assert written(tmp_path, each=pd.concat([TRUTH, TRUTH.head(3)])) == Counted(duplicated=3)
+    assert count_output(tmp_path, each=pd.concat([TRUTH, TRUTH.head(3)])) == Counted(duplicated=3)
 
 
 def test_a_row_that_says_something_else_is_lost(tmp_path: Path) -> None:
     wrong = TRUTH.assign(amount=TRUTH["amount"].where(TRUTH["sale"] != 5, 0))
 
-    assert written(tmp_path, each=wrong) == Counted(lost=1)
+    assert count_output(tmp_path, each=wrong) == Counted(lost=1)
 
 
 def test_a_row_that_never_was_is_duplicated(tmp_path: Path) -> None:
     foreign = TRUTH.head(1).assign(sale=len(TRUTH))
 
-    assert written(tmp_path, each=pd.concat([TRUTH, foreign])) == Counted(duplicated=1)
+    assert count_output(tmp_path, each=pd.concat([TRUTH, foreign])) == Counted(duplicated=1)
 
 
 def test_sums_tell_the_sales_that_they_are_wrong_by(tmp_path: Path) -> None:
-    assert written(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
+    assert count_output(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
 
 
 def test_a_sum_of_as_many_other_sales_is_wrong(tmp_path: Path) -> None:
-    assert written(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
+    assert count_output(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
 
 
 def test_an_hour_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
-    found = written(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
+    found = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
 
     assert found.lost == 0
     assert found.duplicated == 1 + HOURS["sales"].iloc[0]
 
 
 def test_a_sum_so_far_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
-    assert written(tmp_path, so_far=pd.concat([SO_FAR, SO_FAR.head(2)])) == Counted(duplicated=2)
+    assert count_output(tmp_path, so_far=pd.concat([SO_FAR, SO_FAR.head(2)])) == Counted(duplicated=2)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_last_sum_so_far_has_all_sales_once(tmp_path: Path, column: str, by:
 
     wrong = pd.concat([SO_FAR.iloc[:-1], last.assign(**{column: last[column] + by})])
 
-    assert written(tmp_path, so_far=wrong) == found
+    assert count_output(tmp_path, so_far=wrong) == found
 
 
 def test_where_nothing_is_all_is_lost(tmp_path: Path) -> None:

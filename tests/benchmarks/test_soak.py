@@ -23,14 +23,14 @@ FEED = Feed(files=8, files_per_s=4)
 """Two windows of four files."""
 
 
-def write(folder: Path, name: str, *windows: tuple[int, int]) -> None:
+def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
     """Write an output file of (start in seconds, rows)."""
     starts = pa.array([1000 * (BEGIN_MS + 1000 * second) for second, _ in windows]).cast(TIME)
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.table({"window_start": starts, "n": [rows for _, rows in windows]}), folder / f"{name}.parquet")
 
 
-def recorded(schedule: Schedule, **figures: list[tuple[float, float]]) -> Recorded:
+def recorded_figures(schedule: Schedule, **figures: list[tuple[float, float]]) -> Recorded:
     made = Recorded(schedule)
     for name, points in figures.items():
         for second, figure in points:
@@ -52,7 +52,7 @@ def test_a_short_run_is_compared_with_itself_earlier() -> None:
 
 def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> None:
     schedule = Schedule.of(1800)
-    run = recorded(
+    run = recorded_figures(
         schedule,
         driver_threads=[(10, 99), (180, 20), (190, 22), (230, 20), (240, 90), (1740, 21), (1750, 21), (1790, 90)],
         jvm_threads=[(180, 100), (1740, 106)],
@@ -72,7 +72,7 @@ def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> No
 
 
 def test_json_and_table_say_for_each_figure_whether_it_holds() -> None:
-    run = recorded(
+    run = recorded_figures(
         Schedule.of(240), jvm_resident_bytes=[(1, 7 << 20), (120, 100 << 20), (180, 110 << 20)], batch_ms=[(121, 50.0)]
     )
 
@@ -88,11 +88,11 @@ def test_json_and_table_say_for_each_figure_whether_it_holds() -> None:
 def test_output_is_counted_as_it_comes_and_deleted(tmp_path: Path) -> None:
     output = Output(tmp_path, FEED)
 
-    write(tmp_path, "a", (0, 3 * ROWS_PER_FILE), (1, ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (0, 3 * ROWS_PER_FILE), (1, ROWS_PER_FILE))
     output.read()
     assert (output.committed_at(0), list(tmp_path.iterdir())) == (None, [])
 
-    write(tmp_path, "b", (0, ROWS_PER_FILE), (1, 3 * ROWS_PER_FILE))
+    write_windows(tmp_path, "b", (0, ROWS_PER_FILE), (1, 3 * ROWS_PER_FILE))
     now = time.time()
     output.read()
 
@@ -102,24 +102,24 @@ def test_output_is_counted_as_it_comes_and_deleted(tmp_path: Path) -> None:
 
 def test_rows_that_come_twice_are_refused_though_the_first_were_deleted(tmp_path: Path) -> None:
     output = Output(tmp_path, FEED)
-    write(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
     output.read()
 
-    write(tmp_path, "b", (0, ROWS_PER_FILE))
+    write_windows(tmp_path, "b", (0, ROWS_PER_FILE))
 
     with pytest.raises(WrongResultError, match="has 5000 rows in the output, and 4000 are true"):
         output.read()
 
 
 def test_rows_of_no_file_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "a", (2, ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (2, ROWS_PER_FILE))
 
     with pytest.raises(WrongResultError, match="is in the output, and has no rows"):
         Output(tmp_path, FEED).read()
 
 
 def test_rows_that_are_missing_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
+    write_windows(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
     output = Output(tmp_path, FEED)
     output.read()
 

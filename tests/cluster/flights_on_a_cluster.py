@@ -82,7 +82,7 @@ def flights_demo() -> ModuleType:
     return module
 
 
-def run(master: str, folder: Path) -> int:
+def run_flights_demo(master: str, folder: Path) -> int:
     """Run it; the exit code of the demo's own verdict."""
     demo = flights_demo()
     vars(demo).update(FILES=FILES, SECONDS_BETWEEN_FILES=0.1)
@@ -115,4 +115,4 @@ def run(master: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(run_flights_demo(sys.argv[1], Path(sys.argv[2])))

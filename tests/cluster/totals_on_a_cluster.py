@@ -17,7 +17,7 @@ FILES = 24
 KEYS = 50
 
 
-def run(master: str, folder: Path) -> int:
+def run_totals_job(master: str, folder: Path) -> int:
     """Run it; 0 where the totals are those of a batch."""
     source, output = folder / "source", folder / "output"
     source.mkdir()
@@ -38,4 +38,4 @@ def run(master: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(run_totals_job(sys.argv[1], Path(sys.argv[2])))

@@ -17,16 +17,16 @@ from tests.conformance.states import adapter as states
 from tests.conformance.windows import adapter as windows
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
-    "01": checkpoint_coordinator.run,
-    "03": restart_strategies.run,
-    "04": failover_regions.run,
-    "05": states.run,
-    "06": job_graph.run,
-    "02": barrier_alignment.run,
-    "07": key_groups.run,
-    "08": windows.run,
-    "09": network.run,
-    "10": slots.run,
+    "01": checkpoint_coordinator.run_case,
+    "03": restart_strategies.run_case,
+    "04": failover_regions.run_case,
+    "05": states.run_case,
+    "06": job_graph.run_case,
+    "02": barrier_alignment.run_case,
+    "07": key_groups.run_case,
+    "08": windows.run_case,
+    "09": network.run_case,
+    "10": slots.run_case,
 }
 """By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
 `UnknownWordError` where the case uses a word that it does not know."""

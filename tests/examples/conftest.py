@@ -28,7 +28,7 @@ def demo() -> ModuleType:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
     """A folder that relative paths are of, in Python and in Spark."""
     monkeypatch.chdir(tmp_path)
     # The JVM was started elsewhere: a relative path in a recipe is of the folder that the test is in.

@@ -33,7 +33,9 @@ def cluster() -> Iterator[LocalCluster]:
     made.shutdown()
 
 
-def row(hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | None = 3.5, most: float = 40.0) -> Row:
+def window_row(
+    hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | None = 3.5, most: float = 40.0
+) -> Row:
     start = MIDNIGHT + timedelta(hours=hour)
     return Row(
         window_start=start,
@@ -46,10 +48,10 @@ def row(hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | 
     )
 
 
-BATCH = [row(0), row(0, "LGA"), row(1), row(2, mean=None)]
+BATCH = [window_row(0), window_row(0, "LGA"), window_row(1), window_row(2, mean=None)]
 
 
-def running(task: str, task_manager: str) -> ExecutionStateChanged:
+def task_running(task: str, task_manager: str) -> ExecutionStateChanged:
     return ExecutionStateChanged(
         job_id=JOB,
         attempt=ExecutionAttemptId(f"{task}-0"),
@@ -60,7 +62,7 @@ def running(task: str, task_manager: str) -> ExecutionStateChanged:
     )
 
 
-def completed(checkpoint: int) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint: int) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint,
@@ -77,42 +79,42 @@ def test_the_same_rows_in_another_order_are_equal(demo: ModuleType) -> None:
 
 
 def test_a_missing_row_is_a_difference(demo: ModuleType) -> None:
-    assert demo.differences(BATCH[1:], BATCH) == [f"job None, batch {row(0)}"]
+    assert demo.differences(BATCH[1:], BATCH) == [f"job None, batch {window_row(0)}"]
 
 
 def test_a_row_that_the_batch_has_not_is_a_difference(demo: ModuleType) -> None:
-    assert demo.differences([*BATCH, row(7)], BATCH) == [f"job {row(7)}, batch None"]
+    assert demo.differences([*BATCH, window_row(7)], BATCH) == [f"job {window_row(7)}, batch None"]
 
 
 def test_a_row_that_was_written_twice_is_a_difference(demo: ModuleType) -> None:
-    assert demo.differences([*BATCH, row(1)], BATCH) == [f"written 2 times: {row(1)}"]
+    assert demo.differences([*BATCH, window_row(1)], BATCH) == [f"written 2 times: {window_row(1)}"]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        row(mean=3.5001),
-        row(mean=None),
-        row(flights=13),
-        row(most=40.000000001),
-        Row(**{**row().asDict(), "cancelled": 2}),
-        Row(**{**row().asDict(), "window_end": MIDNIGHT}),
+        window_row(mean=3.5001),
+        window_row(mean=None),
+        window_row(flights=13),
+        window_row(most=40.000000001),
+        Row(**{**window_row().asDict(), "cancelled": 2}),
+        Row(**{**window_row().asDict(), "window_end": MIDNIGHT}),
     ],
 )
 def test_a_row_with_another_value_is_a_difference(demo: ModuleType, other: Row) -> None:
-    assert demo.differences([other], [row()]) == [f"job {other}, batch {row()}"]
-    assert demo.differences([row()], [other]) == [f"job {row()}, batch {other}"]
+    assert demo.differences([other], [window_row()]) == [f"job {other}, batch {window_row()}"]
+    assert demo.differences([window_row()], [other]) == [f"job {window_row()}, batch {other}"]
 
 
 def test_only_the_mean_may_differ_by_what_the_order_of_a_sum_changes(demo: ModuleType) -> None:
-    assert demo.equal(row(mean=0.1 + 0.2), row(mean=0.3))
-    assert not demo.equal(row(most=0.1 + 0.2), row(most=0.3))
+    assert demo.equal(window_row(mean=0.1 + 0.2), window_row(mean=0.3))
+    assert not demo.equal(window_row(most=0.1 + 0.2), window_row(most=0.3))
 
 
 def test_a_mean_of_no_flights_is_equal_to_itself_only(demo: ModuleType) -> None:
-    assert demo.equal(row(mean=None), row(mean=None))
-    assert not demo.equal(row(mean=None), row(mean=0.0))
-    assert not demo.equal(row(mean=None), row(mean=None, flights=13))
+    assert demo.equal(window_row(mean=None), window_row(mean=None))
+    assert not demo.equal(window_row(mean=None), window_row(mean=0.0))
+    assert not demo.equal(window_row(mean=None), window_row(mean=None, flights=13))
 
 
 def test_equal_rows_are_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,23 +124,26 @@ def test_equal_rows_are_exactly_once(demo: ModuleType, capsys: pytest.CaptureFix
 
 
 def test_one_difference_is_not_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    code = demo.verdict([*BATCH, row(1)], BATCH, None)
+    code = demo.verdict([*BATCH, window_row(1)], BATCH, None)
 
     assert code == 1
-    assert capsys.readouterr().out.splitlines() == [f"written 2 times: {row(1)}", "NOT exactly once: 1 differences"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"written 2 times: {window_row(1)}",
+        "NOT exactly once: 1 differences",
+    ]
 
 
 def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_checkpoint(
     demo: ModuleType, cluster: LocalCluster
 ) -> None:
     killer = demo.Killer(cluster)
-    killer(running("Source: flights (1/1)", "task-manager-1"))
-    killer(running(f"{demo.KEYED} (2/2)", "task-manager-2"))
-    killer(running(f"{demo.KEYED} (1/2)", "task-manager-1"))
+    killer(task_running("Source: flights (1/1)", "task-manager-1"))
+    killer(task_running(f"{demo.KEYED} (2/2)", "task-manager-2"))
+    killer(task_running(f"{demo.KEYED} (1/2)", "task-manager-1"))
 
     living = []
     for checkpoint in (1, 2, 3):
-        killer(completed(checkpoint))
+        killer(checkpoint_completed(checkpoint))
         living.append(cluster.task_managers())
 
     assert living == [("task-manager-1", "task-manager-2")] * 2 + [("task-manager-1",)]
@@ -148,11 +153,25 @@ def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_check
 @pytest.mark.parametrize(
     ("history", "complaint"),
     [
-        ([completed(1), completed(2)], "no TaskManager was killed: 3 checkpoints did not complete"),
-        ([completed(1), completed(2), completed(3)], "no checkpoint completed after the kill"),
-        ([completed(1), completed(2), completed(3), completed(4)], "no checkpoint completed after the kill"),
         (
-            [completed(1), completed(2), completed(3), JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)],
+            [checkpoint_completed(1), checkpoint_completed(2)],
+            "no TaskManager was killed: 3 checkpoints did not complete",
+        ),
+        (
+            [checkpoint_completed(1), checkpoint_completed(2), checkpoint_completed(3)],
+            "no checkpoint completed after the kill",
+        ),
+        (
+            [checkpoint_completed(1), checkpoint_completed(2), checkpoint_completed(3), checkpoint_completed(4)],
+            "no checkpoint completed after the kill",
+        ),
+        (
+            [
+                checkpoint_completed(1),
+                checkpoint_completed(2),
+                checkpoint_completed(3),
+                JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0),
+            ],
             "no checkpoint completed after the kill",
         ),
     ],
@@ -165,7 +184,7 @@ def test_a_run_that_does_not_show_the_kill_and_what_follows_fails(
     complaint: str,
 ) -> None:
     killer = demo.Killer(cluster)
-    for message in [running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
+    for message in [task_running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
         killer(message)
 
     code = demo.verdict(BATCH, BATCH, killer)
@@ -179,8 +198,14 @@ def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
 ) -> None:
     killer = demo.Killer(cluster)
     restored = JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)
-    history = [completed(1), completed(2), completed(3), restored, completed(4)]
-    for message in [running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
+    history = [
+        checkpoint_completed(1),
+        checkpoint_completed(2),
+        checkpoint_completed(3),
+        restored,
+        checkpoint_completed(4),
+    ]
+    for message in [task_running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
         killer(message)
 
     assert demo.verdict(BATCH, BATCH, killer) == 0

@@ -20,7 +20,7 @@ EVENTS = 100_000
 SEED = 1
 
 
-def made(first: int, behind: int, seed: int = SEED) -> pa.Table:
+def events_between(first: int, behind: int, seed: int = SEED) -> pa.Table:
     return events(np.arange(first, behind), seed)
 
 
@@ -35,20 +35,20 @@ def share(is_so: pa.ChunkedArray) -> float:
 
 @pytest.mark.parametrize("rows", [1, 7, 50, 149])
 def test_an_event_is_the_same_in_batches_of_whatever_size(rows: int) -> None:
-    whole = made(100, 250)
+    whole = events_between(100, 250)
 
-    batches = [made(first, min(first + rows, 250)) for first in range(100, 250, rows)]
+    batches = [events_between(first, min(first + rows, 250)) for first in range(100, 250, rows)]
 
     assert pa.concat_tables(batches).combine_chunks().equals(whole.combine_chunks())
 
 
 def test_a_seed_makes_the_same_events_and_another_one_others() -> None:
-    assert made(0, 500, seed=1).equals(made(0, 500, seed=1))
-    assert not made(0, 500, seed=1).equals(made(0, 500, seed=2))
+    assert events_between(0, 500, seed=1).equals(events_between(0, 500, seed=1))
+    assert not events_between(0, 500, seed=1).equals(events_between(0, 500, seed=2))
 
 
 def test_of_fifty_events_one_is_a_person_three_are_auctions_and_the_others_bids() -> None:
-    rows = made(0, 5_000)
+    rows = events_between(0, 5_000)
 
     assert rows["event_type"].to_pylist() == ([PERSON] + [AUCTION] * 3 + [BID] * 46) * 100
     for event_type, name in ((PERSON, "person"), (AUCTION, "auction"), (BID, "bid")):
@@ -56,7 +56,7 @@ def test_of_fifty_events_one_is_a_person_three_are_auctions_and_the_others_bids(
 
 
 def test_event_time_ascends_ten_thousand_events_a_second() -> None:
-    times = made(0, 20_001)["dateTime"]
+    times = events_between(0, 20_001)["dateTime"]
 
     assert pc.all(pc.less(times.slice(0, 20_000), times.slice(1))).as_py()
     assert (times[10_000].as_py() - times[0].as_py()).total_seconds() == 1
@@ -64,14 +64,14 @@ def test_event_time_ascends_ten_thousand_events_a_second() -> None:
 
 
 def test_ids_of_persons_and_auctions_have_no_gaps() -> None:
-    rows = made(0, 50_000)
+    rows = events_between(0, 50_000)
 
     assert of_type(rows, PERSON, "person")["id"].to_pylist() == list(range(1_000, 2_000))
     assert of_type(rows, AUCTION, "auction")["id"].to_pylist() == list(range(1_000, 4_000))
 
 
 def test_every_other_bid_is_for_the_hot_auction_and_three_of_four_of_hot_bidders() -> None:
-    found = of_type(made(100_000, 200_000), BID, "bid")
+    found = of_type(events_between(100_000, 200_000), BID, "bid")
 
     # Of a hundred among the others one is hot too.
     assert 0.5 < np.mean(found["auction"].to_numpy() % 100 == 0) < 0.51
@@ -79,7 +79,7 @@ def test_every_other_bid_is_for_the_hot_auction_and_three_of_four_of_hot_bidders
 
 
 def test_bids_are_for_the_last_hundred_auctions_and_the_ten_to_come() -> None:
-    rows = made(100_000, 200_000)
+    rows = events_between(100_000, 200_000)
     numbers = np.arange(100_000, 200_000)[rows["event_type"].to_numpy() == BID]
     newest = 1_000 + numbers // 50 * 3 + 2
     auction = of_type(rows, BID, "bid")["auction"].to_numpy()
@@ -90,7 +90,7 @@ def test_bids_are_for_the_last_hundred_auctions_and_the_ten_to_come() -> None:
 
 
 def test_auctions_last_a_third_of_a_second_at_most_and_cost_more_in_the_end() -> None:
-    rows = made(0, 50_000)
+    rows = events_between(0, 50_000)
     opened = rows.filter(pc.equal(rows["event_type"], AUCTION))["dateTime"]
     found = of_type(rows, AUCTION, "auction")
 
@@ -103,7 +103,7 @@ def test_auctions_last_a_third_of_a_second_at_most_and_cost_more_in_the_end() ->
 
 
 def test_extra_fills_events_up_to_their_size() -> None:
-    rows = made(0, 50_000)
+    rows = events_between(0, 50_000)
     person, auction, bid = (of_type(rows, *each) for each in ((PERSON, "person"), (AUCTION, "auction"), (BID, "bid")))
 
     texts = ("name", "emailAddress", "creditCard", "city", "state", "extra")
@@ -119,7 +119,7 @@ def test_extra_fills_events_up_to_their_size() -> None:
 
 
 def test_half_of_the_channels_are_hot_and_nine_of_ten_others_have_an_id_in_their_url() -> None:
-    found = of_type(made(0, 50_000), BID, "bid")
+    found = of_type(events_between(0, 50_000), BID, "bid")
     is_hot = pc.is_in(found["channel"], pa.array(["Google", "Facebook", "Baidu", "Apple"]))
     page = r"^https://www.nexmark.com/([a-z_]{3,4}/){3}item.htm\?query=1"
     has_id = pc.match_substring_regex(found["url"], page + r"&channel_id=\d+$")
@@ -193,7 +193,7 @@ def test_spark_makes_the_events_that_the_generator_makes(spark: SparkSession, pa
 
     found = Events(SEED)(numbers).toArrow()
 
-    assert found.to_pylist() == made(0, 500).to_pylist()
+    assert found.to_pylist() == events_between(0, 500).to_pylist()
 
 
 def test_each_query_says_what_it_does() -> None:

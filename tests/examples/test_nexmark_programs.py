@@ -23,14 +23,14 @@ EVENTS = 120_000
 
 
 @pytest.fixture(scope="module")
-def batch(spark: SparkSession) -> Callable[[str], DataFrame]:
+def batch_query(spark: SparkSession) -> Callable[[str], DataFrame]:
     """Runs a query as a batch."""
     create_views(Events(1)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache())
     return lambda query: spark.sql(text(query))
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=lambda parallelism: f"parallelism-{parallelism}")
-def output(
+def output_of_query(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], DataFrame]:
     """What the programs have written, by the names of their queries."""
@@ -52,11 +52,11 @@ def output(
 @pytest.mark.long
 @pytest.mark.parametrize("query", PROGRAMS)
 def test_a_program_gives_what_its_sql_gives(
-    batch: Callable[[str], DataFrame], output: Callable[[str], DataFrame], query: str
+    batch_query: Callable[[str], DataFrame], output_of_query: Callable[[str], DataFrame], query: str
 ) -> None:
-    expected = batch(query)
+    expected = batch_query(query)
 
-    found = newest(query, output(query))
+    found = newest(query, output_of_query(query))
 
     assert found.columns == expected.columns
     assert digest(found) == digest(expected), found.exceptAll(expected).take(3)

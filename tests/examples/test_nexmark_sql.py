@@ -31,7 +31,7 @@ HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstan
 
 
 @pytest.fixture
-def batch(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Callable[[str], DataFrame]]:
+def batch_query(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Callable[[str], DataFrame]]:
     """Runs a query as a batch, of so many events as the test says."""
     events = Events(1)(spark.range(getattr(request, "param", EVENTS)).withColumnRenamed("id", "index")).cache()
     create_views(events)
@@ -68,14 +68,14 @@ def differing(
 
 
 @pytest.mark.parametrize(
-    ("queries", "parallelism", "number", "batch"),
+    ("queries", "parallelism", "number", "batch_query"),
     [(SOME, 1, FEW, FEW), pytest.param(QUERIES, 2, EVENTS, EVENTS, marks=pytest.mark.long)],
-    indirect=["batch"],
+    indirect=["batch_query"],
     ids=["some", "all"],
 )
 def test_streams_give_what_the_batch_gives(
     spark: SparkSession,
-    batch: Callable[[str], DataFrame],
+    batch_query: Callable[[str], DataFrame],
     tmp_path: Path,
     queries: Sequence[str],
     parallelism: int,
@@ -85,12 +85,12 @@ def test_streams_give_what_the_batch_gives(
         write_queries(env.set_parallelism(parallelism), tmp_path, queries, number)
         env.execute()
 
-    assert differing(spark, batch, tmp_path, queries) == {}
+    assert differing(spark, batch_query, tmp_path, queries) == {}
 
 
 @pytest.mark.long
 def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
-    spark: SparkSession, batch: Callable[[str], DataFrame], tmp_path: Path
+    spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=4) as env:
         write_queries(env.set_parallelism(4), tmp_path)
@@ -99,12 +99,12 @@ def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
         client.wait()
 
     assert kill.done
-    assert differing(spark, batch, tmp_path) == {}
+    assert differing(spark, batch_query, tmp_path) == {}
 
 
 @pytest.mark.long
 def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
-    spark: SparkSession, batch: Callable[[str], DataFrame], tmp_path: Path
+    spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
         write_queries(env.set_parallelism(2), tmp_path)
@@ -113,10 +113,10 @@ def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
         client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
         assert completed.wait(timeout=120)
         savepoint = client.stop_with_savepoint(str(tmp_path / "savepoints"))
-    assert spark.read.parquet(str(tmp_path / "q0")).count() < batch("q0").count()
+    assert spark.read.parquet(str(tmp_path / "q0")).count() < batch_query("q0").count()
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.from_savepoint(savepoint)
         write_queries(env.set_parallelism(3), tmp_path)
         env.execute()
 
-    assert differing(spark, batch, tmp_path) == {}
+    assert differing(spark, batch_query, tmp_path) == {}

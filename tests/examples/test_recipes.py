@@ -43,11 +43,11 @@ def cook(title: str, **arrivals: Sequence[Mapping[str, object]]) -> dict[str, An
     return defined
 
 
-def at(time: str) -> str:
+def iso_time(time: str) -> str:
     return f"2026-01-01T{time}Z"
 
 
-def written(spark: SparkSession, folder: str, *columns: str) -> Rows:
+def sorted_parquet_rows(spark: SparkSession, folder: str, *columns: str) -> Rows:
     return sorted(map(tuple, spark.read.parquet(folder).selectExpr(*columns).collect()))
 
 
@@ -59,21 +59,21 @@ def test_every_recipe_with_code_is_run_here() -> None:
     assert untested == []
 
 
-def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: SparkSession, folder: Path) -> None:
+def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: SparkSession, working_folder: Path) -> None:
     events = [
-        {"id": "a", "time": at("10:00:00"), "amount": 1},
-        {"id": "b", "time": at("10:01:00"), "amount": 2},
-        {"id": "a", "time": at("10:02:00"), "amount": 1},
+        {"id": "a", "time": iso_time("10:00:00"), "amount": 1},
+        {"id": "b", "time": iso_time("10:01:00"), "amount": 2},
+        {"id": "a", "time": iso_time("10:02:00"), "amount": 1},
     ]
 
     cook("De-duplicate", events=events)
 
-    assert written(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
+    assert sorted_parquet_rows(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
 
 
-def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession, folder: Path) -> None:
+def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession, working_folder: Path) -> None:
     cities = ("rome", "oslo", "rome")
-    sales = [{"city": city, "time": at("10:00:00"), "amount": 2.5} for city in cities]
+    sales = [{"city": city, "time": iso_time("10:00:00"), "amount": 2.5} for city in cities]
 
     defined = cook("Running totals", sales=sales)
     older = spark.createDataFrame([("rome", 1, 2.5)], "city string, sales long, amount double")
@@ -83,54 +83,56 @@ def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession,
         assert database.execute("select * from totals order by city").fetchall() == [("oslo", 1, 2.5), ("rome", 2, 5.0)]
 
 
-def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Path) -> None:
-    visits = [{"user": "ann", "time": at(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")]
+def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, working_folder: Path) -> None:
+    visits = [
+        {"user": "ann", "time": iso_time(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")
+    ]
 
     cook("Sessions", visits=visits)
 
     columns = "user", "hour(began)", "minute(ended)", "minute(window_end)", "pages"
-    assert written(spark, "sessions", *columns) == [("ann", 10, 20, 50, 3), ("ann", 11, 0, 30, 1)]
+    assert sorted_parquet_rows(spark, "sessions", *columns) == [("ann", 10, 20, 50, 3), ("ann", 11, 0, 30, 1)]
 
 
-def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None:
-    shown = [{"ad": ad, "time": at("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
-    clicks = [{"ad": ad, "time": at("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
+def test_a_click_finds_its_impression(spark: SparkSession, working_folder: Path) -> None:
+    shown = [{"ad": ad, "time": iso_time("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
+    clicks = [{"ad": ad, "time": iso_time("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
 
     cook("Clicks and the impressions they belong to", impressions=shown, clicks=clicks)
 
-    assert written(spark, "clicked", "ad", "minute(clicked)", "page") == [("clicked", 5, "/")] * 2
+    assert sorted_parquet_rows(spark, "clicked", "ad", "minute(clicked)", "page") == [("clicked", 5, "/")] * 2
 
 
-def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folder: Path) -> None:
-    orders = [{"item": item, "time": at("10:00:00")} for item in "aaaabbbccd"]
+def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, working_folder: Path) -> None:
+    orders = [{"item": item, "time": iso_time("10:00:00")} for item in "aaaabbbccd"]
 
     cook("Top n", orders=orders)
 
-    assert written(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
+    assert sorted_parquet_rows(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
 
 
-def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, folder: Path) -> None:
+def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, working_folder: Path) -> None:
     spoken = [("door", "10:01"), ("roof", "10:02"), ("door", "10:05"), ("door", "10:20")]
-    readings = [{"sensor": each, "time": at(f"{time}:00"), "value": 1} for each, time in spoken]
+    readings = [{"sensor": each, "time": iso_time(f"{time}:00"), "value": 1} for each, time in spoken]
 
     cook("The silent sensor", readings=readings)
 
     silent = [("door", 5), ("door", 20), ("roof", 2)]
-    assert written(spark, "silent", "sensor", "minute(silent_since)") == silent
+    assert sorted_parquet_rows(spark, "silent", "sensor", "minute(silent_since)") == silent
 
 
-def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, folder: Path) -> None:
-    (folder / "prices").mkdir()
-    (folder / "prices" / "today.json").write_text('{"item": "tea", "price": 3.5}', encoding="utf-8")
-    purchases = [{"item": item, "time": at("10:00:00"), "pieces": 2} for item in ("tea", "gold")]
+def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, working_folder: Path) -> None:
+    (working_folder / "prices").mkdir()
+    (working_folder / "prices" / "today.json").write_text('{"item": "tea", "price": 3.5}', encoding="utf-8")
+    purchases = [{"item": item, "time": iso_time("10:00:00"), "pieces": 2} for item in ("tea", "gold")]
 
     cook("A dimension that changes", purchases=purchases)
 
-    assert written(spark, "purchases priced", "item", "price") == [("gold", None), ("tea", 3.5)]
+    assert sorted_parquet_rows(spark, "purchases priced", "item", "price") == [("gold", None), ("tea", 3.5)]
 
 
-def test_a_row_is_in_the_database_once_though_it_is_put_twice(spark: SparkSession, folder: Path) -> None:
-    logs = [{"service": "shop", "time": at(f"10:00:0{second}"), "status": 500} for second in range(3)]
+def test_a_row_is_in_the_database_once_though_it_is_put_twice(spark: SparkSession, working_folder: Path) -> None:
+    logs = [{"service": "shop", "time": iso_time(f"10:00:0{second}"), "status": 500} for second in range(3)]
 
     defined = cook("A database", logs=logs)
     again = spark.sql("select timestamp '2026-01-01 10:00:00' as window_start, 'shop' as service, 3 as n")

@@ -29,7 +29,7 @@ STATE = snippets("keyed_state.md")
 STATEFUL_PROCESSOR, ITS_PORT, _, PORT_FROM_PYFLINK = snippets("coming_from_structured_streaming_and_pyflink.md")
 
 
-def run(program: str) -> dict[str, Any]:
+def run_script(program: str) -> dict[str, Any]:
     """Run a program as a script; what it has defined."""
     defined: dict[str, Any] = {"__name__": "__main__"}
     try:
@@ -40,12 +40,12 @@ def run(program: str) -> dict[str, Any]:
     return defined
 
 
-def put(folder: str, name: str, *rows: Mapping[str, object]) -> None:
+def write_json_rows(folder: str, name: str, *rows: Mapping[str, object]) -> None:
     Path(folder).mkdir(exist_ok=True)
     Path(folder, name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
 
-def written(folder: str) -> list[dict[str, Any]]:
+def json_rows(folder: str) -> list[dict[str, Any]]:
     """The rows of JSON files, in the order of their text."""
     lines = sorted(line for file in Path(folder).glob("*.json") for line in file.read_text().splitlines())
     return [json.loads(line) for line in lines]
@@ -54,21 +54,23 @@ def written(folder: str) -> list[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, folder: Path) -> None:
-    put("readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler")))
-    put("readings", "2.json", {"sensor": "boiler", "celsius": 95.2}, {"sensor": "cellar", "celsius": 14.1})
+def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, working_folder: Path) -> None:
+    write_json_rows(
+        "readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler"))
+    )
+    write_json_rows("readings", "2.json", {"sensor": "boiler", "celsius": 95.2}, {"sensor": "cellar", "celsius": 14.1})
     Path("readings", "_SUCCESS").touch()
 
-    run(STATE[0])
+    run_script(STATE[0])
 
-    assert written("alarms") == [{"sensor": "boiler", "hot_readings": 3}]
+    assert json_rows("alarms") == [{"sensor": "boiler", "hot_readings": 3}]
 
 
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkSession, folder: Path) -> None:
-    defined = run("\n".join(STATE[1:]))
+def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkSession, working_folder: Path) -> None:
+    defined = run_script("\n".join(STATE[1:]))
     visits = [("ann", "/", 10.0), ("ann", "/shop", 30.0), ("ann", "/", 20.0)]
     times = [(1, datetime(2026, 1, 1, 10, minute, tzinfo=UTC)) for minute in (0, 4, 12)]
 
@@ -86,17 +88,17 @@ def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkS
         broken.sink_to(FileSink.json("broken"))
         env.execute()
 
-    assert written("profiles")[-1] == {"user": "ann", "pages": 2, "longest": 30.0, "mean": 20.0}
-    assert written("silent") == [{"sensor": 1, "minute": 12}, {"sensor": 1, "minute": 4}]
-    assert written("amounts") == [{"amount": 2.5}]
-    assert written("broken") == [{"line": "x", "why": "could not convert string to float: 'x'"}]
+    assert json_rows("profiles")[-1] == {"user": "ann", "pages": 2, "longest": 30.0, "mean": 20.0}
+    assert json_rows("silent") == [{"sensor": 1, "minute": 12}, {"sensor": 1, "minute": 4}]
+    assert json_rows("amounts") == [{"amount": 2.5}]
+    assert json_rows("broken") == [{"line": "x", "why": "could not convert string to float: 'x'"}]
 
 
 EVENTS = [(1, "created", "10:00"), (2, "created", "10:05"), (1, "paid", "10:20"), (2, "paid", "10:50")]
 
 
 def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> None:
-    defined = run(STATEFUL_PROCESSOR.split("\nspark = ")[0])
+    defined = run_script(STATEFUL_PROCESSOR.split("\nspark = ")[0])
     tester = TwsTester(
         defined["Unpaid"](), timeMode="EventTime", eventTimeExtractor=lambda row: int(row["at"].timestamp() * 1000)
     )
@@ -112,19 +114,21 @@ def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> Non
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_its_port_reports_that_order_too(spark: SparkSession, folder: Path) -> None:
-    put("orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS))
+def test_its_port_reports_that_order_too(spark: SparkSession, working_folder: Path) -> None:
+    write_json_rows(
+        "orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS)
+    )
 
-    run(ITS_PORT)
+    run_script(ITS_PORT)
 
-    assert written("unpaid") == [{"order": 2, "due": "2026-01-01T10:35:00.000Z"}]
+    assert json_rows("unpaid") == [{"order": 2, "due": "2026-01-01T10:35:00.000Z"}]
 
 
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_port_from_pyflink_lets_each_payment_pass_once(spark: SparkSession, folder: Path) -> None:
-    run(PORT_FROM_PYFLINK)
+def test_the_port_from_pyflink_lets_each_payment_pass_once(spark: SparkSession, working_folder: Path) -> None:
+    run_script(PORT_FROM_PYFLINK)
 
-    assert [row["id"] for row in written("once")] == ["a", "b", "d"]
-    assert written("refused") == [{"id": "c", "amount": 0.0}]
+    assert [row["id"] for row in json_rows("once")] == ["a", "b", "d"]
+    assert json_rows("refused") == [{"id": "c", "amount": 0.0}]

@@ -30,6 +30,12 @@ def bids(spark: SparkSession, program: Program | None = None, *, event_time: str
     return DataStream(program, source, StreamType(prototype=prototype, event_time=declared))
 
 
+def two_streams(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
+    """Two streams of bids in one program; the second has this event time."""
+    program = Program()
+    return bids(spark, program), bids(spark, program, event_time=event_time)
+
+
 def counting(spark: SparkSession, *, parallelism: int | None = None) -> Program:
     """Bids per auction and hour, into a folder."""
     program = Program()

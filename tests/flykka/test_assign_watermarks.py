@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +27,11 @@ from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.flykka.programs import HOURS, bids
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints("100ms"),
+]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IN_ORDER = WatermarkStrategy.for_monotonous_timestamps()
@@ -95,13 +98,6 @@ def test_what_does_not_fit_is_refused_at_once(
         stream.assign_timestamps_and_watermarks(strategy)
 
     assert text in str(refused.value)
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
 
 
 def write_sales(folder: Path, *files: list[float]) -> Path:

@@ -33,7 +33,13 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.api.streams.data_stream import DataStream
 from flykka.errors import StreamTypeError
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(slots_per_task_manager=8),
+    pytest.mark.checkpoints,
+]
 
 NAMES = ["a.b", "two words", "t`ick", "größe🐟", "select", "1st", "it's", 'say "so"', "100%", "back\\slash"]
 TIME = "event.time `utc`"
@@ -96,7 +102,7 @@ def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
     return rows[NAMES], state.assign(**{"n.n": 1})
 
 
-def joined(pairs: Any) -> DataStream:
+def left_columns(pairs: Any) -> DataStream:
     """The columns of the left rows."""
     return pairs.select(*(F.col(f"left.{name}") for name in QUOTED))
 
@@ -156,11 +162,11 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
         [FIRST, SECOND],
     ),
     "interval join": (
-        lambda rows, other: joined(rows.key_by(*KEYS).interval_join(other.key_by(*KEYS)).between("0s", "0s")),
+        lambda rows, other: left_columns(rows.key_by(*KEYS).interval_join(other.key_by(*KEYS)).between("0s", "0s")),
         [FIRST, FIRST, SECOND],
     ),
     "regular join": (
-        lambda rows, other: joined(rows.key_by(*KEYS).regular_join(other.key_by(*KEYS))),
+        lambda rows, other: left_columns(rows.key_by(*KEYS).regular_join(other.key_by(*KEYS))),
         [FIRST, FIRST, FIRST, FIRST, SECOND],
     ),
     "co_group": (
@@ -191,13 +197,6 @@ SOME = {
 """One of each kind of code: the others write the names of columns as these do."""
 
 
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=8) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
-
-
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:
     """The rows, in one file, with their times."""
     times = [1_000_000, 2_000_000, 3_000_000]
@@ -208,7 +207,7 @@ def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStrea
     return env.from_source(FileSource.parquet(str(folder)), in_order, uid=uid).with_column("x", F.lit(0))
 
 
-def counted(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
+def count_rows(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
     """Count the rows that are alike, by the columns that all have."""
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
@@ -216,7 +215,9 @@ def counted(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
 def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
     """The names of the folders that have not the rows they should have."""
     found = {name: spark.read.parquet(str(folder / name)).collect() for name in expected}
-    return [name for name, rows in found.items() if counted([row.asDict() for row in rows]) != counted(expected[name])]
+    return [
+        name for name, rows in found.items() if count_rows([row.asDict() for row in rows]) != count_rows(expected[name])
+    ]
 
 
 @pytest.mark.parametrize(

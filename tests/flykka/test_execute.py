@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from weakref import ref
 
@@ -37,16 +36,14 @@ from flykka.errors import (
 from flykka.messages.attempt.answers import WorkFailed
 from flykka.messages.control.registration import RegisterTaskManager
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+]
 
 LATE_BY_A_SECOND = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made
 
 
 @pytest.fixture
@@ -84,7 +81,7 @@ def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism
     counted.sink_to(FileSink.parquet(str(output))).uid("output").set_parallelism(parallelism)
 
 
-def batch(spark: SparkSession, bids: Path) -> DataFrame:
+def bids_per_minute(spark: SparkSession, bids: Path) -> DataFrame:
     """The same as one plain batch."""
     window = F.window("at", "1 minute")
     counted = spark.read.parquet(str(bids)).groupBy(window, "auction").agg(*aggregates())
@@ -103,7 +100,7 @@ def test_a_job_writes_what_the_batch_computes(
     result = env.execute("counts")
 
     assert result.job_name == "counts"
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, bids))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), bids_per_minute(spark, bids))
 
 
 def test_a_finished_job_leaves_its_output_the_note_of_its_run_its_archive_and_nothing_else(

@@ -7,14 +7,12 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from flykka import (
     FileSink,
     FileSource,
     RestartStrategies,
-    RichFunction,
-    RuntimeContext,
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
@@ -22,31 +20,19 @@ from flykka.errors import ProgramError
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.message import Message
-from tests.flykka.test_execute_operators import env, write_bids
+from tests.flykka.fails_once import FailsOnce
+from tests.flykka.test_execute_operators import write_bids
 from tests.integration.test_continuing import wait_checkpoint
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-__all__ = ["env"]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints,
+]
 
 
 BIDS = "auction long, price long, at timestamp"
-
-
-class FailsOnce(RichFunction):
-    """The first attempt fails at its second batch."""
-
-    batches = 0
-    attempt = 0
-
-    def open(self, context: RuntimeContext) -> None:
-        self.attempt = context.attempt_number
-
-    def __call__(self, rows: DataFrame) -> DataFrame:
-        self.batches += 1
-        if (self.attempt, self.batches) == (0, 2):
-            raise ConnectionError("the connection is lost")
-        return rows
 
 
 def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
@@ -57,7 +43,7 @@ def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
     read.sink_to(FileSink.parquet(str(folder / "out")))
 
 
-def arrive(folder: Path, first: int, files: int) -> None:
+def deliver_bids(folder: Path, first: int, files: int) -> None:
     """Let files of their own names come."""
     write_bids(folder / f"from {first}", first=first, files=files)
     (folder / "in").mkdir(exist_ok=True)
@@ -68,7 +54,7 @@ def arrive(folder: Path, first: int, files: int) -> None:
 def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_lost(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    arrive(tmp_path, first=0, files=4)
+    deliver_bids(tmp_path, first=0, files=4)
     pipeline(env, tmp_path)
     env.enable_checkpointing("100ms").set_checkpoint_dir(tmp_path / "checkpoints")
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=1, delay="10ms"))
@@ -86,7 +72,7 @@ def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_l
         client.add_listener(listen)
         assert runs_again.wait(timeout=60)
         wait_checkpoint(client)
-        arrive(tmp_path, first=50_000, files=2)
+        deliver_bids(tmp_path, first=50_000, files=2)
         (tmp_path / "in" / "_SUCCESS").touch()
         client.wait(timeout=120)
 
@@ -105,7 +91,7 @@ def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_l
 
 
 def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    arrive(tmp_path, first=0, files=1)
+    deliver_bids(tmp_path, first=0, files=1)
     pipeline(env, tmp_path)
 
     (edge,) = [edge for vertex in env.get_job_graph().vertices for edge in vertex.inputs]
@@ -116,7 +102,7 @@ def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tm
 def test_unaligned_checkpoints_and_failovers_of_all_tasks_do_not_go_with_it(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    arrive(tmp_path, first=0, files=1)
+    deliver_bids(tmp_path, first=0, files=1)
     env.enable_checkpointing("1s").enable_unaligned_checkpoints()
     pipeline(env, tmp_path)
 

@@ -32,7 +32,12 @@ from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from tests.flykka.api.column_types import VALUES
 from tests.flykka.api.test_types_page import CELLS
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(slots_per_task_manager=8),
+]
 
 MINUTE = TumblingEventTimeWindows.of("1min")
 FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "avro", "json", "csv")
@@ -45,12 +50,12 @@ Row = dict[str, Any]
 def in_files(kind: FileFormat) -> list[str]:
     """The columns of the types that files have, written and read."""
     if kind in ("parquet", "orc"):
-        return names(kind)
-    return [name for name in names(f"{kind}, written") if name in names(f"{kind}, read")]
+        return columns_of_use(kind)
+    return [name for name in columns_of_use(f"{kind}, written") if name in columns_of_use(f"{kind}, read")]
 
 
 @cache
-def names(use: str) -> list[str]:
+def columns_of_use(use: str) -> list[str]:
     """The columns of the types that a use takes, named by their places."""
     return [f"c{place}" for place, kind in enumerate(VALUES) if CELLS[kind][use] == "yes"]
 
@@ -61,7 +66,7 @@ def frame(spark: SparkSession) -> DataFrame:
     points = [(n, None if n == ROWS - 1 else ExamplePoint(float(min(n, 1)), 2.0)) for n in range(ROWS)]
     rows = spark.createDataFrame(points, schema).selectExpr("*", f"if(n = {ROWS - 1}, null, least(n, 1) + 1) AS id")
     values = [f"if(id IS NULL, null, {VALUES[kind]}) AS c{place}" for place, kind in enumerate(VALUES)]
-    wanted = [value for value in values if value.rsplit(" ", 1)[1] in names("columns")]
+    wanted = [value for value in values if value.rsplit(" ", 1)[1] in columns_of_use("columns")]
     return rows.selectExpr("n", "timestamp_seconds(n) AS at", *wanted).coalesce(1)
 
 
@@ -76,12 +81,12 @@ def as_texts(rows: Any) -> Any:
     return rows.select(*(text(rows, name) for name in rows.columns))
 
 
-def values(rows: DataFrame) -> list[tuple[Any, ...]]:
+def text_rows(rows: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, as_texts(rows).collect()), key=str)
 
 
-def output(rows: DataStream, use: str) -> StructType:
-    return StructType([rows.schema["n"], *(rows.schema[name] for name in names(use))])
+def output_schema(rows: DataStream, use: str) -> StructType:
+    return StructType([rows.schema["n"], *(rows.schema[name] for name in columns_of_use(use))])
 
 
 class Remember(KeyedProcessFunction):
@@ -107,23 +112,25 @@ class Contents(ProcessWindowFunction):
     """Emits the rows of windows."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Row]:
-        yield from ({"n": row["n"], **{name: row[name] for name in names("functions of windows")}} for row in elements)
+        yield from (
+            {"n": row["n"], **{name: row[name] for name in columns_of_use("functions of windows")}} for row in elements
+        )
 
 
 def remembered(rows: DataStream) -> DataStream:
-    kinds = {name: rows.schema[name].dataType.simpleString() for name in names("states")}
-    return rows.key_by("n").process(Remember(kinds), output(rows, "states"))
+    kinds = {name: rows.schema[name].dataType.simpleString() for name in columns_of_use("states")}
+    return rows.key_by("n").process(Remember(kinds), output_schema(rows, "states"))
 
 
 def in_tables(rows: DataStream) -> DataStream:
     """Rows as they are, by a function that has the columns as state too."""
-    kept, state = output(rows, FUNCTIONS), StructType([rows.schema[name] for name in names(FUNCTIONS)])
+    kept, state = output_schema(rows, FUNCTIONS), StructType([rows.schema[name] for name in columns_of_use(FUNCTIONS)])
 
     def emit(table: Any, state: Any) -> tuple[Any, Any]:
         return table, state
 
     return (
-        rows.select("n", *names(FUNCTIONS))
+        rows.select("n", *columns_of_use(FUNCTIONS))
         .key_by("n")
         .process_table(
             emit, state=StructType([StructField(f"s_{field.name}", field.dataType) for field in state]), output=kept
@@ -144,8 +151,8 @@ def mapped(rows: DataStream) -> DataStream:
 
 def grouped(rows: DataStream) -> DataStream:
     both = rows.co_group(rows).where("n").equal_to("n").window(MINUTE)
-    columns = ["n", *names(GROUPS)]
-    return both.apply(lambda left, right: left[columns], output(rows, GROUPS))
+    columns = ["n", *columns_of_use(GROUPS)]
+    return both.apply(lambda left, right: left[columns], output_schema(rows, GROUPS))
 
 
 FUNCTIONS, GROUPS = "functions, kept rows", "`co_group`, broadcast variables"
@@ -170,16 +177,10 @@ WAYS: dict[str, tuple[str, Callable[[DataStream], DataStream]]] = {
     "co_group": (GROUPS, grouped),
     "window function": (
         "functions of windows",
-        lambda rows: rows.key_by("n").window(MINUTE).process(Contents(), output(rows, "functions of windows")),
+        lambda rows: rows.key_by("n").window(MINUTE).process(Contents(), output_schema(rows, "functions of windows")),
     ),
     "state": ("states", remembered),
 }
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=8) as made:
-        yield made
 
 
 def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:
@@ -193,16 +194,16 @@ def test_values_pass_through_all_that_takes_their_types(
     batch = frame(spark)
     rows = stream(env, batch)
     for name, (use, way) in WAYS.items():
-        made = way(rows.select("n", "at", *names(use))).select("n", *names(use))
+        made = way(rows.select("n", "at", *columns_of_use(use))).select("n", *columns_of_use(use))
         as_texts(made).sink_to(FileSink.parquet(str(tmp_path / name))).uid(name)
 
-    assert len(rows.select("n", *names("`preview`")).preview()) == ROWS
+    assert len(rows.select("n", *columns_of_use("`preview`")).preview()) == ROWS
     env.execute("types")
 
     wrong = {
         name
         for name, (use, _) in WAYS.items()
-        if values(spark.read.parquet(str(tmp_path / name))) != values(batch.select("n", *names(use)))
+        if text_rows(spark.read.parquet(str(tmp_path / name))) != text_rows(batch.select("n", *columns_of_use(use)))
     }
     assert wrong == set()
 
@@ -213,10 +214,10 @@ def test_keys_and_extremes_are_those_of_a_batch(
     batch = frame(spark)
     extremes = [
         function(name).alias(f"{name}_{number}")
-        for name in names("running `min`, `max`")
+        for name in columns_of_use("running `min`, `max`")
         for number, function in enumerate((F.min, F.max))
     ]
-    count, keys = F.count("*").alias("count"), names("keys")
+    count, keys = F.count("*").alias("count"), columns_of_use("keys")
     rows = stream(env, batch)
     grouped, greatest = rows.key_by(*keys).aggregate(count), rows.key_by(F.lit(1).alias("one")).aggregate(*extremes)
     distinct = rows.select(*keys).drop_duplicates(keys)
@@ -226,11 +227,11 @@ def test_keys_and_extremes_are_those_of_a_batch(
     env.execute("keys")
 
     def written(name: str) -> list[tuple[Any, ...]]:
-        return values(spark.read.parquet(str(tmp_path / name)))
+        return text_rows(spark.read.parquet(str(tmp_path / name)))
 
-    assert written("grouped") == values(batch.groupBy(*keys).agg(count))
-    assert written("greatest") == values(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
-    assert written("distinct") == values(batch.select(*keys).distinct())
+    assert written("grouped") == text_rows(batch.groupBy(*keys).agg(count))
+    assert written("greatest") == text_rows(batch.groupBy(F.lit(1).alias("one")).agg(*extremes))
+    assert written("distinct") == text_rows(batch.select(*keys).distinct())
 
 
 def test_files_and_tables_have_the_values_and_give_them_back(
@@ -241,9 +242,9 @@ def test_files_and_tables_have_the_values_and_give_them_back(
     for name in FORMATS:
         sink: FileSink = getattr(FileSink, name)(str(tmp_path / name))
         rows.select("n", *in_files(name)).sink_to(sink).uid(name)
-    parts = names("`partition_by`")
+    parts = columns_of_use("`partition_by`")
     rows.select("n", *parts).sink_to(FileSink.parquet(str(tmp_path / "parted")).partition_by(*parts)).uid("parted")
-    rows.select("n", *names("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
+    rows.select("n", *columns_of_use("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
     env.execute("write")
 
     wanted = {name: batch.select("n", *in_files(name)) for name in FORMATS}
@@ -259,18 +260,20 @@ def test_files_and_tables_have_the_values_and_give_them_back(
         kind = SPARK_FORMATS[name].data_source
         rows_of_format.write.format(kind).save(str(tmp_path / "by Spark" / name))
         reader = spark.read.format(kind).schema(rows_of_format.schema)
-        expected = values(reader.load(str(tmp_path / "by Spark" / name)))
-        assert values(reader.load(str(tmp_path / name))) == expected, name
-        assert values(spark.read.parquet(str(tmp_path / "read" / name))) == expected, name
-        assert expected == values(rows_of_format) or name in ("json", "csv")
-    assert values(spark.read.parquet(str(tmp_path / "read" / "delta"))) == values(batch.select("n", *names("Delta")))
+        expected = text_rows(reader.load(str(tmp_path / "by Spark" / name)))
+        assert text_rows(reader.load(str(tmp_path / name))) == expected, name
+        assert text_rows(spark.read.parquet(str(tmp_path / "read" / name))) == expected, name
+        assert expected == text_rows(rows_of_format) or name in ("json", "csv")
+    assert text_rows(spark.read.parquet(str(tmp_path / "read" / "delta"))) == text_rows(
+        batch.select("n", *columns_of_use("Delta"))
+    )
     parted = batch.select("n", *parts)
-    assert values(spark.read.schema(parted.schema).parquet(str(tmp_path / "parted"))) == values(parted)
+    assert text_rows(spark.read.schema(parted.schema).parquet(str(tmp_path / "parted"))) == text_rows(parted)
 
 
 @pytest.mark.long
 def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    batch = frame(spark).select("n", "at", *names(FUNCTIONS))
+    batch = frame(spark).select("n", "at", *columns_of_use(FUNCTIONS))
     checkpoint = None
     for number in range(2):
         batch.write.parquet(str(tmp_path / "in"), mode="append")
@@ -287,9 +290,9 @@ def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: S
                 as_texts(made).sink_to(FileSink.parquet(str(tmp_path / f"{name} {number}"))).uid(name)
             checkpoint = stopped_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
 
-    assert values(spark.read.parquet(str(tmp_path / "kept 1"))) == values(batch)
+    assert text_rows(spark.read.parquet(str(tmp_path / "kept 1"))) == text_rows(batch)
     # Each row has met both of its key: one of them is from the first job.
-    assert values(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(values(batch) * 3, key=str)
+    assert text_rows(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(text_rows(batch) * 3, key=str)
 
 
 def stopped_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:

@@ -25,16 +25,15 @@ from flykka import (
     WatermarkStrategy,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints,
+]
 
 MINUTES = TumblingEventTimeWindows.of("1min")
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
 
 
 def write_bids(folder: Path, first: int, files: int) -> None:
@@ -52,7 +51,7 @@ def write_bids(folder: Path, first: int, files: int) -> None:
         pq.write_table(table, folder / f"bids-{number}.parquet")
 
 
-def bids(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
+def source_of_folder(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
     return env.from_source(FileSource.parquet(str(folder)).files_per_batch(1), watermarks, folder.name, uid=folder.name)
 
@@ -64,7 +63,7 @@ def test_windows_over_a_union_wait_for_the_slowest_of_its_streams(
 ) -> None:
     write_bids(tmp_path / "ahead", first=60_000, files=1)
     write_bids(tmp_path / "behind", first=0, files=2)
-    ahead, behind = bids(env, tmp_path / "ahead"), bids(env, tmp_path / "behind")
+    ahead, behind = source_of_folder(env, tmp_path / "ahead"), source_of_folder(env, tmp_path / "behind")
     (
         ahead.union(behind, behind)
         .key_by("auction")
@@ -100,7 +99,7 @@ def test_a_stream_may_be_joined_parted_and_written_to_several_sinks(
 ) -> None:
     write_bids(tmp_path / "bids", first=0, files=2)
     titles = spark.createDataFrame([(1, "one"), (2, "two")], "auction long, title string")
-    stream = bids(env, tmp_path / "bids")
+    stream = source_of_folder(env, tmp_path / "bids")
     titled = stream.where("price IS NOT NULL").join(titles, "auction").drop("at")
     titled.map_in_pandas(doubled, "auction long, price double, title string").sink_to(
         FileSink.parquet(str(tmp_path / "doubled"))
@@ -154,7 +153,7 @@ def test_every_attempt_opens_its_own_copy_of_a_rich_function_and_closes_it(
     write_bids(tmp_path / "early", first=0, files=2)
     write_bids(tmp_path / "late", first=1_200, files=1)
     function = Unreliable()
-    both = bids(env, tmp_path / "early").union(bids(env, tmp_path / "late"))
+    both = source_of_folder(env, tmp_path / "early").union(source_of_folder(env, tmp_path / "late"))
     both.transform(function).sink_to(FileSink.parquet(str(tmp_path / "output")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0)).disable_batch_coalescing()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,7 @@ from flykka import (
 )
 from flykka.datagen import sequence
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment() as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.checkpoints]
 
 
 def test_every_partitioner_brings_every_row_as_often_as_it_says(

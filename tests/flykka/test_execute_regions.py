@@ -5,33 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, StreamExecutionEnvironment
+from flykka import FileSink, RestartStrategies, StreamExecutionEnvironment
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged
 from flykka.messages.wire.message import Message
-from tests.flykka.test_execute_operators import bids, env, write_bids
+from tests.flykka.fails_once import FailsOnce
+from tests.flykka.test_execute_operators import source_of_folder, write_bids
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-__all__ = ["env"]
-
-
-class FailsOnce(RichFunction):
-    """The first attempt fails at its second batch."""
-
-    batches = 0
-    attempt = 0
-
-    def open(self, context: RuntimeContext) -> None:
-        self.attempt = context.attempt_number
-
-    def __call__(self, rows: DataFrame) -> DataFrame:
-        self.batches += 1
-        if (self.attempt, self.batches) == (0, 2):
-            raise ConnectionError("the connection is lost")
-        return rows
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints,
+]
 
 
 def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(
@@ -40,9 +28,9 @@ def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(
     write_bids(tmp_path / "left", first=0, files=3)
     write_bids(tmp_path / "right", first=5_000, files=3)
     heard: list[Message] = []
-    left = bids(env, tmp_path / "left").transform(FailsOnce())
+    left = source_of_folder(env, tmp_path / "left").transform(FailsOnce())
     left.sink_to(FileSink.parquet(str(tmp_path / "left-output")))
-    right = bids(env, tmp_path / "right")
+    right = source_of_folder(env, tmp_path / "right")
     right.sink_to(FileSink.parquet(str(tmp_path / "right-output")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=1, delay="10ms"))
 

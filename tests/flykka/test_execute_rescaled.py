@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,17 +23,16 @@ from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.control.rescaling import JobParallelismChanged
 from flykka.messages.wire.message import Message
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints("1s"),
+]
 
 WAIT_S = 120
 KEYS, ROWS = 5, 40
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment of four slots over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("1s")
 
 
 class Heard:
@@ -65,7 +63,7 @@ class Heard:
         return False
 
 
-def write(folder: Path, number: int) -> None:
+def write_keys(folder: Path, number: int) -> None:
     """Write a file of rows, each key several times a minute."""
     rows = [
         {"key": f"key-{row % KEYS}", "at": f"2024-01-01 00:{number:02}:{row % 60:02}", "n": number * ROWS + row}
@@ -90,15 +88,15 @@ def test_a_keyed_job_that_is_rescaled_while_it_runs_has_the_output_of_one_that_i
     client = env.execute_async("rescaled")
     heard = Heard(client)
 
-    write(folder, 0)
+    write_keys(folder, 0)
     heard.wait_for_checkpoint_at(1)
     client.update_resource_requirements(3)
-    write(folder, 1)
+    write_keys(folder, 1)
     heard.wait_for_checkpoint_at(3)
-    write(folder, 2)
+    write_keys(folder, 2)
     client.update_resource_requirements({"sums": (1, 2), "rows": 2})
     heard.wait_for_checkpoint_at(2)
-    write(folder, 3)
+    write_keys(folder, 3)
     (folder / "_SUCCESS").touch()
     client.wait(WAIT_S)
 
@@ -133,7 +131,7 @@ def test_an_adaptive_job_begins_with_the_slots_that_there_are(
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
-    write(folder, 0)
+    write_keys(folder, 0)
     env.set_parallelism(9).set_scheduler("adaptive").set_resource_wait_timeout("200ms")
     rows = env.from_source(FileSource.json(str(folder), schema="key string, at string, n long"), uid="rows")
     counts = rows.key_by("key").aggregate(F.count("*").alias("rows")).uid("counts")

@@ -171,7 +171,7 @@ def stream(env: StreamExecutionEnvironment, folder: Path, *, files: int = 1) -> 
     return env.from_source(FileSource.parquet(str(folder / "in")).files_per_batch(1), none_is_late, "rows", uid="rows")
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
+def read_parquet_rows(folder: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(folder).cast(SCHEMA).to_pylist()
     return sorted(rows, key=lambda row: str(row["k"]))
 
@@ -183,7 +183,7 @@ def test_rows_are_the_same_behind_every_function(env: StreamExecutionEnvironment
 
     env.execute("types")
 
-    assert {name: read(tmp_path / name) for name in WAYS} == dict.fromkeys(WAYS, ROWS)
+    assert {name: read_parquet_rows(tmp_path / name) for name in WAYS} == dict.fromkeys(WAYS, ROWS)
 
 
 def test_rows_are_the_same_in_the_state_of_frames(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_rows_are_the_same_in_the_state_of_frames(env: StreamExecutionEnvironmen
 
     env.execute("state")
 
-    assert read(tmp_path / "out") == ROWS
+    assert read_parquet_rows(tmp_path / "out") == ROWS
 
 
 def test_rows_are_the_same_in_a_preview(env: StreamExecutionEnvironment, tmp_path: Path) -> None:

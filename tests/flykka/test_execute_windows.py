@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,18 +22,17 @@ from flykka import (
     WatermarkStrategy,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.cluster(task_managers=2, slots_per_task_manager=2),
+    pytest.mark.checkpoints("5s"),
+]
 
 IN_ORDER = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
 LATE = OutputTag("late")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run."""
-    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
-        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("5s")
 
 
 def write_sales(folder: Path, *files: Sequence[float]) -> Path:

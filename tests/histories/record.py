@@ -31,7 +31,7 @@ FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=2_500, seed=1
 NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
 
 
-def record(name: str, path: Path) -> None:
+def record_run(name: str, path: Path) -> None:
     """Record a run to `path`. Raises whatever it raises that did not end as it was meant to."""
     if name == OF_THE_EXAMPLE:
         subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
@@ -55,7 +55,7 @@ def main() -> None:
     for name in names or NAMES:
         golden, unfinished = FOLDER / f"{name}.trace", FOLDER / f"{name}.trace.inprogress"
         try:
-            record(name, unfinished)
+            record_run(name, unfinished)
             unfinished.replace(golden)
         finally:
             unfinished.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from tests.integration.sales import FILES, aggregates
 END = "_SUCCESS"
 
 
-def begin(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
+def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
     """So many files have arrived; the rest is awaited."""
     first = sorted(sales.glob("*.parquet"))[:files]
     arrivals.mkdir()
@@ -35,7 +35,7 @@ def begin(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
         shutil.copy(file, arrivals)
 
 
-def arrive(sales: Path, arrivals: Path) -> None:
+def deliver_remaining_files(sales: Path, arrivals: Path) -> None:
     """The rest arrives in its order, each file as a whole, and nothing follows."""
     for file in sorted(sales.glob("*.parquet")):
         if not (arrivals / file.name).exists():
@@ -45,7 +45,7 @@ def arrive(sales: Path, arrivals: Path) -> None:
     (arrivals / END).touch()
 
 
-def start(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobClient:
+def start_hourly_arrivals(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobClient:
     """Submit the program: a file a batch, a checkpoint every 300 ms into the folder beside the output."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
@@ -80,7 +80,7 @@ def main(arrivals: str, output: str, store: str | None = None) -> None:
     """Run until somebody ends the process."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         if store is None:
-            client = start(env, Path(arrivals), Path(output))
+            client = start_hourly_arrivals(env, Path(arrivals), Path(output))
         else:
             client = start_copy(env, Path(arrivals), Path(output), store)
         client.add_listener(_tell)

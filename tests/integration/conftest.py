@@ -15,13 +15,13 @@ from tests.integration import sales
 @pytest.fixture(scope="session")
 def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The input of the program, written once."""
-    return sales.write(tmp_path_factory.mktemp("input") / "sales")
+    return sales.write_sales(tmp_path_factory.mktemp("input") / "sales")
 
 
 @pytest.fixture(scope="session")
 def few_sales(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As many files with fewer rows, for programs that call Python for each row."""
-    return sales.write(tmp_path_factory.mktemp("input") / "few-sales", rows=300)
+    return sales.write_sales(tmp_path_factory.mktemp("input") / "few-sales", rows=300)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ FILES = 6
 ROWS_PER_FILE = 2_000
 
 
-def write(folder: Path, rows: int = ROWS_PER_FILE) -> Path:
+def write_sales(folder: Path, rows: int = ROWS_PER_FILE) -> Path:
     """`FILES` parquet files of so many seeded sales, in the order of their time; a tenth of the amounts is missing."""
     folder.mkdir()
     chance = np.random.default_rng(7)
@@ -53,7 +53,7 @@ def aggregates() -> tuple[Column, ...]:
     )
 
 
-def start(
+def start_hourly_sales(
     env: StreamExecutionEnvironment, sales: Path, output: Path, *, parallelism: int = 2, interval: str = "100ms"
 ) -> JobClient:
     """Submit the program: a file a batch, a checkpoint every `interval`, restarts without end and at once."""
@@ -72,7 +72,7 @@ def start(
     return env.execute_async("sales")
 
 
-def batch(spark: SparkSession, sales: Path) -> DataFrame:
+def hourly_batch(spark: SparkSession, sales: Path) -> DataFrame:
     """The same query as one plain batch."""
     hourly = spark.read.parquet(str(sales)).groupBy(F.window("at", "1 hour"), "shop").agg(*aggregates())
     names = [name for name in hourly.columns if name != "window"]

@@ -38,15 +38,19 @@ THEN: list[Order] = [("a", 10, 130), ("c", 20, 150)]
 SCHEMA = pa.schema([("user", pa.string()), ("amount", pa.int32()), ("at", pa.timestamp("us", tz="UTC"))])
 
 
-def at(seconds: int) -> datetime:
+def order_time(seconds: int) -> datetime:
     """A time of the orders."""
     return EPOCH + timedelta(seconds=seconds)
 
 
-def arrive(folder: Path, name: str, orders: Sequence[Order]) -> None:
+def write_orders(folder: Path, name: str, orders: Sequence[Order]) -> None:
     """A file of orders."""
     folder.mkdir(exist_ok=True)
-    columns = [[order[0] for order in orders], [order[1] for order in orders], [at(order[2]) for order in orders]]
+    columns = [
+        [order[0] for order in orders],
+        [order[1] for order in orders],
+        [order_time(order[2]) for order in orders],
+    ]
     pq.write_table(pa.table(columns, schema=SCHEMA), folder / f"{name}.parquet")
 
 
@@ -120,11 +124,11 @@ def written_down(
     return env
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
+def start_orders(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
     """Submit the program."""
     return written_down(env, folder, version, parallelism).execute_async("orders")
 
 
-def listed(rows: Any) -> list[tuple[Any, ...]]:
+def sorted_rows(rows: Any) -> list[tuple[Any, ...]]:
     """The rows of a DataFrame in order."""
     return sorted((tuple(row) for row in rows.collect()), key=repr)

@@ -48,7 +48,7 @@ class StatefulExample:
         return made
 
 
-def write(folder: Path) -> Path:
+def write_events(folder: Path) -> Path:
     """Files of seeded events, of one schema for all examples; in each event time is out of order."""
     folder.mkdir()
     chance = np.random.default_rng(11)
@@ -195,6 +195,6 @@ EXAMPLES = (
 )
 
 
-def truth(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
+def batch_output(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
     """The output of the example as one plain batch."""
     return example.truth(example.module, spark.read.parquet(str(events)))

@@ -55,7 +55,7 @@ LATE = OutputTag("late")
 RULES = MapStateDescriptor("rules", "bigint", "bigint")
 
 
-def write(folder: Path, number: int) -> None:
+def write_operator_input(folder: Path, number: int) -> None:
     """A file of rows `k bigint, v bigint, at timestamp`: a row a second, and a pause of 20 s after every tenth."""
     places = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
     rows = {
@@ -150,7 +150,7 @@ def parts() -> tuple[Column, ...]:
     return F.count("*").alias("n"), F.sum("v").alias("total")
 
 
-def values() -> Column:
+def collected_values() -> Column:
     """An aggregate for which rows are kept."""
     return F.array_sort(F.collect_list("v")).alias("vs")
 
@@ -173,7 +173,7 @@ def added(one: Row, other: Row) -> Row:
 Define = Callable[[DataStream], DataStream]
 VERBS: dict[str, Define] = {
     "windows": lambda rows: rows.key_by("k").window(TUMBLING).aggregate(*parts()),
-    "windows of rows": lambda rows: rows.key_by("k").window(TUMBLING).aggregate(values()),
+    "windows of rows": lambda rows: rows.key_by("k").window(TUMBLING).aggregate(collected_values()),
     "windows that overlap": lambda rows: rows.key_by("k").window(SLIDING).aggregate(*parts()),
     "windows that fire again": lambda rows: (
         rows.key_by("k").window(TUMBLING).allowed_lateness("1min").aggregate(*parts())
@@ -183,7 +183,7 @@ VERBS: dict[str, Define] = {
     ),
     "a function of windows": lambda rows: rows.key_by("k").window(TUMBLING).apply(greatest_of_keys),
     "windows without keys": lambda rows: rows.window_all(TUMBLING).aggregate(*parts()),
-    "windows of rows without keys": lambda rows: rows.window_all(SLIDING).aggregate(values()),
+    "windows of rows without keys": lambda rows: rows.window_all(SLIDING).aggregate(collected_values()),
     "windows without keys that fire again": lambda rows: (
         rows.window_all(TUMBLING).allowed_lateness("1min").aggregate(*parts())
     ),
@@ -280,7 +280,7 @@ def define(
     return streams
 
 
-def start(
+def start_operators(
     env: StreamExecutionEnvironment, folder: Path, output: Path, names: Collection[str], interval: str
 ) -> tuple[JobClient, dict[str, DataStream]]:
     """Submit the job of some operators over a folder that grows; the streams by their names."""
@@ -290,7 +290,7 @@ def start(
     return env.execute_async("operators"), streams
 
 
-def table(stream: DataStream, folder: Path) -> list[str]:
+def final_rows(stream: DataStream, folder: Path) -> list[str]:
     """The rows that hold in the end: of upserts the newest of each key, unless it is deleted."""
     files = sorted(file for file in folder.rglob("*.parquet") if not file.name.startswith((".", "_")))
     rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]

@@ -37,7 +37,7 @@ def end(number: int = signal.SIGKILL) -> None:
     os.kill(os.getpid(), number)
 
 
-def place(env: StreamExecutionEnvironment, how: str) -> None:
+def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
     """Have the process end where that is wanted."""
     if how == "add":
         CheckpointPointers.add = lambda *_: end()  # type: ignore[method-assign]
@@ -69,7 +69,7 @@ def main(folder: str, store: str, how: str = "") -> None:
     )
     with made as env:
         env.enable_checkpointing("300ms").set_checkpoint_dir(f"{folder}/checkpoints")
-        place(env, how)
+        add_killer(env, how)
         for name in ("first", "second"):
             source = DataGenSource({"number": F.col("index")}, number_of_rows=ROWS, rows_per_second=100)
             rows = env.from_source(source, name="numbers", uid="numbers")

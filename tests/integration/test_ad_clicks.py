@@ -27,7 +27,7 @@ ON c.ad = i.ad AND i.at BETWEEN c.at - INTERVAL 10 MINUTES AND c.at
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ads_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Impressions and clicks of some hours, out of order by less than a minute."""
     folder, chance = tmp_path_factory.mktemp("ads"), np.random.default_rng(3)
     for name, values in (
@@ -47,11 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_output_is_that_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    folder: Path,
+    ads_folder: Path,
     tmp_path: Path,
     kills: bool,
 ) -> None:
-    impressions, clicks, output = folder / "impressions", folder / "clicks", tmp_path / "output"
+    impressions, clicks, output = ads_folder / "impressions", ads_folder / "clicks", tmp_path / "output"
     env = environment().set_parallelism(4 if kills else 1).enable_checkpointing("500ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -63,5 +63,5 @@ def test_the_output_is_that_of_a_batch(
 
     assert kill is None or kill.done
     for name in ("impressions", "clicks"):
-        spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+        spark.read.parquet(str(ads_folder / name)).createOrReplaceTempView(name)
     assertDataFrameEqual(spark.read.parquet(str(output)), spark.sql(TRUE))

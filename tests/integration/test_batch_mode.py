@@ -73,7 +73,9 @@ def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
         held[rdd_id].unpersist(True)
 
 
-def run(env: StreamExecutionEnvironment, sales_files: Path, output: Path) -> list[ExecutionStateChanged]:
+def run_sales_in_batch_mode(
+    env: StreamExecutionEnvironment, sales_files: Path, output: Path
+) -> list[ExecutionStateChanged]:
     """Run the program of the kill tests as a batch; what became of its attempts, in order."""
     heard: list[ExecutionStateChanged] = []
 
@@ -82,7 +84,7 @@ def run(env: StreamExecutionEnvironment, sales_files: Path, output: Path) -> lis
             heard.append(message)
 
     env.set_runtime_mode("BATCH")
-    client = sales.start(env, sales_files, output)
+    client = sales.start_hourly_sales(env, sales_files, output)
     client.add_listener(hear)
     client.wait(timeout=300)
     return heard
@@ -152,9 +154,9 @@ def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is
 ) -> None:
     env = environment()
 
-    heard = run(env, sales_files, tmp_path / "output")
+    heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
 
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     states = [(each.state, is_source(each.task_name)) for each in heard]
     assert states.index((ExecutionState.FINISHED, True)) < states.index((ExecutionState.DEPLOYING, False))
     env.close()
@@ -173,12 +175,12 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     env = environment()
     kill = kill_reader_at(env, moment)
 
-    heard = run(env, sales_files, tmp_path / "output")
+    heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
 
     assert kill.done
     assert attempt_numbers(heard, of_source=True) == {"0"}
     assert attempt_numbers(heard, of_source=False) == {"0", "1"}
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     env.close()
     assert not left()
 
@@ -200,13 +202,13 @@ def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     kill = kill_keeper_at(env, moment)
 
     with machine():
-        run(env, sales_files, tmp_path / "output")
+        run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
         env.close()
         remains = left()
 
     assert kill.done
     assert not remains
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
 
 
 def test_a_result_whose_blocks_are_gone_is_made_again(
@@ -223,7 +225,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
     env.cluster.system.add_delivery_hook(lose)
 
-    heard = run(env, sales_files, tmp_path / "output")
+    heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
 
     assert lost.is_set()
     assert attempt_numbers(heard, of_source=True) == {"0", "1"}
@@ -231,7 +233,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
     causes = [each.failure for each in heard if each.failure is not None]
     assert {cause.type_name for cause in causes} == {"LostBatchError"}
     assert all(cause.lost_partition is not None for cause in causes)
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     env.close()
     assert not left()
 
@@ -248,7 +250,7 @@ def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
     seen = kill_keeper_at(env, KEEPER_DIES[1])
 
     with machine():
-        client = sales.start(env, sales_files, tmp_path / "output")
+        client = sales.start_hourly_sales(env, sales_files, tmp_path / "output")
         assert seen.wait(timeout=120)
         client.cancel()
         env.close()

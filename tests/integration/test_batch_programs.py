@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 SINKS = ("dear", "others", "daily")
 
 
-def start(env: StreamExecutionEnvironment, files: Path, folder: Path, *, parallelism: int) -> JobClient:
+def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Path, *, parallelism: int) -> JobClient:
     """All sales twice: the dear ones, the others, and what each shop has sold of these a day.
 
     Every operator has another parallelism than those it reads from, as far as four slots allow it.
@@ -46,7 +46,7 @@ def start(env: StreamExecutionEnvironment, files: Path, folder: Path, *, paralle
     return env.execute_async("sales in parts")
 
 
-def truth(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
+def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
     """The same as plain batches."""
     once = spark.read.parquet(str(files)).where("amount IS NOT NULL")
     paid = once.union(once)
@@ -86,7 +86,7 @@ def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
         if isinstance(message, ExecutionStateChanged):
             heard.append(message)
 
-    client = start(env, sales_files, tmp_path, parallelism=parallelism)
+    client = start_batch_program(env, sales_files, tmp_path, parallelism=parallelism)
     client.add_listener(hear)
     client.wait(timeout=300)
 
@@ -96,7 +96,7 @@ def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
         states.index((ExecutionState.RUNNING, False)),
     )
     assert (first_end < first_reader) is in_turn
-    expected = truth(spark, sales_files)
+    expected = batch_outputs(spark, sales_files)
     for name in SINKS:
         seen = spark.read.parquet(str(tmp_path / name))
         assert seen.count() == expected[name].count()

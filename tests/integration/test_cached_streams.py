@@ -103,7 +103,7 @@ def doubled(env: StreamExecutionEnvironment, numbers: Path) -> DataStream:
     return env.from_source(source, in_order, "numbers", uid="numbers").transform(Doubled()).uid("doubled")
 
 
-def written(env: StreamExecutionEnvironment, stream: DataStream, folder: Path) -> JobExecutionResult:
+def write_stream(env: StreamExecutionEnvironment, stream: DataStream, folder: Path) -> JobExecutionResult:
     """The result of a job that writes the stream."""
     stream.sink_to(FileSink.parquet(str(folder)))
     return env.execute(f"to {folder.name}")
@@ -120,14 +120,14 @@ def test_later_jobs_read_what_the_first_has_kept_until_somebody_lets_go_of_it(
     cached = doubled(env, numbers).cache()
     assert isinstance(cached, CachedDataStream)
 
-    first = written(env, cached, tmp_path / "all")
-    second = written(env, cached.where("twice >= 100"), tmp_path / "large")
+    first = write_stream(env, cached, tmp_path / "all")
+    second = write_stream(env, cached.where("twice >= 100"), tmp_path / "large")
     hours = cached.key_by(F.lit(1).alias("one")).window(TumblingEventTimeWindows.of("1h"))
-    third = written(env, hours.aggregate(F.sum("twice").alias("sum"), F.count("*").alias("n")), tmp_path / "hours")
+    third = write_stream(env, hours.aggregate(F.sum("twice").alias("sum"), F.count("*").alias("n")), tmp_path / "hours")
     cached.invalidate()
-    fourth = written(env, cached, tmp_path / "again")
+    fourth = write_stream(env, cached, tmp_path / "again")
     shutil.rmtree(tmp_path / "checkpoints" / "datasets")
-    fifth = written(env, cached.select("twice"), tmp_path / "twice")
+    fifth = write_stream(env, cached.select("twice"), tmp_path / "twice")
 
     assert [computes(each) for each in (first, second, third, fourth, fifth)] == [True, False, False, True, True]
     expected = spark.range(90).selectExpr("id", "timestamp_seconds(id * 60) AS at", "id * 2 AS twice")
@@ -152,10 +152,10 @@ def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_
     cached = every.where("id > 1000").cache()
 
     with pytest.raises(JobExecutionError, match="there it is"):
-        written(env, every.union(cached).transform(UnlessThere(obstacle)), tmp_path / "a")
+        write_stream(env, every.union(cached).transform(UnlessThere(obstacle)), tmp_path / "a")
     obstacle.unlink()
-    second = written(env, cached, tmp_path / "b")
-    third = written(env, cached.union(cached), tmp_path / "c")
+    second = write_stream(env, cached, tmp_path / "b")
+    third = write_stream(env, cached.union(cached), tmp_path / "c")
 
     assert [computes(each) for each in (second, third)] == [True, False]
     assert not list((tmp_path / "c").glob("*.parquet"))
@@ -173,7 +173,7 @@ def test_kept_rows_are_listed_and_deleted_over_http(
     with httpx.Client(base_url=env.rest_address, timeout=30, headers=headers) as http:
         (begun,) = http.get("/datasets").json()["dataSets"]
         with pytest.raises(ProgramError, match="still being computed, by job 'waiting': wait for its end"):
-            written(env, cached, tmp_path / "b")
+            write_stream(env, cached, tmp_path / "b")
         Waiting.may_go.set()
         client.wait(timeout=60)
         (listed,) = http.get("/datasets").json()["dataSets"]
@@ -197,7 +197,7 @@ def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
 ) -> None:
     numbers = env.from_dataframe(spark.range(10), uid="numbers").cache()
     even = numbers.where("id % 2 = 0").uid("even").cache()
-    written(env, even, tmp_path / "first")
+    write_stream(env, even, tmp_path / "first")
     even.sink_to(FileSink.parquet(str(tmp_path / "second"))).uid("output")
 
     both = [node.uid for node in env.get_stream_graph().nodes]
@@ -223,13 +223,13 @@ def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
             slots_per_task_manager=3, high_availability=tmp_path / "store"
         )
         cached = doubled(env.set_runtime_mode("BATCH"), numbers).cache()
-        written(env, cached, tmp_path / "a")
+        write_stream(env, cached, tmp_path / "a")
         return env, cached
 
     env, _ = application()
     env.abandon()
     env, cached = application()
-    second = written(env, cached, tmp_path / "b")
+    second = write_stream(env, cached, tmp_path / "b")
     env.close()
 
     assert not computes(second)
@@ -243,4 +243,4 @@ def test_a_stream_is_cached_in_batch_jobs_alone(env: StreamExecutionEnvironment,
     cached = doubled(env.set_runtime_mode("STREAMING"), numbers).cache()
 
     with pytest.raises(ProgramError, match=r"cached doubled.*batch jobs alone.*set_runtime_mode\('BATCH'\)"):
-        written(env, cached, tmp_path / "a")
+        write_stream(env, cached, tmp_path / "a")

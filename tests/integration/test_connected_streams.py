@@ -81,20 +81,20 @@ class Balance(KeyedCoProcessFunction):
         ctx.timer_service().register_event_time_timer(hour + HOUR_MS - 1)
 
 
-def read(env: StreamExecutionEnvironment, folder: Path, name: str, delay: str) -> DataStream:
+def stream_of_folder(env: StreamExecutionEnvironment, folder: Path, name: str, delay: str) -> DataStream:
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(delay).with_timestamp_column("at")
     # A second subtask that has no file yet would hold all watermarks back.
     return env.from_source(source, watermarks, name, uid=name).set_parallelism(1)
 
 
-def start(
+def start_connected_streams(
     env: StreamExecutionEnvironment, sales: Path, returns: Path, output: Path, *, slow: bool = False
 ) -> JobClient:
     """Two sources of different watermarks, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
-    first, second = read(env, sales, "sales", "1s"), read(env, returns, "returns", "3h")
+    first, second = stream_of_folder(env, sales, "sales", "1s"), stream_of_folder(env, returns, "returns", "3h")
     if slow:
         first = first.rebalance().transform(slowly).uid("slow")
     # A column of the same name, but of another type, and event time in a column of another name.
@@ -129,14 +129,14 @@ def test_two_inputs_are_counted_once_at_any_parallelism_and_with_a_kill(
 ) -> None:
     folders = tmp_path / "sales", tmp_path / "returns"
     for folder in folders:
-        arrivals.begin(few_sales, folder)
+        arrivals.deliver_first_files(few_sales, folder)
     env = environment().set_parallelism(parallelism)
     kill = None if moment is None else kill_at(env, moment)
 
-    client = start(env, *folders, tmp_path / "output")
+    client = start_connected_streams(env, *folders, tmp_path / "output")
     assert kill is None or kill.wait(timeout=60)
     for folder in folders:
-        arrivals.arrive(few_sales, folder)
+        arrivals.deliver_remaining_files(few_sales, folder)
     client.wait(timeout=120)
 
     assert_exact(spark, few_sales, tmp_path / "output")
@@ -152,9 +152,9 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
     parallelism: int,
 ) -> None:
     folders, output = (tmp_path / "sales", tmp_path / "returns"), tmp_path / "output"
-    arrivals.begin(sales_files, folders[0], files=5)
-    arrivals.begin(sales_files, folders[1], files=3)
-    client = start(environment().set_parallelism(2), *folders, output)
+    arrivals.deliver_first_files(sales_files, folders[0], files=5)
+    arrivals.deliver_first_files(sales_files, folders[1], files=3)
+    client = start_connected_streams(environment().set_parallelism(2), *folders, output)
     wait_rows(spark, client, output, 1)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
 
@@ -163,9 +163,11 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
     ((told,),) = spark.read.parquet(str(output)).agg(F.max("hour")).collect()
     assert told + timedelta(hours=1) <= latest - timedelta(hours=3), "sales alone would have let timers fire"
 
-    client = start(environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output)
+    client = start_connected_streams(
+        environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output
+    )
     for folder in folders:
-        arrivals.arrive(sales_files, folder)
+        arrivals.deliver_remaining_files(sales_files, folder)
     client.wait(timeout=120)
 
     assert_exact(spark, sales_files, output)
@@ -184,10 +186,10 @@ def test_what_is_in_flight_on_both_inputs_of_an_unaligned_checkpoint_counts_once
     system.add_delivery_hook(watched.hear)
     kill = kill_when(system, lambda: system.find(watched.recipients[-1]), watched.is_commit)
     for folder in folders:
-        arrivals.begin(sales_files, folder, files=0)
-        arrivals.arrive(sales_files, folder)
+        arrivals.deliver_first_files(sales_files, folder, files=0)
+        arrivals.deliver_remaining_files(sales_files, folder)
 
-    start(env, *folders, tmp_path / "output", slow=True).wait(timeout=120)
+    start_connected_streams(env, *folders, tmp_path / "output", slow=True).wait(timeout=120)
 
     assert kill.done
     assert watched.recovered_rows > 0
@@ -229,13 +231,13 @@ def test_what_was_broadcast_is_known_to_all_subtasks_behind_a_savepoint(
     parallelism: int,
 ) -> None:
     sales, rules, output = tmp_path / "sales", tmp_path / "rules", tmp_path / "output"
-    arrivals.begin(sales_files, sales, files=0)
+    arrivals.deliver_first_files(sales_files, sales, files=0)
     spark.range(5).withColumnRenamed("id", "rule").coalesce(1).write.parquet(str(rules))
     (rules / arrivals.END).unlink()
     client = start_rules(environment().set_parallelism(2), sales, rules, output)
     wait_rows(spark, client, output, 2 * 5)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
-    arrivals.arrive(sales_files, sales)
+    arrivals.deliver_remaining_files(sales_files, sales)
     (rules / arrivals.END).touch()
 
     start_rules(environment().set_parallelism(parallelism).from_savepoint(savepoint), sales, rules, output).wait(

@@ -41,7 +41,7 @@ def wait_checkpoint(client: JobClient) -> None:
 
 
 def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) -> None:
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
 def continue_to_the_end(
@@ -53,8 +53,8 @@ def continue_to_the_end(
 
 def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: Path) -> list[Message]:
     heard: list[Message] = []
-    arrivals.arrive(sales_files, folder / "arrivals")
-    client = arrivals.start(env, folder / "arrivals", folder / "output")
+    arrivals.deliver_remaining_files(sales_files, folder / "arrivals")
+    client = arrivals.start_hourly_arrivals(env, folder / "arrivals", folder / "output")
     client.add_listener(heard.append)
     client.wait(timeout=120)
     return heard
@@ -63,8 +63,8 @@ def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: P
 def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
-    client = arrivals.start(environment(), tmp_path / "arrivals", tmp_path / "output")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
+    client = arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
 
     path = client.stop()
@@ -74,7 +74,7 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
 
     kept = int(path.rsplit("-", 1)[-1])
     assert result.checkpoint_path == path
-    assert published < sales.batch(spark, sales_files).count()
+    assert published < sales.hourly_batch(spark, sales_files).count()
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, sales_files, tmp_path / "output")
@@ -133,9 +133,9 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
     def environment() -> StreamExecutionEnvironment:
         return StreamExecutionEnvironment.get_execution_environment(high_availability=tmp_path / "store")
 
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     first = environment()
-    client = arrivals.start(first, tmp_path / "arrivals", tmp_path / "output")
+    client = arrivals.start_hourly_arrivals(first, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     kept = client.stop()
     ends(first)
@@ -150,9 +150,9 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
 def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     env = environment()
-    client = arrivals.start(env, tmp_path / "arrivals", tmp_path / "output")
+    client = arrivals.start_hourly_arrivals(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     client.cancel()
     with pytest.raises(JobCancelledError, match=r"kept checkpoint: .*/chk-\d+ \(continue with") as cancelled:
@@ -171,7 +171,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
 def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
     program = [sys.executable, "-m", "tests.integration.arrivals", str(tmp_path / "arrivals"), str(tmp_path / "output")]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         too_late = threading.Timer(120, process.kill)

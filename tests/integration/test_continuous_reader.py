@@ -98,7 +98,7 @@ class ContinuousReader(threading.Thread):
         self.looks += 1
 
 
-def start(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
+def start_sales_writer(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
     """Every sale that arrives is written down, by two subtasks."""
     env.enable_checkpointing("50ms", tolerable_failures=1_000).set_checkpoint_dir(str(sales.checkpoints(folder)))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -108,7 +108,7 @@ def start(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobC
     return env.execute_async("sales")
 
 
-def arrive(arrivals: Path, numbers: range) -> None:
+def deliver_sales(arrivals: Path, numbers: range) -> None:
     for number in numbers:
         first = number * 100
         unfinished = arrivals / f".sales-{number:03}.parquet"
@@ -121,19 +121,19 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
 ) -> None:
     arrivals = tmp_path / "arrivals"
     arrivals.mkdir()
-    arrive(arrivals, range(FILES_BETWEEN))
+    deliver_sales(arrivals, range(FILES_BETWEEN))
     env = environment()
     complete = CompleteCheckpoints()
     env.cluster.system.add_delivery_hook(complete.on_delivery)
     reader = ContinuousReader(sales.each(tmp_path), complete.ids)
     reader.start()
     try:
-        client = start(env, arrivals, tmp_path)
+        client = start_sales_writer(env, arrivals, tmp_path)
         injector = FaultInjector(env, tmp_path, random.Random(1))
         for number, kind in enumerate(KINDS, start=1):
             moment = Moment(message="CommitCheckpoint" if number % 2 else "StageResult", count=1 + number // 2)
             fault = inject_at(env.cluster.system, moment, partial(injector.inject, kind))
-            arrive(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
+            deliver_sales(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
             assert fault.wait(SECONDS), f"there was nothing to hit: {kind}"
         (arrivals / END).touch()
         client.wait(SECONDS)

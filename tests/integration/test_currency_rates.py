@@ -27,7 +27,7 @@ FROM orders o LEFT JOIN rates r ON o.currency = r.currency AND r.at <= o.at GROU
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def currencies_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rates and orders of some hours, out of order by less than a minute."""
     folder, chance = tmp_path_factory.mktemp("currencies"), np.random.default_rng(4)
     for name, value in (("rates", "rate"), ("orders", "amount")):
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_output_is_that_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    folder: Path,
+    currencies_folder: Path,
     tmp_path: Path,
     kills: bool,
 ) -> None:
@@ -59,11 +59,13 @@ def test_the_output_is_that_of_a_batch(
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     moment = Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
     kill = kill_at(env, moment) if kills else None
-    currency_rates.define_job(env, str(folder / "rates"), str(folder / "orders"), str(tmp_path / "output"))
+    currency_rates.define_job(
+        env, str(currencies_folder / "rates"), str(currencies_folder / "orders"), str(tmp_path / "output")
+    )
 
     env.execute("currency rates")
 
     assert kill is None or kill.done
     for name in ("rates", "orders"):
-        spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+        spark.read.parquet(str(currencies_folder / name)).createOrReplaceTempView(name)
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), spark.sql(TRUE))

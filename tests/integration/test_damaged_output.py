@@ -33,12 +33,12 @@ class DamagedWriter(FileWriter):
     """Empties what is staged before it is published."""
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        for file in staged(Path(self._sink.path)):
+        for file in staged_files(Path(self._sink.path)):
             file.write_bytes(b"")
         return super().commit(checkpoint_id)
 
 
-def staged(output: Path) -> Iterator[Path]:
+def staged_files(output: Path) -> Iterator[Path]:
     return (output / ".flykka-staging").rglob("part-*.parquet")
 
 
@@ -60,4 +60,4 @@ def test_job_with_an_emptied_staged_file_fails_without_a_restart(
 
     assert len(job.exception_history) == 1
     assert list((tmp_path / "out").glob("part-*")) == []
-    assert list(staged(tmp_path / "out"))
+    assert list(staged_files(tmp_path / "out"))

@@ -24,7 +24,7 @@ from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.state.handles import OperatorSubtaskState
 from tests.integration import state_program
 from tests.integration.arrivals import END
-from tests.integration.state_program import listed
+from tests.integration.state_program import sorted_rows
 from tests.integration.test_savepoints import wait_for, wait_read
 from tests.syncs import watched_syncs
 
@@ -35,10 +35,10 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 def cancelled_job(folder: Path, *, fsync: bool = True) -> None:
     """Run a job until it is cancelled, and leave a savepoint and a checkpoint of it."""
-    state_program.arrive(folder / "orders", "first", state_program.FIRST)
+    state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
         env.set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION").set_checkpoint_fsync(fsync)
-        client = state_program.start(env, folder, parallelism=1)
+        client = state_program.start_orders(env, folder, parallelism=1)
         wait_read(client, rows=len(state_program.FIRST))
         client.trigger_savepoint()
         for _ in range(2):
@@ -58,16 +58,18 @@ def synced(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 
 @pytest.fixture(scope="module")
-def folder(synced: tuple[Path, list[str]]) -> Path:
+def job_folder(synced: tuple[Path, list[str]]) -> Path:
     """The folder of that job, with a savepoint and a checkpoint: keyed state, windows, staged rows."""
     return synced[0]
 
 
 @pytest.fixture(scope="module")
-def right(spark: SparkSession, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[object, ...]]:
+def right(spark: SparkSession, job_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[object, ...]]:
     """The rows that a job publishes which starts from the undamaged savepoint."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
-        return rows_below(spark, restored(env, folder, savepoint_of(folder), tmp_path_factory.mktemp("runs") / "right"))
+        return rows_below(
+            spark, run_restored(env, job_folder, savepoint_of(job_folder), tmp_path_factory.mktemp("runs") / "right")
+        )
 
 
 def savepoint_of(folder: Path) -> Path:
@@ -122,25 +124,25 @@ def flips_unfound(folder: Path, step: int) -> list[tuple[str, int]]:
     return unfound
 
 
-def test_verify_finds_flipped_bits_in_every_file(folder: Path) -> None:
-    assert flykka.state.verify(savepoint_of(folder)).damages == ()
-    assert flykka.state.verify(checkpoint_of(folder)).damages == ()
-    assert flykka.state.verify(savepoint_of(folder)).without_digests == 0
+def test_verify_finds_flipped_bits_in_every_file(job_folder: Path) -> None:
+    assert flykka.state.verify(savepoint_of(job_folder)).damages == ()
+    assert flykka.state.verify(checkpoint_of(job_folder)).damages == ()
+    assert flykka.state.verify(savepoint_of(job_folder)).without_digests == 0
 
-    assert flips_unfound(folder, step=997) == []
+    assert flips_unfound(job_folder, step=997) == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_verify_finds_a_flip_of_every_byte(folder: Path) -> None:
-    assert flips_unfound(folder, step=1) == []
+def test_verify_finds_a_flip_of_every_byte(job_folder: Path) -> None:
+    assert flips_unfound(job_folder, step=1) == []
 
 
 def test_verify_prints_each_damaged_missing_and_further_file(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    job_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     savepoint = tmp_path / "savepoint-copy"
-    shutil.copytree(savepoint_of(folder), savepoint)
+    shutil.copytree(savepoint_of(job_folder), savepoint)
     assert main(["savepoint", "verify", str(savepoint)]) == 0
     assert "all as they were written" in capsys.readouterr().out
     cut, gone, *_ = sorted(file for file in savepoint.rglob("*.parquet"))
@@ -188,18 +190,18 @@ def test_no_state_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_pat
 def test_handles_without_digests_are_read_with_one_log_line(
     spark: SparkSession,
     environment: Environment,
-    folder: Path,
+    job_folder: Path,
     right: set[tuple[object, ...]],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     old = tmp_path / "savepoint-of-old"
-    shutil.copytree(savepoint_of(folder), old)
+    shutil.copytree(savepoint_of(job_folder), old)
     storage = CheckpointStorage(str(old))
     storage.write_metadata(with_operators(storage.read_metadata(str(old)), without_files), str(old))
 
     with caplog.at_level(logging.INFO, logger="flykka"):
-        output = restored(environment(), folder, old, tmp_path / "run")
+        output = run_restored(environment(), job_folder, old, tmp_path / "run")
 
     assert rows_below(spark, output) == right
     lines = [record.getMessage() for record in caplog.records if "have no digests" in record.getMessage()]
@@ -215,27 +217,27 @@ def read_all(path: Path) -> None:
         flykka.state.read(path, uid)
 
 
-def test_state_that_is_damaged_is_not_read_from_outside(folder: Path) -> None:
-    file = next(file for file in sorted(savepoint_of(folder).rglob("rows.parquet")))
+def test_state_that_is_damaged_is_not_read_from_outside(job_folder: Path) -> None:
+    file = next(file for file in sorted(savepoint_of(job_folder).rglob("rows.parquet")))
 
     with flipped(file, 100, 3), pytest.raises(CheckpointError, match=f"{file} is damaged"):
-        read_all(savepoint_of(folder))
+        read_all(savepoint_of(job_folder))
 
 
-def restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Path) -> Path:
+def run_restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Path) -> Path:
     """Run the job from a checkpoint to the end of its input, with an output of its own."""
     run.mkdir()
     shutil.copytree(folder / "orders", run / "orders")
-    state_program.arrive(run / "orders", "then", state_program.THEN)
+    state_program.write_orders(run / "orders", "then", state_program.THEN)
     (run / "orders" / END).touch()
     env.from_checkpoint(str(path))
-    state_program.start(env, run, parallelism=1).wait(timeout=120)
+    state_program.start_orders(env, run, parallelism=1).wait(timeout=120)
     return run / "output-1"
 
 
 def rows_below(spark: SparkSession, output: Path) -> set[tuple[object, ...]]:
     folders = [each for each in output.iterdir() if any(each.glob("*.parquet"))] if output.exists() else []
-    return {(each.name, *row) for each in folders for row in listed(spark.read.parquet(str(each)))}
+    return {(each.name, *row) for each in folders for row in sorted_rows(spark.read.parquet(str(each)))}
 
 
 def check_flips_end_the_job(
@@ -252,7 +254,7 @@ def check_flips_end_the_job(
         run = tmp_path / f"flip-{flip}"
         place, bit = random.randrange(file.stat().st_size), random.randrange(8)
         with flipped(file, place, bit), pytest.raises(CheckpointError) as damaged:
-            restored(environment(), folder, path, run)
+            run_restored(environment(), folder, path, run)
         assert str(file) in str(damaged.value)
         assert "restarted" not in str(damaged.value)
         assert rows_below(spark, run / "output-1") <= right
@@ -262,14 +264,14 @@ def check_flips_end_the_job(
 
 
 def test_a_job_fails_at_once_when_a_bit_of_its_state_is_flipped(
-    spark: SparkSession, environment: Environment, folder: Path, right: set[tuple[object, ...]], tmp_path: Path
+    spark: SparkSession, environment: Environment, job_folder: Path, right: set[tuple[object, ...]], tmp_path: Path
 ) -> None:
-    check_flips_end_the_job(spark, environment, folder, right, tmp_path, 2)
+    check_flips_end_the_job(spark, environment, job_folder, right, tmp_path, 2)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_forty_flipped_bits_publish_no_wrong_row(
-    spark: SparkSession, environment: Environment, folder: Path, right: set[tuple[object, ...]], tmp_path: Path
+    spark: SparkSession, environment: Environment, job_folder: Path, right: set[tuple[object, ...]], tmp_path: Path
 ) -> None:
-    check_flips_end_the_job(spark, environment, folder, right, tmp_path, 40)
+    check_flips_end_the_job(spark, environment, job_folder, right, tmp_path, 40)

@@ -27,7 +27,7 @@ from tests.integration import arrivals, stateful
 from tests.integration.stateful import StatefulExample
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import kill_at
-from tests.integration.test_stateful_examples import MOMENTS, assert_true, start
+from tests.integration.test_stateful_examples import MOMENTS, assert_true, start_example
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -136,7 +136,7 @@ WINDOWS = (
 
 @pytest.fixture(scope="session")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stateful.write(tmp_path_factory.mktemp("input") / "events")
+    return stateful.write_events(tmp_path_factory.mktemp("input") / "events")
 
 
 @pytest.mark.long
@@ -148,13 +148,13 @@ def test_a_kill_changes_no_window(
     tmp_path: Path,
     windows: StatefulExample,
 ) -> None:
-    arrivals.begin(events, tmp_path / "arrivals", files=3)
+    arrivals.deliver_first_files(events, tmp_path / "arrivals", files=3)
     env = environment().set_parallelism(2)
     kill = kill_at(env, MOMENTS[0])
 
-    client = start(env, windows, tmp_path / "arrivals", tmp_path / "output")
+    client = start_example(env, windows, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(events, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(events, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_true(spark, windows, events, tmp_path / "output")
@@ -170,14 +170,14 @@ def test_open_windows_of_four_subtasks_go_on_with_two(
     windows: StatefulExample,
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(events, folder, files=3)
-    client = start(environment().set_parallelism(4), windows, folder, output)
+    arrivals.deliver_first_files(events, folder, files=3)
+    client = start_example(environment().set_parallelism(4), windows, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
 
-    client = start(environment().set_parallelism(2).from_checkpoint(savepoint), windows, folder, output)
-    arrivals.arrive(events, folder)
+    client = start_example(environment().set_parallelism(2).from_checkpoint(savepoint), windows, folder, output)
+    arrivals.deliver_remaining_files(events, folder)
     client.wait(timeout=120)
 
     assert_true(spark, windows, events, output)

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 def test_windows_fire_while_one_of_two_source_subtasks_is_silent(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals", files=1)
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals", files=1)
     env = environment().enable_checkpointing("100ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
     watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at").with_idleness("200ms")
     source = FileSource.parquet(str(tmp_path / "arrivals")).monitor_continuously("50ms", until=arrivals.END)

@@ -75,7 +75,7 @@ FULL = Join(lower=-20, upper=10, kind="full")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def side_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seeded rows of both sides in whole seconds: some are just as far apart as the bounds, and some have no key."""
     folder = tmp_path_factory.mktemp("sides")
     chance = np.random.default_rng(5)
@@ -94,7 +94,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(
+def start_interval_join(
     env: StreamExecutionEnvironment,
     folder: Path,
     output: Path,
@@ -137,14 +137,16 @@ def assert_true(spark: SparkSession, files: Path, output: Path, join: Join) -> N
 def test_the_rows_are_those_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    files: Path,
+    side_files: Path,
     tmp_path: Path,
     parallelism: int,
     join: Join,
 ) -> None:
-    start(environment().set_parallelism(parallelism), files, tmp_path / "output", join).wait(timeout=120)
+    start_interval_join(environment().set_parallelism(parallelism), side_files, tmp_path / "output", join).wait(
+        timeout=120
+    )
 
-    assert_true(spark, files, tmp_path / "output", join)
+    assert_true(spark, side_files, tmp_path / "output", join)
 
 
 # The tests of connected streams kill a job with two inputs, and the simulation one with a join.
@@ -160,17 +162,17 @@ def test_the_rows_are_those_of_a_batch(
 def test_a_kill_changes_nothing(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    files: Path,
+    side_files: Path,
     tmp_path: Path,
     moment: Moment,
 ) -> None:
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
-    start(env, files, tmp_path / "output", FULL).wait(timeout=120)
+    start_interval_join(env, side_files, tmp_path / "output", FULL).wait(timeout=120)
 
     assert kill.done
-    assert_true(spark, files, tmp_path / "output", FULL)
+    assert_true(spark, side_files, tmp_path / "output", FULL)
 
 
 @pytest.mark.long
@@ -178,7 +180,7 @@ def test_a_kill_changes_nothing(
 def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
-    files: Path,
+    side_files: Path,
     tmp_path: Path,
     parallelism: int,
 ) -> None:
@@ -186,24 +188,24 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
     for side in ("left", "right"):
         (arriving / side).mkdir(parents=True)
         for number in range(2):
-            shutil.copy(files / side / f"{number}.parquet", arriving / side)
-    client = start(environment().set_parallelism(2), arriving, output, FULL, monitor=True)
+            shutil.copy(side_files / side / f"{number}.parquet", arriving / side)
+    client = start_interval_join(environment().set_parallelism(2), arriving, output, FULL, monitor=True)
     wait_checkpoint(client)
     path = client.stop()
     for side in ("left", "right"):
         for number in range(2, FILES):
-            shutil.copy(files / side / f"{number}.parquet", arriving / side)
+            shutil.copy(side_files / side / f"{number}.parquet", arriving / side)
         (arriving / side / arrivals.END).touch()
 
     env = environment().set_parallelism(parallelism).from_checkpoint(path)
-    start(env, arriving, output, FULL, monitor=True).wait(timeout=120)
+    start_interval_join(env, arriving, output, FULL, monitor=True).wait(timeout=120)
 
-    assert_true(spark, files, output, FULL)
+    assert_true(spark, side_files, output, FULL)
 
 
 @pytest.mark.long
 def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2).enable_unaligned_checkpoints()
     kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, CommitCheckpoint), count=4))
@@ -211,18 +213,18 @@ def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
     def slowed(rows: DataStream) -> DataStream:
         return rows.rebalance().transform(test_unaligned.slowly)
 
-    start(env, files, tmp_path / "output", FULL, slowed).wait(timeout=120)
+    start_interval_join(env, side_files, tmp_path / "output", FULL, slowed).wait(timeout=120)
 
     assert kill.done
-    assert_true(spark, files, tmp_path / "output", FULL)
+    assert_true(spark, side_files, tmp_path / "output", FULL)
 
 
 def test_an_input_that_is_idle_holds_no_rows_back(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     """The right side has nothing to say: unmatched rows of the left side come out while the job runs."""
     env = environment().set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("500ms")
-    shutil.copytree(files / "left", tmp_path / "left")
+    shutil.copytree(side_files / "left", tmp_path / "left")
     (tmp_path / "right").mkdir()
     watermarks = (
         WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at").with_idleness("200ms")

@@ -94,7 +94,7 @@ def kill_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
 
 
 def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) -> None:
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_kill_changes_nothing_in_the_output(
     env = environment()
     kill = kill_at(env, moment)
 
-    sales.start(env, sales_files, tmp_path / "output", interval=moment.interval).wait(timeout=120)
+    sales.start_hourly_sales(env, sales_files, tmp_path / "output", interval=moment.interval).wait(timeout=120)
 
     assert kill.done
     assert_exactly_once(spark, sales_files, tmp_path / "output")
@@ -123,7 +123,7 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
     env = environment()
     first = kill_at(env, Moment(name="first", matches=lambda said: isinstance(said, CommitCheckpoint)))
 
-    client = sales.start(env, sales_files, tmp_path / "output")
+    client = sales.start_hourly_sales(env, sales_files, tmp_path / "output")
     assert first.wait(timeout=60)
     second = kill_at(env, Moment(name="second", matches=lambda said: isinstance(said, StageResult)))
     client.wait(timeout=120)
@@ -143,7 +143,7 @@ def test_parallelism_changes_nothing_in_the_output(
     env = environment()
     kill = kill_at(env, Moment(name="kill", matches=lambda said: isinstance(said, CommitCheckpoint)))
 
-    sales.start(env, sales_files, tmp_path / "output", parallelism=parallelism).wait(timeout=120)
+    sales.start_hourly_sales(env, sales_files, tmp_path / "output", parallelism=parallelism).wait(timeout=120)
 
     assert kill.done
     assert_exactly_once(spark, sales_files, tmp_path / "output")

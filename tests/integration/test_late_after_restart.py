@@ -48,7 +48,7 @@ class Elements(ProcessWindowFunction):
             yield {"at": row["at"]}
 
 
-def start(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
+def start_late_rows(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
     env.enable_checkpointing("500ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = FileSource.json(str(folder / "arrivals"), schema="k string, at timestamp").monitor_continuously(
         "50ms", until=END
@@ -71,7 +71,7 @@ def start(env: StreamExecutionEnvironment, folder: Path) -> JobClient:
     return env.execute_async("late rows")
 
 
-def arrive(folder: Path, name: str, *rows: tuple[str, str]) -> None:
+def deliver_rows(folder: Path, name: str, *rows: tuple[str, str]) -> None:
     """A file of rows, each with a key and a time of day."""
     text = "".join(json.dumps({"k": key, "at": f"2026-01-01T{at}:00Z"}) + "\n" for key, at in rows)
     hidden = folder / "arrivals" / f".{name}"
@@ -96,15 +96,15 @@ def test_a_late_row_is_late_with_and_without_a_restart(
         if isinstance(said, CheckpointCompleted) and len(times(tmp_path / "sessions")) == 2:
             fired.set()
 
-    client = start(environment(), tmp_path)
+    client = start_late_rows(environment(), tmp_path)
     client.add_listener(listen)
-    arrive(tmp_path, "1", ("a", "10:00"), ("a", "10:10"))
-    arrive(tmp_path, "2", ("b", "12:30"))
+    deliver_rows(tmp_path, "1", ("a", "10:00"), ("a", "10:10"))
+    deliver_rows(tmp_path, "2", ("b", "12:30"))
     assert fired.wait(timeout=120)
     if restarts:
         client.stop()
-        client = start(environment(), tmp_path)
-    arrive(tmp_path, "3", ("a", "10:20"))
+        client = start_late_rows(environment(), tmp_path)
+    deliver_rows(tmp_path, "3", ("a", "10:20"))
     (tmp_path / "arrivals" / END).touch()
     client.wait(timeout=120)
 

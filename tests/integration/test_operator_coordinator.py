@@ -122,7 +122,7 @@ class NumberKeyedRows(KeyedProcessFunction, AskForNumbers):
 Define = Callable[[DataStream], DataStream]
 
 
-def keyed(rows: DataStream) -> DataStream:
+def number_keyed_rows(rows: DataStream) -> DataStream:
     return rows.key_by("id").process(NumberKeyedRows(), "id bigint, number bigint").uid("numbers")
 
 
@@ -130,7 +130,7 @@ def unkeyed(rows: DataStream) -> DataStream:
     return rows.rebalance().process(NumberRows(), "id bigint, number bigint").uid("numbers")
 
 
-def write(folder: Path, files: range) -> None:
+def write_ids(folder: Path, files: range) -> None:
     folder.mkdir(exist_ok=True)
     for file in files:
         hidden = folder / f".{file:02}.parquet"
@@ -138,7 +138,7 @@ def write(folder: Path, files: range) -> None:
         hidden.rename(folder / f"{file:02}.parquet")
 
 
-def start(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
+def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
     """A file a batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -148,7 +148,7 @@ def start(env: StreamExecutionEnvironment, define: Define, folder: Path, output:
     return env.execute_async("numbers")
 
 
-def finish(client: JobClient, folder: Path, output: Path) -> Numbering:
+def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering:
     """End when some rows have got their numbers: none come behind the end, nor for what was asked before a restart."""
     is_published = threading.Event()
 
@@ -157,7 +157,7 @@ def finish(client: JobClient, folder: Path, output: Path) -> Numbering:
             is_published.set()
 
     client.add_listener(look)
-    write(folder, range(FILES // 2, FILES))
+    write_ids(folder, range(FILES // 2, FILES))
     assert is_published.wait(timeout=120)
     (folder / END).touch()
     client.wait(timeout=120)
@@ -174,20 +174,20 @@ def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Pa
 
 # A savepoint restores the same state, in less time.
 @pytest.mark.long
-@pytest.mark.parametrize("define", [unkeyed, keyed])
+@pytest.mark.parametrize("define", [unkeyed, number_keyed_rows])
 def test_a_kill_loses_and_doubles_no_event(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     tmp_path: Path,
     define: Define,
 ) -> None:
-    write(tmp_path / "rows", range(FILES // 2))
+    write_ids(tmp_path / "rows", range(FILES // 2))
     env = environment().set_parallelism(2)
     kill = kill_at(env, Moment(name="snapshot", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
-    client = start(env, define, tmp_path / "rows", tmp_path / "output")
+    client = start_numbers(env, define, tmp_path / "rows", tmp_path / "output")
     assert kill.wait(timeout=60)
-    coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
+    coordinator = finish_numbering(client, tmp_path / "rows", tmp_path / "output")
 
     assert coordinator.failures == 2
     assert len(coordinator.restored) == 1
@@ -198,14 +198,16 @@ def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
-    write(folder, range(FILES // 2))
-    client = start(environment().set_parallelism(2), keyed, folder, output)
+    write_ids(folder, range(FILES // 2))
+    client = start_numbers(environment().set_parallelism(2), number_keyed_rows, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     former = Numbering.made[-1]
 
-    client = start(environment().set_parallelism(1).from_savepoint(savepoint), keyed, folder, output)
-    coordinator = finish(client, folder, output)
+    client = start_numbers(
+        environment().set_parallelism(1).from_savepoint(savepoint), number_keyed_rows, folder, output
+    )
+    coordinator = finish_numbering(client, folder, output)
 
     assert coordinator is not former
     assert coordinator.restored[0]["next"] <= former.next
@@ -229,7 +231,7 @@ class NumberedByNobody(NumberRows):
 def test_a_coordinator_that_fails_fails_the_job_with_an_error_that_names_its_operator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write(tmp_path / "rows", range(1))
+    write_ids(tmp_path / "rows", range(1))
     env = environment().set_parallelism(1)
     env.set_restart_strategy(RestartStrategies.no_restart())
     rows = env.from_source(FileSource.parquet(str(tmp_path / "rows")), WatermarkStrategy.no_watermarks(), "rows")
@@ -266,11 +268,11 @@ class ShowLargest(ProcessFunction):
 def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write(tmp_path / "rows", range(FILES // 2))
+    write_ids(tmp_path / "rows", range(FILES // 2))
     record = tmp_path / "run.trace"
     env = environment(record=str(record))
-    client = start(env, unkeyed, tmp_path / "rows", tmp_path / "output")
-    coordinator = finish(client, tmp_path / "rows", tmp_path / "output")
+    client = start_numbers(env, unkeyed, tmp_path / "rows", tmp_path / "output")
+    coordinator = finish_numbering(client, tmp_path / "rows", tmp_path / "output")
     env.close()
     made = len(Numbering.made)
 
@@ -284,13 +286,13 @@ def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
 def test_subtasks_share_a_global_aggregate(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write(tmp_path / "rows", range(FILES))
+    write_ids(tmp_path / "rows", range(FILES))
     (tmp_path / "rows" / END).touch()
 
     def define(rows: DataStream) -> DataStream:
         return rows.rebalance().process(ShowLargest(), "id bigint, largest bigint").uid("largest")
 
-    start(environment().set_parallelism(2), define, tmp_path / "rows", tmp_path / "output").wait(timeout=120)
+    start_numbers(environment().set_parallelism(2), define, tmp_path / "rows", tmp_path / "output").wait(timeout=120)
 
     seen = {row["id"]: row["largest"] for row in spark.read.parquet(str(tmp_path / "output")).collect()}
     assert seen.keys() == set(range(FILES * ROWS))

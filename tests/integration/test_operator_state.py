@@ -93,7 +93,7 @@ class RowsBefore(RichFunction, CheckpointedFunction):
         return rows.select("shop", "id", F.lit(before).alias("before"))
 
 
-def keyed(sales: DataStream) -> DataStream:
+def pairs_of_keyed_rows(sales: DataStream) -> DataStream:
     return sales.key_by("shop").process(PairsOfKeyedRows(), "shop bigint, id bigint").uid("pairs")
 
 
@@ -108,7 +108,7 @@ def rich(sales: DataStream) -> DataStream:
 Define = Callable[[DataStream], DataStream]
 
 
-def start(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
+def start_pairs(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
     """A file a batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -130,7 +130,7 @@ def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int
 
 # Savepoints hold the same state as checkpoints.
 @pytest.mark.long
-@pytest.mark.parametrize("define", [keyed, unkeyed])
+@pytest.mark.parametrize("define", [pairs_of_keyed_rows, unkeyed])
 def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -138,19 +138,19 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     tmp_path: Path,
     define: Define,
 ) -> None:
-    arrivals.begin(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_sales, tmp_path / "arrivals")
     env = environment().set_parallelism(2)
     kill = kill_at(env, KILL)
 
-    client = start(env, define, tmp_path / "arrivals", tmp_path / "output")
+    client = start_pairs(env, define, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_released(spark, few_sales, tmp_path / "output", held=2)
 
 
-@pytest.mark.parametrize("define", [unkeyed, pytest.param(keyed, marks=pytest.mark.long)])
+@pytest.mark.parametrize("define", [unkeyed, pytest.param(pairs_of_keyed_rows, marks=pytest.mark.long)])
 def test_what_four_subtasks_hold_is_dealt_out_to_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -159,14 +159,14 @@ def test_what_four_subtasks_hold_is_dealt_out_to_two(
     define: Define,
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(few_sales, folder)
-    client = start(environment().set_parallelism(4), define, folder, output)
+    arrivals.deliver_first_files(few_sales, folder)
+    client = start_pairs(environment().set_parallelism(4), define, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
-    arrivals.arrive(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder)
 
-    start(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
+    start_pairs(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
 
     assert_released(spark, few_sales, output, held=2)
 
@@ -175,13 +175,13 @@ def test_a_rich_function_goes_on_from_its_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(few_sales, folder)
-    client = start(environment().set_parallelism(1), rich, folder, output)
+    arrivals.deliver_first_files(few_sales, folder)
+    client = start_pairs(environment().set_parallelism(1), rich, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
-    arrivals.arrive(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder)
 
-    start(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
+    start_pairs(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
 
     batches = spark.read.parquet(str(output)).groupBy("before").count().orderBy("before").collect()
     assert [row["before"] for row in batches] == [

@@ -20,6 +20,6 @@ def test_bridges_to_spark_run_in_pykkas_own_loop(
     env = environment()
     loops = PykkaLoops(env.cluster.system)
 
-    sales.start(env, sales_files, tmp_path / "output").wait(timeout=120)
+    sales.start_hourly_sales(env, sales_files, tmp_path / "output").wait(timeout=120)
 
     loops.assert_pinned("job-manager", "task-manager-", "checkpoint-coordinator-de-activator", "bridge")

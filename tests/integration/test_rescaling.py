@@ -26,35 +26,37 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder, files=2)
+    arrivals.deliver_first_files(sales_files, folder, files=2)
     path = ""
     for parallelism, files in ((1, 3), (2, 4), (4, 5)):
         env = environment().set_parallelism(parallelism)
-        client = arrivals.start(env.from_checkpoint(path) if path else env, folder, output)
+        client = arrivals.start_hourly_arrivals(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)
         path = client.stop()
         for file in sorted(sales_files.glob("*.parquet"))[:files]:
             shutil.copy(file, folder)
     published = spark.read.parquet(str(output)).count()
 
-    arrivals.arrive(sales_files, folder)
-    arrivals.start(environment().set_parallelism(1).from_checkpoint(path), folder, output).wait(timeout=120)
+    arrivals.deliver_remaining_files(sales_files, folder)
+    arrivals.start_hourly_arrivals(environment().set_parallelism(1).from_checkpoint(path), folder, output).wait(
+        timeout=120
+    )
 
-    assert 0 < published < sales.batch(spark, sales_files).count()
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assert 0 < published < sales.hourly_batch(spark, sales_files).count()
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
 def test_a_number_of_key_groups_that_was_set_has_to_stay(
     environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.begin(sales_files, tmp_path / "arrivals", files=2)
-    client = arrivals.start(environment(), tmp_path / "arrivals", tmp_path / "output")
+    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals", files=2)
+    client = arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     path = client.stop()
 
     other = environment().set_max_parallelism(64).from_checkpoint(path)
     with pytest.raises(CheckpointError, match=r"ran with the maximum parallelism 128, and the job sets it to 64"):
-        arrivals.start(other, tmp_path / "arrivals", tmp_path / "output")
+        arrivals.start_hourly_arrivals(other, tmp_path / "arrivals", tmp_path / "output")
 
 
 @pytest.mark.long
@@ -63,7 +65,7 @@ def test_what_was_in_flight_at_a_cancelled_job_goes_on_with_another_parallelism(
 ) -> None:
     output = tmp_path / "output"
     env = environment().set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION")
-    client = test_unaligned.start(env, sales_files, output, 2)
+    client = test_unaligned.start_slow_sales(env, sales_files, output, 2)
     wait_checkpoint(client)
     client.cancel()
     with pytest.raises(JobCancelledError) as cancelled:
@@ -73,7 +75,7 @@ def test_what_was_in_flight_at_a_cancelled_job_goes_on_with_another_parallelism(
     assert path is not None
     entries = find_checkpoint(path, "").task_states
     held = [state for entry in entries if entry.state for state in entry.state.operators if is_in_flight(state)]
-    test_unaligned.start(environment().from_checkpoint(path), sales_files, output, 3).wait(timeout=120)
+    test_unaligned.start_slow_sales(environment().from_checkpoint(path), sales_files, output, 3).wait(timeout=120)
 
     assert held
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))

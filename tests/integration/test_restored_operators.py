@@ -63,7 +63,7 @@ class Operators:
         (self.folder / "arrivals" / arrivals.END).touch()
         client.wait(timeout=300)
         output = self.folder / "output"
-        return {name: stateful_operators.table(each, output / name) for name, each in streams.items()}
+        return {name: stateful_operators.final_rows(each, output / name) for name, each in streams.items()}
 
     def _start(
         self, env: StreamExecutionEnvironment, files: range, savepoint: str | None, interval: str
@@ -71,9 +71,9 @@ class Operators:
         arriving = self.folder / "arrivals"
         arriving.mkdir(exist_ok=True, parents=True)
         for number in files:
-            stateful_operators.write(arriving, number)
+            stateful_operators.write_operator_input(arriving, number)
         env = env if savepoint is None else env.from_savepoint(savepoint)
-        return stateful_operators.start(env, arriving, self.folder / "output", self.names, interval)
+        return stateful_operators.start_operators(env, arriving, self.folder / "output", self.names, interval)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def codes() -> Iterator[type[OperatorCode]]:
 
 def test_every_operator_with_state_is_in_the_table(environment: Environments, tmp_path: Path) -> None:
     (tmp_path / "arrivals").mkdir()
-    stateful_operators.write(tmp_path / "arrivals", 0)
+    stateful_operators.write_operator_input(tmp_path / "arrivals", 0)
     env = environment()
     stateful_operators.define(env, tmp_path / "arrivals", tmp_path, OPERATORS)
 

@@ -26,7 +26,7 @@ MOMENTS = (
 )
 
 
-def start(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
+def start_running_count(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
     """Count the sales of each shop as they arrive, a file a batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -52,13 +52,13 @@ def test_a_kill_changes_no_count(
     tmp_path: Path,
     moment: Moment,
 ) -> None:
-    arrivals.begin(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_sales, tmp_path / "arrivals")
     env = environment().set_parallelism(2)
     kill = kill_at(env, moment)
 
-    client = start(env, tmp_path / "arrivals", tmp_path / "output")
+    client = start_running_count(env, tmp_path / "arrivals", tmp_path / "output")
     assert kill.wait(timeout=60)
-    arrivals.arrive(few_sales, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(few_sales, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_counted(spark, few_sales, tmp_path / "output")
@@ -68,17 +68,17 @@ def test_counts_go_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(few_sales, folder, files=2)
+    arrivals.deliver_first_files(few_sales, folder, files=2)
     path = ""
     for parallelism, files in ((1, 3), (3, 5)):
         env = environment().set_parallelism(parallelism)
-        client = start(env.from_checkpoint(path) if path else env, folder, output)
+        client = start_running_count(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)
         path = client.stop()
         for file in sorted(few_sales.glob("*.parquet"))[:files]:
             shutil.copy(file, folder)
 
-    arrivals.arrive(few_sales, folder)
-    start(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
+    arrivals.deliver_remaining_files(few_sales, folder)
+    start_running_count(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
 
     assert_counted(spark, few_sales, output)

@@ -25,18 +25,20 @@ FILES = 9
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def flight_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return flights.write_files(tmp_path_factory.mktemp("flights"))[:FILES]
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, interval: str = "300ms") -> JobClient:
+def start_flights(
+    env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, interval: str = "300ms"
+) -> JobClient:
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints"))
     flights.define_job(env, folder / "arrivals", folder / "output", parallelism)
     return env.execute_async("flights")
 
 
-def arrive(files: list[Path], folder: Path) -> None:
+def deliver_flights(files: list[Path], folder: Path) -> None:
     for file in files:
         shutil.copy(file, folder / "arrivals")
 
@@ -70,16 +72,19 @@ def assert_exactly_once(spark: SparkSession, files: list[Path], output: Path) ->
 # So does the job of test_upgrades.
 @pytest.mark.long
 def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    flight_files: list[Path],
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "arrivals").mkdir()
     moved: Path | None = None
     for number, parallelism in enumerate((1, 4, 2)):
         env = environment()
-        arrive(files[number * 3 : number * 3 + 3], tmp_path)
+        deliver_flights(flight_files[number * 3 : number * 3 + 3], tmp_path)
         if moved is not None:
             env.from_savepoint(str(moved))
-        client = start(env, tmp_path, parallelism)
+        client = start_flights(env, tmp_path, parallelism)
         wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
         if number < 2:
             path = Path(client.stop_with_savepoint())
@@ -91,16 +96,19 @@ def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
             (tmp_path / "arrivals" / arrivals.END).touch()
             client.wait(timeout=120)
 
-    assert_exactly_once(spark, files, tmp_path / "output")
+    assert_exactly_once(spark, flight_files, tmp_path / "output")
 
 
 def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    flight_files: list[Path],
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "arrivals").mkdir()
-    client = start(environment(), tmp_path, 2, interval="10min")
+    client = start_flights(environment(), tmp_path, 2, interval="10min")
     wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
-    arrive(files[:3], tmp_path)
+    deliver_flights(flight_files[:3], tmp_path)
     wait_read(client)
     path = Path(client.trigger_savepoint())
     client.cancel()
@@ -109,38 +117,41 @@ def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
     before = contents(path)
     published = list((tmp_path / "output").glob("*.parquet"))
 
-    arrive(files[3:], tmp_path)
+    deliver_flights(flight_files[3:], tmp_path)
     (tmp_path / "arrivals" / arrivals.END).touch()
-    start(environment().from_savepoint(str(path)), tmp_path, 2).wait(timeout=120)
+    start_flights(environment().from_savepoint(str(path)), tmp_path, 2).wait(timeout=120)
 
     assert published == []
     assert contents(path) == before
-    assert_exactly_once(spark, files, tmp_path / "output")
+    assert_exactly_once(spark, flight_files, tmp_path / "output")
 
 
 def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts(
-    environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+    environment: Callable[..., StreamExecutionEnvironment], flight_files: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "arrivals").mkdir()
-    arrive(files[:2], tmp_path)
-    client = start(environment(), tmp_path, 1)
+    deliver_flights(flight_files[:2], tmp_path)
+    client = start_flights(environment(), tmp_path, 1)
     wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
     path = Path(client.stop_with_savepoint())
     state = next(each for each in path.iterdir() if each.is_dir())
     shutil.rmtree(state)
 
     with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is not there"):
-        start(environment().from_savepoint(str(path)), tmp_path, 1)
+        start_flights(environment().from_savepoint(str(path)), tmp_path, 1)
 
 
 def test_a_job_that_is_drained_publishes_its_open_windows(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    flight_files: list[Path],
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "arrivals").mkdir()
-    arrive(files[:2], tmp_path)
-    client = start(environment(), tmp_path, 2, interval="10min")
-    wait_read(client, rows=sum(pq.read_metadata(file).num_rows for file in files[:2]))
+    deliver_flights(flight_files[:2], tmp_path)
+    client = start_flights(environment(), tmp_path, 2, interval="10min")
+    wait_read(client, rows=sum(pq.read_metadata(file).num_rows for file in flight_files[:2]))
 
     client.stop_with_savepoint(drain=True)
 
-    assert_exactly_once(spark, files[:2], tmp_path / "output")
+    assert_exactly_once(spark, flight_files[:2], tmp_path / "output")

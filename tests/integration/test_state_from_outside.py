@@ -19,7 +19,7 @@ from flykka.messages.control.job import CheckpointCompleted
 from flykka.spark_bridge.errors import SavedStateError
 from tests.integration import state_program
 from tests.integration.arrivals import END
-from tests.integration.state_program import at, listed
+from tests.integration.state_program import order_time, sorted_rows
 from tests.integration.test_savepoints import wait_for, wait_read
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -29,15 +29,15 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
     """A savepoint of the first version, when it has read the first orders."""
-    state_program.arrive(folder / "orders", "first", state_program.FIRST)
-    client = state_program.start(env, folder)
+    state_program.write_orders(folder / "orders", "first", state_program.FIRST)
+    client = state_program.start_orders(env, folder)
     wait_read(client, rows=len(state_program.FIRST))
     return Path(client.stop_with_savepoint())
 
 
-def finish(client: JobClient, folder: Path) -> None:
+def finish_orders(client: JobClient, folder: Path) -> None:
     """The other orders arrive, and none after them."""
-    state_program.arrive(folder / "orders", "then", state_program.THEN)
+    state_program.write_orders(folder / "orders", "then", state_program.THEN)
     (folder / "orders" / END).touch()
     client.wait(timeout=120)
 
@@ -49,20 +49,20 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
 
     totals, recent, silence = (flykka.state.read(path, uid) for uid in ("totals", "recent", "silence"))
     assert totals.table().columns == ["user", "sum(amount)", "max(amount)", "rows"]
-    assert listed(totals.table()) == [("a", 4, 3, 2), ("b", 2, 2, 1)]
-    assert listed(totals.values("max(amount)")) == [("a", 3), ("b", 2)]
-    assert listed(silence.keys()) == [("a",), ("b",)]
-    assert listed(silence.table()) == [("a", 2, [1, 3]), ("b", 1, [2])]
-    assert listed(silence.timers().selectExpr("user", "unix_seconds(time)", "domain")) == [
-        ("a", at(300).timestamp(), "event-time"),
-        ("a", at(370).timestamp(), "event-time"),
-        ("b", at(330).timestamp(), "event-time"),
+    assert sorted_rows(totals.table()) == [("a", 4, 3, 2), ("b", 2, 2, 1)]
+    assert sorted_rows(totals.values("max(amount)")) == [("a", 3), ("b", 2)]
+    assert sorted_rows(silence.keys()) == [("a",), ("b",)]
+    assert sorted_rows(silence.table()) == [("a", 2, [1, 3]), ("b", 1, [2])]
+    assert sorted_rows(silence.timers().selectExpr("user", "unix_seconds(time)", "domain")) == [
+        ("a", order_time(300).timestamp(), "event-time"),
+        ("a", order_time(370).timestamp(), "event-time"),
+        ("b", order_time(330).timestamp(), "event-time"),
     ]
     assert recent.windows().columns == ["user", "window_start", "window_end", "sum(amount)", "rows"]
-    assert listed(recent.windows().selectExpr("user", "unix_seconds(window_start)", "`sum(amount)`")) == [
-        ("a", at(0).timestamp(), 4),
-        ("a", at(60).timestamp(), 3),
-        ("b", at(0).timestamp(), 2),
+    assert sorted_rows(recent.windows().selectExpr("user", "unix_seconds(window_start)", "`sum(amount)`")) == [
+        ("a", order_time(0).timestamp(), 4),
+        ("a", order_time(60).timestamp(), 3),
+        ("b", order_time(0).timestamp(), 2),
     ]
     with pytest.raises(SavedStateError, match="has no operator 'total'; it has 'orders', 'silence', "):
         flykka.state.read(path, "total")
@@ -76,21 +76,21 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
     with pytest.raises(CheckpointNotFoundError, match="is no checkpoint or savepoint"):
         flykka.state.read(tmp_path / "nowhere", "totals")
 
-    client = state_program.start(environment().from_savepoint(str(path)), tmp_path, version=2, parallelism=1)
-    finish(client, tmp_path)
+    client = state_program.start_orders(environment().from_savepoint(str(path)), tmp_path, version=2, parallelism=1)
+    finish_orders(client, tmp_path)
 
     output = tmp_path / "output-2"
-    assert listed(spark.read.parquet(str(output / "totals"))) == [("a", 10, 10, 3), ("c", 20, 20, 1)]
+    assert sorted_rows(spark.read.parquet(str(output / "totals"))) == [("a", 10, 10, 3), ("c", 20, 20, 1)]
     windows = spark.read.parquet(str(output / "recent"))
-    assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total", "counted")) == [
-        ("a", at(0).timestamp(), 4, None),
-        ("a", at(60).timestamp(), 13, 1),
-        ("a", at(120).timestamp(), 10, 1),
-        ("b", at(0).timestamp(), 2, None),
-        ("c", at(60).timestamp(), 20, 1),
-        ("c", at(120).timestamp(), 20, 1),
+    assert sorted_rows(windows.selectExpr("user", "unix_seconds(window_start)", "total", "counted")) == [
+        ("a", order_time(0).timestamp(), 4, None),
+        ("a", order_time(60).timestamp(), 13, 1),
+        ("a", order_time(120).timestamp(), 10, 1),
+        ("b", order_time(0).timestamp(), 2, None),
+        ("c", order_time(60).timestamp(), 20, 1),
+        ("c", order_time(120).timestamp(), 20, 1),
     ]
-    assert listed(spark.read.parquet(str(output / "silence")).distinct()) == [
+    assert sorted_rows(spark.read.parquet(str(output / "silence")).distinct()) == [
         ("a", 3, 10.0),
         ("b", 1, -1.0),
         ("c", 1, 20.0),
@@ -107,7 +107,7 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
     env = state_program.written_down(environment(), tmp_path, parallelism=1)
 
     added = spark.createDataFrame([("c", 7, [9])], silence.table().schema)
-    timer = spark.createDataFrame([("c", at(1000), "event-time")], silence.timers().schema)
+    timer = spark.createDataFrame([("c", order_time(1000), "event-time")], silence.timers().schema)
     changed = flykka.state.write(
         tmp_path / "changed",
         env,
@@ -121,62 +121,62 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
     )
     shutil.rmtree(path)
     again = flykka.state.write(tmp_path / "again", env, {"silence": added}, existing=changed)
-    assert listed(flykka.state.read(again, "silence").timers()) == listed(
+    assert sorted_rows(flykka.state.read(again, "silence").timers()) == sorted_rows(
         flykka.state.read(changed, "silence").timers()
     )
-    assert listed(flykka.state.read(again, "totals").values("rows")) == [("a", 2), ("b", 1)]
+    assert sorted_rows(flykka.state.read(again, "totals").values("rows")) == [("a", 2), ("b", 1)]
     assert flykka.state.verify(again).damages == ()
-    finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
+    finish_orders(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
     output = tmp_path / "output-1"
     both = spark.read.parquet(str(output / "totals")).where("n > 2 or user = 'c'")
-    assert listed(both) == [("a", 3, 114, 10), ("c", 1, 20, 20)]
-    assert listed(spark.read.parquet(str(output / "silence")).select("user", "orders").distinct()) == [
+    assert sorted_rows(both) == [("a", 3, 114, 10), ("c", 1, 20, 20)]
+    assert sorted_rows(spark.read.parquet(str(output / "silence")).select("user", "orders").distinct()) == [
         ("a", 13),
         ("b", 11),
         ("c", 8),
     ]
-    windows = spark.read.parquet(str(output / "recent")).where(F.col("window_start") >= at(0))
-    assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total")) == [
-        ("a", at(0).timestamp(), 40),
-        ("a", at(60).timestamp(), 40),
-        ("a", at(120).timestamp(), 10),
-        ("b", at(0).timestamp(), 20),
-        ("c", at(60).timestamp(), 20),
-        ("c", at(120).timestamp(), 20),
+    windows = spark.read.parquet(str(output / "recent")).where(F.col("window_start") >= order_time(0))
+    assert sorted_rows(windows.selectExpr("user", "unix_seconds(window_start)", "total")) == [
+        ("a", order_time(0).timestamp(), 40),
+        ("a", order_time(60).timestamp(), 40),
+        ("a", order_time(120).timestamp(), 10),
+        ("b", order_time(0).timestamp(), 20),
+        ("c", order_time(60).timestamp(), 20),
+        ("c", order_time(120).timestamp(), 20),
     ]
 
 
 def test_a_job_begins_with_state_that_no_job_has_kept(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
-    state_program.arrive(tmp_path / "orders", "then", state_program.THEN)
+    state_program.write_orders(tmp_path / "orders", "then", state_program.THEN)
     env = state_program.written_down(environment(), tmp_path, parallelism=1)
     rows = spark.createDataFrame(
         [("a", 1000, 500, 2), ("z", 1, 1, 1)], "user string, `sum(amount)` int, `max(amount)` int, rows int"
     )
     first, silence = (spark.createDataFrame([("b", orders)], "user string, orders int") for orders in (4, 40))
-    timer = spark.createDataFrame([("b", at(1000), "event-time")], "user string, time timestamp, domain string")
+    timer = spark.createDataFrame([("b", order_time(1000), "event-time")], "user string, time timestamp, domain string")
 
     made = flykka.state.write(
         tmp_path / "bootstrap", env, {"totals": rows, "silence": first}, timers={"silence": timer}
     )
     changed = flykka.state.write(tmp_path / "changed", env, {"silence": silence}, existing=made)
-    finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
+    finish_orders(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
-    assert listed(flykka.state.read(changed, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
-    assert listed(flykka.state.read(changed, "silence").table()) == [("b", 40, None)]
-    assert listed(flykka.state.read(changed, "silence").timers()) == listed(timer)
+    assert sorted_rows(flykka.state.read(changed, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
+    assert sorted_rows(flykka.state.read(changed, "silence").table()) == [("b", 40, None)]
+    assert sorted_rows(flykka.state.read(changed, "silence").timers()) == sorted_rows(timer)
     totals, alarms = (spark.read.parquet(str(tmp_path / "output-1" / name)) for name in ("totals", "silence"))
-    assert listed(totals) == [("a", 3, 1010, 500), ("c", 1, 20, 20)]
-    assert ("b", 40) in listed(alarms.select("user", "orders"))
+    assert sorted_rows(totals) == [("a", 3, 1010, 500), ("c", 1, 20, 20)]
+    assert ("b", 40) in sorted_rows(alarms.select("user", "orders"))
 
 
 @pytest.fixture(scope="module")
 def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamExecutionEnvironment]:
     """An environment with the first version, which is not run."""
     folder = tmp_path_factory.mktemp("program")
-    state_program.arrive(folder / "orders", "first", state_program.FIRST)
+    state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment() as env:
         state_program.define(env, folder)
         yield env
@@ -205,7 +205,7 @@ def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         (
             "recent",
             "user string, pane_start timestamp",
-            [("a", at(1))],
+            [("a", order_time(1))],
             "has a pane that begins at 2024-01-01 00:00:01",
         ),
     ],
@@ -228,8 +228,8 @@ def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
 def test_a_running_job_answers_from_its_last_checkpoint(
     environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
-    client = state_program.start(environment(), tmp_path, parallelism=1)
+    state_program.write_orders(tmp_path / "orders", "first", state_program.FIRST)
+    client = state_program.start_orders(environment(), tmp_path, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
     # The one in progress may have begun before.
     begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)

@@ -14,7 +14,7 @@ from flykka import FileSource, JobClient, RestartStrategies, StreamExecutionEnvi
 from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.attempt.commands import CommitCheckpoint
 from tests.integration import arrivals, stateful
-from tests.integration.stateful import EXAMPLES, StatefulExample, truth
+from tests.integration.stateful import EXAMPLES, StatefulExample, batch_output
 from tests.integration.test_continuing import wait_checkpoint
 from tests.integration.test_kill import Moment, kill_at
 
@@ -28,10 +28,10 @@ MOMENTS = (
 
 @pytest.fixture(scope="session")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stateful.write(tmp_path_factory.mktemp("input") / "events")
+    return stateful.write_events(tmp_path_factory.mktemp("input") / "events")
 
 
-def start(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:
+def start_example(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:
     """Submit the job over a folder that grows: a file a batch, a checkpoint every 300 ms, restarts at once."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -42,7 +42,7 @@ def start(env: StreamExecutionEnvironment, example: StatefulExample, events: Pat
 
 
 def assert_true(spark: SparkSession, example: StatefulExample, events: Path, output: Path) -> None:
-    assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), truth(spark, example, events))
+    assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), batch_output(spark, example, events))
 
 
 # What is left has windows behind windows; what the others have, timers and broadcast state too, is killed, or restored,
@@ -82,13 +82,13 @@ def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
     parallelism: int,
     moment: Moment | None,
 ) -> None:
-    arrivals.begin(events, tmp_path / "arrivals", files=3)
+    arrivals.deliver_first_files(events, tmp_path / "arrivals", files=3)
     env = environment().set_parallelism(parallelism)
     kill = None if moment is None else kill_at(env, moment)
 
-    client = start(env, example, tmp_path / "arrivals", tmp_path / "output")
+    client = start_example(env, example, tmp_path / "arrivals", tmp_path / "output")
     assert kill is None or kill.wait(timeout=60)
-    arrivals.arrive(events, tmp_path / "arrivals")
+    arrivals.deliver_remaining_files(events, tmp_path / "arrivals")
     client.wait(timeout=120)
 
     assert_true(spark, example, events, tmp_path / "output")
@@ -104,14 +104,14 @@ def test_a_savepoint_of_four_subtasks_goes_on_with_two(
     example: StatefulExample,
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(events, folder, files=3)
-    client = start(environment().set_parallelism(4), example, folder, output)
+    arrivals.deliver_first_files(events, folder, files=3)
+    client = start_example(environment().set_parallelism(4), example, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
 
-    client = start(environment().set_parallelism(2).from_checkpoint(savepoint), example, folder, output)
-    arrivals.arrive(events, folder)
+    client = start_example(environment().set_parallelism(2).from_checkpoint(savepoint), example, folder, output)
+    arrivals.deliver_remaining_files(events, folder)
     client.wait(timeout=120)
 
     assert_true(spark, example, events, output)

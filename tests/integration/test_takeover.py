@@ -26,7 +26,7 @@ KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultNoted:1", "b
 published; when the end of the first job is noted and nothing put away; between the jobs; behind the second one."""
 
 
-def run(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
+def run_takeover_app(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.integration.takeover_app", str(folder), str(folder / "store"), how]
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False, env=os.environ)
 
@@ -36,10 +36,10 @@ def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for how in KILLS:
-        killed = run(tmp_path, how)
+        killed = run_takeover_app(tmp_path, how)
         assert killed.returncode == -signal.SIGKILL, f"{how}: {killed.stdout}{killed.stderr}"
 
-    ended = run(tmp_path)
+    ended = run_takeover_app(tmp_path)
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == ["first: had finished before", "second: had finished before"]
@@ -51,9 +51,9 @@ def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_compl
     spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"
-    with driver(tmp_path, store, "pause:MetadataWritten:3") as sleeping:
+    with takeover_driver(tmp_path, store, "pause:MetadataWritten:3") as sleeping:
         assert sleeping.wait_said() == "pause:MetadataWritten:3: ends here"
-        with driver(tmp_path, store) as following:
+        with takeover_driver(tmp_path, store) as following:
             assert following.wait_said() == "first: has finished"
 
             sleeping.send(signal.SIGCONT)
@@ -76,7 +76,7 @@ def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
     server.kill()
 
 
-def driver(folder: Path, store: str, how: str = "") -> Driver:
+def takeover_driver(folder: Path, store: str, how: str = "") -> Driver:
     return Driver(str(folder), store, how, module="tests.integration.takeover_app", patience=DEADLINE)
 
 

@@ -36,7 +36,7 @@ TIME = pa.timestamp("us", tz="UTC")
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def side_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seeded orders and rates in whole seconds, some of no currency; rates have times that no other rate has."""
     folder = tmp_path_factory.mktemp("sides")
     chance = np.random.default_rng(7)
@@ -56,7 +56,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(
+def start_temporal_join(
     env: StreamExecutionEnvironment,
     folder: Path,
     output: Path,
@@ -109,7 +109,7 @@ def left_join_in_sql(env: StreamExecutionEnvironment) -> Callable[[DataStream, D
     return join
 
 
-def batch(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
+def newest_rates(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
     """The same by a plain Spark batch."""
     orders, rates = (spark.read.parquet(str(files / side)) for side in ("orders", "rates"))
     meets = F.expr("o.currency = r.currency AND r.at <= o.at")
@@ -123,22 +123,22 @@ def batch(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
 # So do the examples of orders and rates.
 @pytest.mark.long
 def test_inner_joins_are_those_of_a_batch(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
-    start(environment().set_parallelism(2), files, tmp_path / "output", inner_join).wait(timeout=120)
+    start_temporal_join(environment().set_parallelism(2), side_files, tmp_path / "output", inner_join).wait(timeout=120)
 
-    truth = batch(spark, files, is_outer=False)
+    truth = newest_rates(spark, side_files, is_outer=False)
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
 
 
 def test_in_sql_a_version_that_is_deleted_is_none(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(1)
 
-    start(env, files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
+    start_temporal_join(env, side_files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
 
-    newest = batch(spark, files, is_outer=True)
+    newest = newest_rates(spark, side_files, is_outer=True)
     truth = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
 
@@ -146,35 +146,35 @@ def test_in_sql_a_version_that_is_deleted_is_none(
 # The tests of connected streams kill a job with two inputs.
 @pytest.mark.long
 def test_a_kill_changes_nothing(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2)
     kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=3))
 
-    start(env, files, tmp_path / "output", left_join).wait(timeout=120)
+    start_temporal_join(env, side_files, tmp_path / "output", left_join).wait(timeout=120)
 
     assert kill.done
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, files, is_outer=True))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), newest_rates(spark, side_files, is_outer=True))
 
 
 @pytest.mark.long
 def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     arriving, output = tmp_path / "arriving", tmp_path / "output"
     for side in ("orders", "rates"):
         (arriving / side).mkdir(parents=True)
         for number in range(2):
-            shutil.copy(files / side / f"{number}.parquet", arriving / side)
-    client = start(environment().set_parallelism(2), arriving, output, left_join, monitor=True)
+            shutil.copy(side_files / side / f"{number}.parquet", arriving / side)
+    client = start_temporal_join(environment().set_parallelism(2), arriving, output, left_join, monitor=True)
     wait_checkpoint(client)
     path = client.stop()
     for side in ("orders", "rates"):
         for number in range(2, FILES):
-            shutil.copy(files / side / f"{number}.parquet", arriving / side)
+            shutil.copy(side_files / side / f"{number}.parquet", arriving / side)
         (arriving / side / arrivals.END).touch()
 
     env = environment().set_parallelism(3).from_checkpoint(path)
-    start(env, arriving, output, left_join, monitor=True).wait(timeout=120)
+    start_temporal_join(env, arriving, output, left_join, monitor=True).wait(timeout=120)
 
-    assertDataFrameEqual(spark.read.parquet(str(output)), batch(spark, files, is_outer=True))
+    assertDataFrameEqual(spark.read.parquet(str(output)), newest_rates(spark, side_files, is_outer=True))

@@ -38,12 +38,12 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
         task_managers=2, slots_per_task_manager=2, record=str(record)
     ) as env:
         kill = kill_when(env.cluster.system, VICTIM, lambda _, said: isinstance(said, CommitCheckpoint))
-        sales.start(env, sales_files, folder / "output").wait(timeout=120)
+        sales.start_hourly_sales(env, sales_files, folder / "output").wait(timeout=120)
         assert kill.done
     return TraceReader.open(record)
 
 
-def sent(turn: Turn) -> Iterator[Value]:
+def messages_of_turn(turn: Turn) -> Iterator[Value]:
     """The messages that a turn told somebody."""
     for effect in turn.effects:
         if isinstance(effect, Send) and isinstance(effect.message, Value):
@@ -65,7 +65,7 @@ def test_every_batch_crosses_its_subpartition_against_a_credit(trace: TraceReade
                 credit[turn.message.partition_id, turn.message.subpartition] += turn.message.credit
             case _:
                 pass
-        for message in sent(turn):
+        for message in messages_of_turn(turn):
             if isinstance(message, BufferResponse) and isinstance(message.buffer, BatchRef):
                 credit[message.partition_id, message.subpartition] -= 1
                 crossed += 1
@@ -92,7 +92,7 @@ def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: TraceReader)
                 made.update(output.batch.batch_id for output in outputs)
             case _:
                 pass
-        for message in sent(turn):
+        for message in messages_of_turn(turn):
             match message:
                 case ProcessBatch(batch=batch):
                     assert batch.batch_id in delivered[turn.recipient.path]
@@ -120,7 +120,7 @@ def test_every_completed_checkpoint_has_every_acknowledgement(trace: TraceReader
                 acknowledged[checkpoint_id].add(attempt)
             case _:
                 pass
-        for message in sent(turn):
+        for message in messages_of_turn(turn):
             if isinstance(message, CheckpointCompleted):
                 assert acknowledged[message.checkpoint_id] >= taking_part
                 completed.append(message.checkpoint_id)

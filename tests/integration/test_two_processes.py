@@ -27,19 +27,19 @@ def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_publish
 ) -> None:
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
     # Nothing is published yet, which would be a reason to refuse the second one.
-    arrivals.begin(sales_files, arrived, files=1)
-    client = arrivals.start(environment(), arrived, output)
+    arrivals.deliver_first_files(sales_files, arrived, files=1)
+    client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
     # The same output folder, with a checkpoint folder beside the link.
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "output").symlink_to(output)
-    second = begin(tmp_path / "run", arrived, output, tmp_path / "elsewhere" / "output")
+    second = start_program(tmp_path / "run", arrived, output, tmp_path / "elsewhere" / "output")
 
     printed, said = second.communicate(timeout=120)
-    arrivals.arrive(sales_files, arrived)
+    arrivals.deliver_remaining_files(sales_files, arrived)
     client.wait(timeout=120)
 
-    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
     assert second.returncode == 0, said
     refusals = printed.splitlines()
     for text, folder in zip(refusals, ("checkpoints", "elsewhere/output"), strict=True):
@@ -68,7 +68,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
 """Starts the job with one output folder after the other, and prints why each was refused."""
 
 
-def begin(run: Path, *folders: Path) -> subprocess.Popen[str]:
+def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:
     """The program in another process, which shares nothing with this one but the folders."""
     program = [sys.executable, "-c", PROGRAM, *map(str, folders)]
     variables = {FOLDER_VARIABLE: str(run), "XDG_RUNTIME_DIR": str(run), "TMPDIR": str(run)}
@@ -87,8 +87,8 @@ def test_a_job_whose_folder_another_process_has_taken_over_fails_at_once_and_pub
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, arrived)
-    client = arrivals.start(environment(), arrived, output)
+    arrivals.deliver_first_files(sales_files, arrived)
+    client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
     folder = checkpoint_folder(str(tmp_path / "checkpoints"), "sales", 1_000)
 
@@ -96,7 +96,7 @@ def test_a_job_whose_folder_another_process_has_taken_over_fails_at_once_and_pub
     with pytest.raises(JobExecutionError, match=r"has lost .*/checkpoints to process .* \(owner 2\)") as failed:
         client.wait(timeout=60)
     published = set(output.glob("part-*"))
-    arrivals.arrive(sales_files, arrived)
+    arrivals.deliver_remaining_files(sales_files, arrived)
 
     assert failed.value.cause.type_name == "OwnershipLostError"
     assert client.details.restarts == ()

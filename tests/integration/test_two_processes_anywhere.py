@@ -105,7 +105,7 @@ arrivals.main(*sys.argv[1:])
 def place(sales_files: Path) -> Iterator[Place]:
     shared = Place(Path(tempfile.mkdtemp(prefix="two-processes-", dir="/var/tmp")))
     shared.folder.chmod(0o777)
-    arrivals.begin(sales_files, shared.arrived)
+    arrivals.deliver_first_files(sales_files, shared.arrived)
     for file in (shared.arrived, *shared.arrived.iterdir()):
         file.chmod(0o755)
     yield shared
@@ -129,18 +129,18 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-def finish(
+def finish_programs(
     place: Place, sales_files: Path, spark: SparkSession, *ends: subprocess.Popen[str], is_copied: bool = False
 ) -> list[str]:
     """Let the rest arrive; returns what each program wrote to standard error once it had ended."""
-    arrivals.arrive(sales_files, place.arrived)
+    arrivals.deliver_remaining_files(sales_files, place.arrived)
     said = [program.communicate(timeout=200)[1] for program in ends]
-    expected = spark.read.parquet(str(sales_files)) if is_copied else sales.batch(spark, sales_files)
+    expected = spark.read.parquet(str(sales_files)) if is_copied else sales.hourly_batch(spark, sales_files)
     assertDataFrameEqual(spark.read.parquet(str(place.output)), expected)
     return said
 
 
-def refused(
+def refusal_of_second(
     place: Place,
     sales_files: Path,
     spark: SparkSession,
@@ -151,7 +151,7 @@ def refused(
 ) -> str:
     """Return why the second program was refused, once the first has published each row once."""
     refusal = second.communicate(timeout=120)[1]
-    finish(place, sales_files, spark, first, is_copied=is_copied)
+    finish_programs(place, sales_files, spark, first, is_copied=is_copied)
     assert (first.returncode, second.returncode) == (0, 1)
     return refusal
 
@@ -165,7 +165,7 @@ def test_second_process_with_another_runtime_folder_is_refused(
 
     second = place.begin(variables={variable: ""})
 
-    refusal = refused(place, sales_files, spark, first, second)
+    refusal = refusal_of_second(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -180,7 +180,7 @@ def test_second_process_of_another_user_is_refused(place: Place, sales_files: Pa
 
     second = place.begin(*other, variables={"HOME": "", "TMPDIR": "", "XDG_RUNTIME_DIR": ""})
 
-    refusal = refused(place, sales_files, spark, first, second)
+    refusal = refusal_of_second(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user root" in refusal
 
 
@@ -196,7 +196,7 @@ def test_second_process_in_a_container_is_refused(
 
     second = place.begin(*container, folder=tmp_path, variables={"TMPDIR": "", "XDG_RUNTIME_DIR": ""})
 
-    refusal = refused(place, sales_files, spark, first, second)
+    refusal = refusal_of_second(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -208,7 +208,7 @@ def test_second_process_without_high_availability_is_refused(
 
     second = place.begin()
 
-    refusal = refused(place, sales_files, spark, first, second)
+    refusal = refusal_of_second(place, sales_files, spark, first, second)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -221,7 +221,7 @@ def test_second_process_with_high_availability_waits_for_the_end_of_the_first(
     second = place.begin(variables={"FLYKKA_HIGH_AVAILABILITY": str(place.folder / "store")})
     assert second.stderr is not None
     waiting = next(line for line in second.stderr if "waiting" in line)
-    _, refusal = finish(place, sales_files, spark, first, second)
+    _, refusal = finish_programs(place, sales_files, spark, first, second)
 
     assert f"process {first.pid} of user" in waiting
     assert (first.returncode, second.returncode) == (0, 1), refusal
@@ -235,7 +235,7 @@ def test_second_process_is_refused_where_checkpoints_are_in_an_object_store(
 
     second = place.begin(store=store)
 
-    refusal = refused(place, sales_files, spark, first, second, is_copied=True)
+    refusal = refusal_of_second(place, sales_files, spark, first, second, is_copied=True)
     assert f"process {first.pid} of user" in refusal
 
 
@@ -252,7 +252,7 @@ def test_paused_owner_of_a_network_folder_publishes_nothing_after_it_was_replace
     second = place.begin()
     place.wait_checkpoint(second)
     first.send_signal(signal.SIGCONT)
-    lost, _ = finish(place, sales_files, spark, first, second)
+    lost, _ = finish_programs(place, sales_files, spark, first, second)
 
     assert (first.returncode, second.returncode) == (1, 0)
     assert "OwnershipLostError" in lost

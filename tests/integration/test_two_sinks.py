@@ -39,7 +39,9 @@ PATIENCE_SECONDS = 120
 PUBLISHED = re.compile(r"part-.+-\d+-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f-]{27}\.")
 
 
-def start(env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink, checkpoints: Path) -> JobClient:
+def start_two_sinks(
+    env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink, checkpoints: Path
+) -> JobClient:
     """Sales per shop and hour into one sink, behind an exchange; dear sales into another one, with the source."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(checkpoints))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
@@ -57,7 +59,7 @@ def start(env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink
 
 
 def assert_exactly_once(spark: SparkSession, files: Path, hourly: DataFrame, dear: DataFrame) -> None:
-    assertDataFrameEqual(hourly, sales.batch(spark, files))
+    assertDataFrameEqual(hourly, sales.hourly_batch(spark, files))
     assertDataFrameEqual(dear, spark.read.parquet(str(files)).where("amount > 900"))
 
 
@@ -140,7 +142,7 @@ def test_a_kill_between_two_commits_lets_both_sinks_publish(
     kill = KillBetweenCommits(env, first, second, checkpoints)
 
     sinks = FileSink.parquet(hourly), FileSink.json(dear).partition_by("shop")
-    start(env, sales_files, *sinks, checkpoints).wait(timeout=PATIENCE_SECONDS)
+    start_two_sinks(env, sales_files, *sinks, checkpoints).wait(timeout=PATIENCE_SECONDS)
 
     assert kill.killed_at is not None
     assert kill.killed_at in kill.seen_when_killed[0] - kill.seen_when_killed[1]
@@ -176,7 +178,7 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
         return is_moment
 
     kill = kill_when(env.cluster.system, lambda: env.cluster.system.find(victims[0]), matches)
-    client = start(env, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints)
+    client = start_two_sinks(env, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints)
     client.wait(timeout=PATIENCE_SECONDS)
 
     assert kill.done
@@ -208,13 +210,13 @@ def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leav
     refuses.set()
     failing = environment().set_restart_strategy(RestartStrategies.no_restart())
     with pytest.raises(JobExecutionError, match=r"'hourly output'.*the table is locked"):
-        start(failing, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints).wait(
+        start_two_sinks(failing, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints).wait(
             timeout=PATIENCE_SECONDS
         )
     kept = list((dear / ".flykka-staging").iterdir())
     refuses.clear()
     again = environment().from_checkpoint("latest")
-    start(again, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints).wait(
+    start_two_sinks(again, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints).wait(
         timeout=PATIENCE_SECONDS
     )
 

@@ -37,7 +37,7 @@ def slowly(rows: DataFrame) -> DataFrame:
     return rows
 
 
-def start(env: StreamExecutionEnvironment, files: Path, output: Path, parallelism: int) -> JobClient:
+def start_slow_sales(env: StreamExecutionEnvironment, files: Path, output: Path, parallelism: int) -> JobClient:
     """The program of the kill tests, with the slow function before its windows."""
     env.set_parallelism(parallelism).enable_unaligned_checkpoints()
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
@@ -86,9 +86,9 @@ def test_what_was_in_flight_when_a_task_manager_is_killed_counts_once(
     system.add_delivery_hook(watched.hear)
     kill = kill_when(system, lambda: system.find(watched.recipients[-1]), watched.is_commit)
 
-    start(env, sales_files, tmp_path / "output", parallelism).wait(timeout=120)
+    start_slow_sales(env, sales_files, tmp_path / "output", parallelism).wait(timeout=120)
 
     assert kill.done
     assert watched.recovered_rows > 0
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
     assert list((tmp_path / "checkpoints").glob("*/in-flight/*")) == []

@@ -42,7 +42,9 @@ LATE_SHOP = 99
 LATE_ROWS = 50
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, unaligned: bool) -> JobClient:
+def start_upgradable_job(
+    env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, unaligned: bool
+) -> JobClient:
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints")).set_parallelism(parallelism)
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
@@ -95,7 +97,7 @@ def lose_a_task_manager(env: StreamExecutionEnvironment, client: JobClient) -> N
     assert completed.wait(timeout=60)
 
 
-def arrive(files: list[Path], folder: Path) -> None:
+def deliver_even_and_odd(files: list[Path], folder: Path) -> None:
     for file in files:
         shutil.copy(file, folder / ("odd" if int(file.stem[-2:]) % 2 else "even"))
 
@@ -107,7 +109,7 @@ def arrive_late(folder: Path, number: int) -> None:
     frame.to_parquet(folder / "odd" / f"late-{number:02}.parquet", coerce_timestamps="us")
 
 
-def counted(rows: DataFrame, *window: str) -> DataFrame:
+def sales_per_window(rows: DataFrame, *window: str) -> DataFrame:
     return (
         rows.groupBy(F.window("at", *window), "shop")
         .agg(F.count("*").alias("sales"))
@@ -144,11 +146,11 @@ def test_a_job_goes_on_whatever_its_shape(
         (tmp_path / name).mkdir()
     path: Path | None = None
     for number, parallelism in enumerate((2, 3, 1)):
-        arrive(files[number * 2 : number * 2 + 2], tmp_path)
+        deliver_even_and_odd(files[number * 2 : number * 2 + 2], tmp_path)
         if number:
             arrive_late(tmp_path, number)
         env = environment() if path is None else environment().from_savepoint(str(path))
-        client = start(env, tmp_path, parallelism, unaligned=end is cancel)
+        client = start_upgradable_job(env, tmp_path, parallelism, unaligned=end is cancel)
         wait_checkpoint(client)
         if end is stop_with_savepoint and path is not None:
             # With its first checkpoint the job does not need it any more.
@@ -166,8 +168,8 @@ def test_a_job_goes_on_whatever_its_shape(
     late = list((tmp_path / "late").glob("*.parquet"))
     in_time, is_late = everything.where(F.col("shop") != LATE_SHOP), F.col("shop") == LATE_SHOP
     assertDataFrameEqual(handed.drop("checkpoint"), everything)
-    assertDataFrameEqual(hourly.where(~is_late), counted(in_time, "1 hour"))
-    assertDataFrameEqual(sliding.where(~is_late), counted(in_time, "3 hours", "1 hour"))
+    assertDataFrameEqual(hourly.where(~is_late), sales_per_window(in_time, "1 hour"))
+    assertDataFrameEqual(sliding.where(~is_late), sales_per_window(in_time, "3 hours", "1 hour"))
     # Whether they are late depends on how far the job was when they came.
     counts = [row.sales for row in hourly.where(is_late).collect()]
     assert len(counts) <= 1

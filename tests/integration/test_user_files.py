@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def registered_files(tmp_path: Path) -> Path:
     """The files that are registered."""
     (tmp_path / "cities.csv").write_text("Rome")
     (tmp_path / "moons.py").write_text("COUNT = 1\n")
@@ -43,23 +43,23 @@ def assert_seen(told: dict[str, Any], *, processes: int) -> None:
 
 
 def test_functions_see_what_was_registered_and_nothing_is_left_of_it(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, registered_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(registered_files)
 
-    assert_seen(user_files_app.run(None), processes=1)
+    assert_seen(user_files_app.run_user_files_job(None), processes=1)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(DEADLINE + 60)
-def test_functions_on_two_worker_processes_see_it_too(folder: Path) -> None:
+def test_functions_on_two_worker_processes_see_it_too(registered_files: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "tests.integration.user_files_app", str(folder)],
+        [sys.executable, "-m", "tests.integration.user_files_app", str(registered_files)],
         capture_output=True,
         text=True,
         timeout=DEADLINE,
         check=False,
-        env={**os.environ, "SPARK_WORKER_DIR": str(folder / "work")},
+        env={**os.environ, "SPARK_WORKER_DIR": str(registered_files / "work")},
     )
 
     assert run.returncode == 0, run.stderr

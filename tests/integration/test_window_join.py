@@ -22,12 +22,12 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.messages.attempt.answers import SnapshotWritten
-from tests.integration.test_interval_join import files
+from tests.integration.test_interval_join import side_files
 from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-__all__ = ["files"]
+__all__ = ["side_files"]
 
 TUMBLING, SLIDING = TumblingEventTimeWindows.of("10s"), SlidingEventTimeWindows.of("10s", "4s")
 MOMENT = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
@@ -80,14 +80,14 @@ def env(environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path) 
 def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
-    files: Path,
+    side_files: Path,
     tmp_path: Path,
     windows: Windows,
     kind: str,
     kills: bool,
 ) -> None:
     kill = kill_at(env.set_parallelism(2), MOMENT) if kills else None
-    left, right = sides(env, files)
+    left, right = sides(env, side_files)
     join = left.join(right).where("user").equal_to("user").window(windows)
     join = join if kind == "inner" else getattr(join, f"{kind}_outer")()
     pairs = join.select(F.col("left.id").alias("one"), F.col("right.id").alias("other")).uid("join")
@@ -95,7 +95,7 @@ def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
 
     env.execute("window join")
 
-    one, other = windowed(spark, files, windows)
+    one, other = windowed(spark, side_files, windows)
     met = one.alias("l").join(other.alias("r"), F.expr("l.user = r.user AND l.w = r.w"), kind)
     bounds = "coalesce(l.w, r.w).start AS window_start", "coalesce(l.w, r.w).end AS window_end"
     assert kill is None or kill.done
@@ -104,7 +104,7 @@ def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
     )
 
 
-def counted(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+def join_totals(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
     """The numbers of rows of both sides, and the bounds of the window."""
     some = left if len(left) else right
     return pd.DataFrame(
@@ -127,18 +127,23 @@ def counted(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
     ],
 )
 def test_a_function_is_given_the_rows_of_both_sides_of_a_key_and_window_once(
-    spark: SparkSession, env: StreamExecutionEnvironment, files: Path, tmp_path: Path, windows: Windows, kills: bool
+    spark: SparkSession,
+    env: StreamExecutionEnvironment,
+    side_files: Path,
+    tmp_path: Path,
+    windows: Windows,
+    kills: bool,
 ) -> None:
     kill = kill_at(env.set_parallelism(2), MOMENT) if kills else None
     # A function takes a while for each key and window.
-    left, right = (side.where(SOME_USERS) for side in sides(env, files))
+    left, right = (side.where(SOME_USERS) for side in sides(env, side_files))
     output = "user bigint, window_end timestamp, ones bigint, others bigint, total bigint"
-    groups = left.co_group(right).where("user").equal_to("user").window(windows).apply(counted, output)
+    groups = left.co_group(right).where("user").equal_to("user").window(windows).apply(join_totals, output)
     groups.uid("groups").sink_to(FileSink.parquet(str(tmp_path / "output"))).uid("output")
 
     env.execute("co-group")
 
-    one, other = (side.where(SOME_USERS) for side in windowed(spark, files, windows))
+    one, other = (side.where(SOME_USERS) for side in windowed(spark, side_files, windows))
     both = one.withColumn("side", F.lit(1)).union(other.withColumn("side", F.lit(2)))
     true = both.groupBy("user", "w.end").agg(
         F.count_if(F.col("side") == 1).alias("ones"),

@@ -74,12 +74,12 @@ class Rich(RichFunction):
         self.saw = seen(context)["saw"]
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        count = F.udf(counted, "string")
+        count = F.udf(module_counts, "string")
         kind = F.concat("kind", F.lit("+rich"), count("id"))
         return rows.withColumn("kind", kind).where(F.lit(self.saw) == F.col("saw"))
 
 
-def counted(number: int) -> str:
+def module_counts(number: int) -> str:
     """What the modules say, in a function that Spark calls by itself."""
     import moons
     import tides
@@ -96,7 +96,7 @@ def left_on(context: SparkContext) -> list[str]:
     return [*here(None), *context.parallelize(range(4), 4).mapPartitions(here).collect()]
 
 
-def run(master: str | None) -> dict[str, Any]:
+def run_user_files_job(master: str | None) -> dict[str, Any]:
     """Run the program in the current folder; return the rows of the functions, and what the job has left."""
     folder = Path.cwd()
     with StreamExecutionEnvironment.get_execution_environment(master) as env:
@@ -114,4 +114,4 @@ def run(master: str | None) -> dict[str, Any]:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
-    print(json.dumps(run(MASTER)))
+    print(json.dumps(run_user_files_job(MASTER)))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.layout.sources import ROOT
 
-TESTS = ROOT / "tests" / "connectors" / "postgres"
+TESTS = ROOT / "tests" / "spark_bridge" / "connectors" / "postgres"
 PAGE = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
 SUPPORTED = PAGE.partition("\n## What is supported\n")[2].partition("\n## ")[0]
 TYPES_TEXT, _, SCENARIOS_TEXT = SUPPORTED.partition("### What happens to a table")
@@ -21,11 +21,11 @@ def lines_of(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
 
 
-def rows_of(text: str) -> list[list[str]]:
+def rows_of_page(text: str) -> list[list[str]]:
     return [row for row in lines_of(text) if row[-1] != "test"]
 
 
-TYPES, SCENARIOS = rows_of(TYPES_TEXT), rows_of(SCENARIOS_TEXT)
+TYPES, SCENARIOS = rows_of_page(TYPES_TEXT), rows_of_page(SCENARIOS_TEXT)
 
 
 def functions_of(module: str) -> set[str]:
@@ -33,7 +33,7 @@ def functions_of(module: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def place(row: list[str]) -> tuple[str, str]:
+def named_test(row: list[str]) -> tuple[str, str]:
     """The module and the test that a row names."""
     named = re.fullmatch(r"`(test_\w+)\.(test_\w+)`", row[-1])
     assert named is not None, f"names no test: {row}"
@@ -49,7 +49,7 @@ def test_the_page_has_a_table_of_each_kind() -> None:
 
 @pytest.mark.parametrize("row", [*TYPES, *SCENARIOS], ids=lambda row: row[0])
 def test_every_row_names_a_test_that_is_there(row: list[str]) -> None:
-    module, test = place(row)
+    module, test = named_test(row)
 
     assert test in functions_of(module)
 

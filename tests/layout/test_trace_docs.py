@@ -9,14 +9,14 @@ from flykka.monitors.monitors import all_monitors
 from tests.layout.sources import ROOT
 
 
-def rows(page: str) -> set[str]:
+def codes_of_tables(page: str) -> set[str]:
     """What the rows of a page's tables begin with, of those that begin with code."""
     return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M))
 
 
 def test_every_kind_of_fault_is_told_of() -> None:
-    assert {str(kind) for kind in FaultKind} - rows("simulation.md") == set()
+    assert {str(kind) for kind in FaultKind} - codes_of_tables("simulation.md") == set()
 
 
 def test_every_monitor_is_told_of() -> None:
-    assert {monitor.name for monitor in all_monitors()} - rows("simulation.md") == set()  # type: ignore[attr-defined]
+    assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 @cache
-def declared() -> dict[str, type[Value]]:
+def declared_messages() -> dict[str, type[Value]]:
     """Every class that flykka declares, by its tag, with all its modules imported. Not what tests declare."""
     for module in pkgutil.walk_packages(flykka.__path__, "flykka."):
         if not module.name.endswith("__main__"):
@@ -43,14 +43,14 @@ def any_instance(cls: type[Value]) -> st.SearchStrategy[Value]:
 
 
 def _instances(base: type[Value]) -> st.SearchStrategy[Value]:
-    tags = [tag for tag, cls in declared().items() if issubclass(cls, base)]
+    tags = [tag for tag, cls in declared_messages().items() if issubclass(cls, base)]
     return st.sampled_from(tags).flatmap(_exactly)
 
 
 @cache
 def _exactly(tag: str) -> st.SearchStrategy[Value]:
     """Made once: there are hundreds, and each would make all that it refers to again."""
-    cls = declared()[tag]
+    cls = declared_messages()[tag]
     annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # every declared class is a dataclass
     return st.builds(cls, **{field.name: _of(annotations[field.name]) for field in fields})

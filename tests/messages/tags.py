@@ -11,14 +11,14 @@ import dataclasses
 from pathlib import Path
 
 from flykka.messages.wire.message import Value
-from tests.messages.registry import declared
+from tests.messages.registry import declared_messages
 
 FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:
     """The list as the classes declare it now."""
-    return [" ".join([tag, *_fields(cls)]) for tag, cls in declared().items()]
+    return [" ".join([tag, *_fields(cls)]) for tag, cls in declared_messages().items()]
 
 
 def _fields(cls: type[Value]) -> list[str]:

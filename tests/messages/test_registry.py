@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.message import Message, Value
-from tests.messages.registry import any_instance, declared
+from tests.messages.registry import any_instance, declared_messages
 from tests.messages.tags import FROZEN, lines
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cls", declared().values(), ids=declared())
+@pytest.mark.parametrize("cls", declared_messages().values(), ids=declared_messages())
 @settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Value], data: st.DataObject) -> None:
@@ -41,10 +41,10 @@ def test_altered_bytes_are_a_value_or_are_refused_and_nothing_else_happens(value
 
 
 def test_every_declared_class_says_what_it_is_and_a_message_who_says_it() -> None:
-    texts = {tag: (cls.__doc__ or "").strip() for tag, cls in declared().items()}
+    texts = {tag: (cls.__doc__ or "").strip() for tag, cls in declared_messages().items()}
 
     assert [tag for tag, text in texts.items() if not text.endswith((".", "?"))] == []
-    without = [tag for tag, text in texts.items() if issubclass(declared()[tag], Message) and "->" not in text]
+    without = [tag for tag, text in texts.items() if issubclass(declared_messages()[tag], Message) and "->" not in text]
     assert without == [], "a message says: sender -> receiver: what it asserts"
 
 

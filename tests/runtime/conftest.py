@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -48,3 +49,9 @@ def bystander(system: SeededSystem) -> Iterator[list[str]]:
     ref.tell(says("unharmed"))
     system.run_until_idle()
     assert log == ["bystander start", "bystander unharmed"]
+
+
+@pytest.fixture
+def no_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
+    """For tests that mean thousands of failures."""
+    caplog.set_level(logging.CRITICAL, "flykka.runtime")

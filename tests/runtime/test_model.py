@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from pykka import ActorRegistry
@@ -26,20 +24,12 @@ from tests.runtime.model.creatures import spawn
 from tests.runtime.model.laws import World
 from tests.runtime.model.messages import Do, Question
 
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+
 QUICK_SEEDS = 20
 SLOW_SEEDS = 60
 SEEDS = 200
 ROUNDS_ON_THREADS = 30
-
-
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures() -> Iterator[None]:
-    """Thousands of failures are meant."""
-    logger = logging.getLogger("flykka.runtime")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(before)
 
 
 def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> World:

@@ -27,7 +27,7 @@ from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
 from flykka.traces.record_json import record_json
 from flykka.traces.trace import Trace
 from flykka.views.text.turns import row_lines, row_of
-from tests.bad_input.recorded import record
+from tests.bad_input.recorded import record_echo
 from tests.layout.sources import ROOT
 from tests.runtime.replay import couriers
 from tests.runtime.test_trace_ring import office
@@ -106,8 +106,8 @@ def read_mutations(count: int, seed: int, folder: Path, commands: float = 0.01) 
 def _bases(folder: Path, seed: int) -> list[tuple[int, TraceMutator]]:
     office(folder / "office.trace", ring=40, rounds=45)
     paths = {
-        record(folder / "notes.trace"): 500,
-        couriers.record(folder / "couriers.trace", ring=12).path: 300,
+        record_echo(folder / "notes.trace"): 500,
+        couriers.record_deliveries(folder / "couriers.trace", ring=12).path: 300,
         folder / "office.trace": 100,
         ROOT / "tests" / "histories" / "savepoints.trace": 1,
     }

@@ -30,7 +30,7 @@ def family(system: SeededSystem, log: list[str], strategy: SupervisorStrategy, *
     log.clear()
 
 
-def say(system: SeededSystem, name: str, *words: str) -> None:
+def tell_words(system: SeededSystem, name: str, *words: str) -> None:
     for word in words:
         system.actor_selection(f"/user/p/{name}").tell(says(word))
     system.run_until_idle()
@@ -40,7 +40,7 @@ def test_the_new_instance_is_made_when_the_delay_is_over(system: SeededSystem) -
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
-    say(system, "c", "fail")
+    tell_words(system, "c", "fail")
     system.advance(99)
     assert log == ["c fail", "c stop"]
     system.advance(1)
@@ -52,7 +52,7 @@ def test_what_is_told_meanwhile_waits_in_the_mailbox(system: SeededSystem) -> No
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
-    say(system, "c", "fail", "one", "two")
+    tell_words(system, "c", "fail", "one", "two")
     system.advance(100)
 
     assert log[-3:] == ["c restart", "c one", "c two"]
@@ -66,7 +66,7 @@ def test_each_delay_is_twice_the_last_up_to_the_limit(system: SeededSystem) -> N
     for _ in range(4):
         begun = system.clock.now_ms()
         log.clear()
-        say(system, "c", "fail")
+        tell_words(system, "c", "fail")
         while "c restart" not in log:
             system.advance(10)
         waits.append(system.clock.now_ms() - begun)
@@ -77,11 +77,11 @@ def test_each_delay_is_twice_the_last_up_to_the_limit(system: SeededSystem) -> N
 def test_the_delays_begin_again_behind_a_quiet_time(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
-    say(system, "c", "fail")
+    tell_words(system, "c", "fail")
     system.advance(100 + 250)
     log.clear()
 
-    say(system, "c", "fail")
+    tell_words(system, "c", "fail")
     system.advance(100)
 
     assert log[-1] == "c restart"
@@ -91,11 +91,11 @@ def test_a_quiet_time_of_ones_own_choice(system: SeededSystem) -> None:
     log: list[str] = []
     patient = Backoff(min_backoff=100, max_backoff=400, random_factor=0, reset_after=10_000)
     family(system, log, OneForOne(backoff=patient), "c")
-    say(system, "c", "fail")
+    tell_words(system, "c", "fail")
     system.advance(9_000)
     log.clear()
 
-    say(system, "c", "fail")
+    tell_words(system, "c", "fail")
     system.advance(199)
 
     assert log == ["c fail", "c stop"]
@@ -108,7 +108,7 @@ def test_chance_repeats_with_the_seed() -> None:
         log: list[str] = []
         with SeededSystem(seed) as system:
             family(system, log, OneForOne(backoff=backoff), "c")
-            say(system, "c", "fail")
+            tell_words(system, "c", "fail")
             while "c restart" not in log:
                 system.advance(1)
             return system.clock.now_ms()
@@ -125,7 +125,7 @@ def test_an_end_while_it_waits_is_the_end(end: str) -> None:
     system = SeededSystem(3)
     system.event_stream.subscribe(letters.append, DeadLetter)
     family(system, log, OneForOne(backoff=PLAIN), "c")
-    say(system, "c", "fail", "too late")
+    tell_words(system, "c", "fail", "too late")
     ref = system.find("/user/p/c")
     assert ref is not None
 
@@ -148,7 +148,7 @@ def test_siblings_wait_for_each_other(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, AllForOne(backoff=PLAIN), "a", "b")
 
-    say(system, "a", "fail")
+    tell_words(system, "a", "fail")
     assert sorted(log) == ["a fail", "a stop", "b stop"]
     system.advance(100)
 
@@ -160,7 +160,7 @@ def test_a_limit_holds_with_delays_too(system: SeededSystem) -> None:
     family(system, log, OneForOne(backoff=PLAIN, max_restarts=1), "c")
 
     for _ in range(2):
-        say(system, "c", "fail")
+        tell_words(system, "c", "fail")
         system.advance(1_000)
 
     assert log == ["c fail", "c stop", "c restart", "c fail", "c stop"]
@@ -180,7 +180,7 @@ def test_what_the_old_instance_held_is_given_back_at_once(system: SeededSystem) 
 
     family(system, log, OneForOne(backoff=PLAIN), "c", start=begin)
 
-    say(system, "c", "fail")
+    tell_words(system, "c", "fail")
     assert log == ["c fail", "c stop", "closed"]
     system.advance(100)
 
@@ -191,7 +191,7 @@ def test_the_trace_tells_of_the_delay(tmp_path: Path) -> None:
     log: list[str] = []
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
         family(system, log, OneForOne(backoff=PLAIN), "c")
-        say(system, "c", "fail")
+        tell_words(system, "c", "fail")
         system.advance(100)
 
     turns = [turn for turn in TraceReader.open(tmp_path / "trace") if turn.recipient.path == "/user/p/c"]

@@ -34,7 +34,7 @@ from flykka.runtime.trace.records import DeadLetterRecord, Turn
 from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
 
-def recorded(path: Path) -> SeededSystem:
+def recorded_system(path: Path) -> SeededSystem:
     return SeededSystem(5, name="recorded", recorder=TraceRecorder(path))
 
 
@@ -43,7 +43,7 @@ def turns_of(trace: TraceReader, path: str) -> list[Turn]:
 
 
 def test_the_header_says_what_was_recorded(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace"):
+    with recorded_system(tmp_path / "run.trace"):
         pass
 
     header = TraceReader.open(tmp_path / "run.trace").header
@@ -52,7 +52,7 @@ def test_the_header_says_what_was_recorded(tmp_path: Path) -> None:
 
 
 def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         other = system.spawn(player([]), "b")
         part = {
             "go": in_turn(
@@ -84,7 +84,7 @@ def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> Non
 
 
 def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         ref = system.spawn(player([], {"question": replies, "fail": fails}), "a")
         ref.ask(says("question"))
         ref.tell(says("fail"))
@@ -97,7 +97,7 @@ def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
 
 
 def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         system.spawn(player([], {"start": lambda c: c.timers.start_once("k", 50, says("tick"))}), "a")
         system.advance(100)
 
@@ -106,7 +106,7 @@ def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
 
 
 def test_a_kill_is_recorded_and_no_turn_comes_behind_it(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         child = player([])
         ref = system.spawn(player([], {"start": lambda c: c.spawn(child, "c")}), "a")
         system.run_until_idle()
@@ -121,7 +121,7 @@ def test_a_kill_is_recorded_and_no_turn_comes_behind_it(tmp_path: Path) -> None:
 
 
 def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         other = system.spawn(player([]), "b")
         part = {
             "die": in_turn(
@@ -163,7 +163,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog:
 
 
 def test_stale_sessions_are_visible(tmp_path: Path) -> None:
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         ref = system.spawn(player([]), "a")
         Gateway(ref, LeaderSessionId("old")).tell(says("x"))
         system.run_until_idle()
@@ -179,7 +179,7 @@ def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
         context.system.actor_selection(f"/user/{neighbour}").tell(says(context.new_id("word")))
 
     for run in ("one", "two"):
-        with recorded(tmp_path / run) as system:
+        with recorded_system(tmp_path / run) as system:
             for name in "abcde":
                 system.spawn(player([], {"go": passes_on}), name).tell(says("go"))
 
@@ -200,7 +200,7 @@ def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path)
 
 def test_what_the_file_has_no_form_for_does_not_lose_the_turn(tmp_path: Path) -> None:
     key = frozenset({"periodic"})
-    with recorded(tmp_path / "run.trace") as system:
+    with recorded_system(tmp_path / "run.trace") as system:
         system.spawn(player([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")
         system.advance(100)
 

@@ -49,7 +49,7 @@ def difference(left: Sequence[Record], right: Sequence[Record]) -> Difference:
     return found
 
 
-def numbers(found: Difference) -> tuple[int | None, int | None]:
+def sequence_numbers(found: Difference) -> tuple[int | None, int | None]:
     left, right = found.left, found.right
     return None if left is None else left.sequence, None if right is None else right.sequence
 
@@ -73,7 +73,7 @@ def test_the_first_turn_that_says_something_else_is_told_with_its_field() -> Non
 
     found = difference(left, right)
 
-    assert (found.actor, found.number, numbers(found)) == ("/user/alice", 2, (2, 2))
+    assert (found.actor, found.number, sequence_numbers(found)) == ("/user/alice", 2, (2, 2))
     assert found.fields == (FieldDifference("message.text", "b", "x"),)
 
 
@@ -115,8 +115,8 @@ def test_of_several_actors_that_differ_the_first_of_the_left_run_is_told() -> No
 def test_a_run_that_has_no_more_of_an_actor_is_told_so() -> None:
     longer = [turn(1, ALICE, "a"), turn(2, ALICE, "b")]
 
-    assert numbers(difference(longer, longer[:1])) == (2, None)
-    assert numbers(difference(longer[:1], longer)) == (None, 2)
+    assert sequence_numbers(difference(longer, longer[:1])) == (2, None)
+    assert sequence_numbers(difference(longer[:1], longer)) == (None, 2)
 
 
 def test_a_turn_that_comes_later_in_the_other_run_is_told_as_another_order() -> None:

@@ -208,7 +208,7 @@ def test_a_stop_through_the_ref_is_an_effect_as_any(tmp_path: Path) -> None:
     assert [type(effect) for effect in effects_of(tmp_path / "run.trace", stops)] == [Lookup, Lookup, Stop]
 
 
-def asks(word: str, errors: list[BaseException]) -> Deed:
+def ask_word(word: str, errors: list[BaseException]) -> Deed:
     def deed(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -221,7 +221,7 @@ def asks(word: str, errors: list[BaseException]) -> Deed:
 
 
 def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_path: Path) -> None:
-    _, question, answer = effects_of(tmp_path / "run.trace", asks("question", []))
+    _, question, answer = effects_of(tmp_path / "run.trace", ask_word("question", []))
 
     assert isinstance(question, Send)
     assert question.message == says("question")
@@ -251,7 +251,7 @@ def test_replies_that_a_turn_gets_later_stand_where_it_got_them(tmp_path: Path) 
 def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: str) -> None:
     errors: list[BaseException] = []
 
-    awaited = effects_of(tmp_path / "run.trace", asks(word, errors))[-1]
+    awaited = effects_of(tmp_path / "run.trace", ask_word(word, errors))[-1]
 
     assert isinstance(awaited, Awaited)
     assert awaited.failure is not None

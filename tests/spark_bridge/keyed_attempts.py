@@ -8,7 +8,7 @@ from dataclasses import replace
 from flykka.actors.machines.state.assignment import assign
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.operators.code import OperatorCode
-from tests.conformance.key_groups.checkpoints import completed
+from tests.conformance.key_groups.checkpoints import checkpoint_of_states
 from tests.spark_bridge.laboratory import Laboratory, write_rows
 from tests.spark_bridge.told import Told
 
@@ -34,7 +34,7 @@ class KeyedAttempts:
         """The subtasks, from what those before have acknowledged."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
-        states = assign(completed({before.vertex_id: (before, list(snapshots))}), [vertex]).states
+        states = assign(checkpoint_of_states({before.vertex_id: (before, list(snapshots))}), [vertex]).states
         self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
         self.attempts += 1
         return [

@@ -52,20 +52,20 @@ EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 
 
-def at(seconds: float) -> datetime:
+def time_at(seconds: float) -> datetime:
     """A time of the tests' little event time."""
     return EPOCH + timedelta(seconds=seconds)
 
 
 def at_ms(seconds: float) -> int:
     """The same in ms since the epoch."""
-    return round(at(seconds).timestamp() * 1000)
+    return round(time_at(seconds).timestamp() * 1000)
 
 
 def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]]) -> None:
     """A parquet file of rows (key, amount, seconds)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    columns = [[row[0] for row in rows], [row[1] for row in rows], [at(row[2]) for row in rows]]
+    columns = [[row[0] for row in rows], [row[1] for row in rows], [time_at(row[2]) for row in rows]]
     pq.write_table(pa.table(columns, schema=SCHEMA), path)
 
 

@@ -51,7 +51,9 @@ def write_input(folder: Path) -> None:
         pq.write_table(pa.table({"number": [number]}), folder / f"{number}.parquet")
 
 
-def run(env: StreamExecutionEnvironment, folder: Path, name: str, lose: Callable[[], None]) -> None:
+def run_job_that_loses_session(
+    env: StreamExecutionEnvironment, folder: Path, name: str, lose: Callable[[], None]
+) -> None:
     """Run a job that loses its session, and say what came of it."""
     restores: list[Message] = []
     numbers = env.from_source(FileSource.parquet(str(folder / "input")).files_per_batch(1), uid=f"{name} numbers")
@@ -100,14 +102,14 @@ def main(whose: str, folder: Path) -> None:
         env.enable_checkpointing("50ms").set_checkpoint_dir(folder / "checkpoints")
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay="0s"))
         if whose == "theirs":
-            run(env, folder, "stopped", lambda: env.spark.stop())
+            run_job_that_loses_session(env, folder, "stopped", lambda: env.spark.stop())
             return
         gateway = env.spark.sparkContext._gateway
         assert gateway is not None
         jvm = gateway.proc.pid
-        run(env, folder, "stopped by the program", lambda: env.spark.stop())
-        run(env, folder, "stopped from outside", lambda: env.spark.sparkContext._jsc.stop())
-        run(env, folder, "killed", lambda: os.kill(jvm, signal.SIGKILL))
+        run_job_that_loses_session(env, folder, "stopped by the program", lambda: env.spark.stop())
+        run_job_that_loses_session(env, folder, "stopped from outside", lambda: env.spark.sparkContext._jsc.stop())
+        run_job_that_loses_session(env, folder, "killed", lambda: os.kill(jvm, signal.SIGKILL))
 
 
 if __name__ == "__main__":

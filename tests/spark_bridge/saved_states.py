@@ -29,7 +29,7 @@ WINDOWS = StateSchema(
 Row = Mapping[str, Any]
 
 
-def written(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.DataType]) -> SharedStateHandle:
+def write_state_rows(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.DataType]) -> SharedStateHandle:
     """A folder of rows."""
     folder.mkdir(parents=True)
     columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
@@ -55,7 +55,7 @@ def of_function(spark: SparkSession, folder: Path, *versions: Mapping[str, Row |
         IS_DELETED: pa.bool_(),
     }
     handles = [
-        written(
+        write_state_rows(
             folder / f"state-{number}",
             [
                 {**(row or {}), POSITION: positions[user], "__key_0": user, VERSION: number, IS_DELETED: row is None}
@@ -75,7 +75,7 @@ def of_windows(
     types = {"__window": pa.int64(), "__key_0": pa.string(), "__part_0": pa.int64(), "__rows": pa.int64()}
     handles = [
         (
-            written(
+            write_state_rows(
                 folder / f"panes-{number}",
                 [
                     {"__window": start * 60_000_000, "__key_0": user, "__part_0": total, "__rows": 1}

@@ -16,7 +16,7 @@ from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode
 from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.aggregates import kept_whole
-from tests.conformance.key_groups.checkpoints import completed
+from tests.conformance.key_groups.checkpoints import checkpoint_of_states
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
 from tests.spark_bridge.told import Snapshot, Told
 from tests.spark_bridge.windows_in_memory import FlinkWindows, Result, Rows
@@ -69,7 +69,7 @@ class Job:
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(self.snapshots) or parallelism)
         states = assign(
-            completed({before.vertex_id: (before, [each.state for each in self.snapshots])}), [vertex]
+            checkpoint_of_states({before.vertex_id: (before, [each.state for each in self.snapshots])}), [vertex]
         ).states
         number, self.attempts = self.attempts, self.attempts + 1
         self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=number).open()
@@ -128,7 +128,7 @@ class Job:
         return Counter((row[0], row[1], row[2], row[3]) for row in rows)
 
 
-def counted(rows: DataFrame) -> DataFrame:
+def count_per_window(rows: DataFrame) -> DataFrame:
     """Of each window and key the number of rows, and the largest amount."""
     return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
 
@@ -147,7 +147,7 @@ def kept_rows(laboratory: Laboratory, slide_ms: int) -> WindowCode:
 def function(laboratory: Laboratory, slide_ms: int) -> WindowCode:
     """A function of the rows."""
     prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
-    return replace(parts(laboratory, slide_ms), plan=kept_whole(prototype, ("key",), counted))
+    return replace(parts(laboratory, slide_ms), plan=kept_whole(prototype, ("key",), count_per_window))
 
 
 def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:

@@ -13,7 +13,7 @@ from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.state.stored_columns import ROWS
-from tests.spark_bridge.laboratory import END, Laboratory, at, at_ms, transform, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, transform, write_rows
 from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,7 +29,7 @@ def files(laboratory: Laboratory) -> Laboratory:
     return laboratory
 
 
-def expected(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
+def batch_windows(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
     """The windows of the whole input, as a plain batch gives them."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.input))
     made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
@@ -61,7 +61,7 @@ def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: in
         window.snapshot(1, END)
         window.commit(1)
 
-    assertDataFrameEqual(files.published().collect(), expected(files))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files))
     assert {column for column, _ in files.published().dtypes} == {"window_start", "window_end", "key", "n", "most"}
 
 
@@ -103,7 +103,7 @@ def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> No
     window.commit(1)
 
     assert run.late_rows == 4
-    assert {row.window_start for row in files.published().collect()} == {at(1).replace(tzinfo=None)}
+    assert {row.window_start for row in files.published().collect()} == {time_at(1).replace(tzinfo=None)}
 
 
 def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory) -> None:
@@ -129,7 +129,7 @@ def test_each_window_is_published_once_over_several_checkpoints(files: Laborator
     window.snapshot(4, END)
     window.commit(4)
 
-    assertDataFrameEqual(files.published().collect(), expected(files))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
 def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) -> None:
@@ -149,7 +149,7 @@ def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) 
     restored.snapshot(3, END)
     restored.commit(3)
 
-    assertDataFrameEqual(files.published().collect(), expected(files))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files))
     files.end()
     assert not (files.output / ".flykka-staging").exists()
 
@@ -214,7 +214,7 @@ def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: La
         window.snapshot(1, END)
         window.commit(1)
 
-    assertDataFrameEqual(files.published().collect(), expected(files, distinct, F.max("amount").alias("most")))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files, distinct, F.max("amount").alias("most")))
 
 
 def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laboratory) -> None:
@@ -229,7 +229,7 @@ def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laborator
         window.snapshot(1, END)
         window.commit(1)
 
-    assertDataFrameEqual(files.published().collect(), expected(files))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
 def test_many_small_batches_are_merged_on_the_way(files: Laboratory) -> None:

@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.messages.attempt.answers import StageResult
-from flykka.messages.attempt.commands import AdvanceWatermark
-from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
@@ -18,7 +17,7 @@ from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
-from tests.spark_bridge.told import Snapshot, Told
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -71,18 +70,6 @@ class Job:
         return sorted(map(tuple, rows), key=str)
 
 
-def advance(join: Told, watermark_ms: int) -> None:
-    join.stage += 1
-    join.tell(AdvanceWatermark(stage=join.stage, watermark_ms=watermark_ms))
-    join.expect_result()
-
-
-def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> Snapshot:
-    snapshotted = join.snapshot(checkpoint_id, watermark_ms)
-    join.commit(checkpoint_id)
-    return snapshotted
-
-
 def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Laboratory) -> None:
     inner = code(laboratory)
     job = Job(laboratory, inner, [(1, 10, 5.0)], [(1, 20, 5.5)], [(1, 30, 4.9), (1, 31, 6.0), (2, 32, 6.0)])
@@ -90,7 +77,7 @@ def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Labora
 
     on_time = [job.process(join, number, gate, at_ms(4.0)) for number, gate in ((0, LEFT), (1, RIGHT))]
     late = job.process(join, 2, LEFT, at_ms(5.0))
-    complete(join, 1, at_ms(5.0))
+    join.snapshot_and_commit(1, at_ms(5.0))
 
     assert [each.late_rows for each in on_time] == [0, 0]
     assert late.late_rows == 1
@@ -104,7 +91,7 @@ def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(lab
 
     left = job.process(join, 0, LEFT, at_ms(5.0))
     right = job.process(join, 1, RIGHT, at_ms(5.0))
-    complete(join, 1, at_ms(5.0))
+    join.snapshot_and_commit(1, at_ms(5.0))
 
     assert [left.late_rows, right.late_rows] == [0, 0]
     assert [row.amount for row in laboratory.published().collect()] == [20]
@@ -117,15 +104,15 @@ def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Labo
     job.process(join, 0, LEFT, at_ms(0))
     job.process(join, 1, RIGHT, at_ms(0))
 
-    advance(join, at_ms(2.1))
-    snapshotted = complete(join, 1, at_ms(2.1))
+    join.advance_watermark(at_ms(2.1))
+    snapshotted = join.snapshot_and_commit(1, at_ms(2.1))
     first = job.published()
     join.close(cancel=True)
     laboratory.lose_local_state()
     again = job.begin(full, restore=snapshotted.state)
-    advance(again, at_ms(2.1))
-    advance(again, END)
-    complete(again, 2, END)
+    again.advance_watermark(at_ms(2.1))
+    again.advance_watermark(END)
+    again.snapshot_and_commit(2, END)
 
     assert first == [(10, None), (11, 20)]
     assert job.published() == [(10, None), (11, 20), (12, None), (None, 21)]
@@ -137,15 +124,15 @@ def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
     join = job.begin(inner)
     job.process(join, 0, LEFT, at_ms(0))
     job.process(join, 1, RIGHT, at_ms(0))
-    complete(join, 1, at_ms(0))
+    join.snapshot_and_commit(1, at_ms(0))
 
-    advance(join, at_ms(2.2))
-    half = complete(join, 2, at_ms(2.2))
-    advance(join, at_ms(2.6))
-    none = complete(join, 3, at_ms(2.6))
+    join.advance_watermark(at_ms(2.2))
+    half = join.snapshot_and_commit(2, at_ms(2.2))
+    join.advance_watermark(at_ms(2.6))
+    none = join.snapshot_and_commit(3, at_ms(2.6))
 
-    assert [handle.state_name for handle in _shared(half)] == ["right"]
-    assert _shared(none) == []
+    assert [handle.state_name for handle in half.shared] == ["right"]
+    assert none.shared == []
 
 
 def test_many_small_batches_become_one(laboratory: Laboratory) -> None:
@@ -157,12 +144,7 @@ def test_many_small_batches_become_one(laboratory: Laboratory) -> None:
     for number in range(16):
         job.process(join, number, LEFT, at_ms(0))
     job.process(join, 16, RIGHT, at_ms(0))
-    snapshotted = complete(join, 1, at_ms(0))
+    snapshotted = join.snapshot_and_commit(1, at_ms(0))
 
-    assert {handle.state_name: handle.rows for handle in _shared(snapshotted)} == {"left": 16, "right": 1}
+    assert {handle.state_name: handle.rows for handle in snapshotted.shared} == {"left": 16, "right": 1}
     assert len(laboratory.persisted() - before) <= 4
-
-
-def _shared(snapshotted: Snapshot) -> list[SharedStateHandle]:
-    assert snapshotted.state is not None
-    return [handle for state in snapshotted.state.operators for handle in state.shared]

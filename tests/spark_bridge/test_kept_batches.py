@@ -29,7 +29,9 @@ def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -
     return source, made
 
 
-def read(laboratory: Laboratory, source: Told, made: StageResult, *, subtask: int = 0, number: int = 0) -> int:
+def rows_read_by_subtask(
+    laboratory: Laboratory, source: Told, made: StageResult, *, subtask: int = 0, number: int = 0
+) -> int:
     """The number of rows a subtask reads of what was made for it."""
     vertex = laboratory.vertex("writer", laboratory.sink())
     reader = laboratory.begin(vertex, reads=source, subtask=subtask, number=number).open()
@@ -43,9 +45,9 @@ def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_like
     source, made = produced(laboratory)
     (partition,) = source.engine.descriptor.outputs
 
-    first = read(laboratory, source, made)
-    again = read(laboratory, source, made, number=1)
-    other = read(laboratory, source, made, subtask=1)
+    first = rows_read_by_subtask(laboratory, source, made)
+    again = rows_read_by_subtask(laboratory, source, made, number=1)
+    other = rows_read_by_subtask(laboratory, source, made, subtask=1)
     kept = laboratory.persisted() - before
     laboratory.plane.release_partitions(laboratory.job_id, [partition.partition_id])
 
@@ -63,7 +65,11 @@ def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laborato
     made = source.read(laboratory.splits(vertex))
     source.close()
 
-    rows = [read(laboratory, source, made, subtask=subtask, number=n) for n in range(2) for subtask in range(2)]
+    rows = [
+        rows_read_by_subtask(laboratory, source, made, subtask=subtask, number=n)
+        for n in range(2)
+        for subtask in range(2)
+    ]
 
     assert rows == ([2, 2, 2, 2] if strategy is ShipStrategy.BROADCAST else [2, 0, 2, 0])
 

@@ -11,7 +11,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.operators.code import SinkCode, WindowCode
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.window import LATE_DATA
-from tests.spark_bridge.laboratory import END, Laboratory, at, at_ms, write_rows
+from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, write_rows
 from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -46,7 +46,7 @@ def pipeline(laboratory: Laboratory, windows: WindowCode) -> tuple[Told, Told]:
 def late_rows(laboratory: Laboratory) -> list[Sale]:
     """What a reader of the side output sees."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.folder / "late")).collect()
-    return sorted((row.key, row.amount, (row["at"] - at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
+    return sorted((row.key, row.amount, (row["at"] - time_at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
 
 
 def rows_counted_as_late(laboratory: Laboratory, code: WindowCode) -> int:

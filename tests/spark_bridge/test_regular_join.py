@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from flykka.messages.attempt.commands import ProcessBatch
-from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.operators.join_code import RegularJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
-from tests.spark_bridge.told import Snapshot, Told
+from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -68,12 +68,6 @@ class Job:
         return sorted(map(tuple, self.laboratory.published().collect()))
 
 
-def complete(join: Told, checkpoint_id: int) -> Snapshot:
-    snapshotted = join.snapshot(checkpoint_id)
-    join.commit(checkpoint_id)
-    return snapshotted
-
-
 def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laboratory) -> None:
     job = Job(
         laboratory, code(laboratory), [(1, 10, 9.0), (None, 11, 9.0)], [(1, 20, 1.0), (None, 21, 1.0)], [(1, 30, 0)]
@@ -81,13 +75,13 @@ def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laborato
     join = job.begin()
     job.process(join, 0, LEFT)
     job.process(join, 1, RIGHT)
-    snapshotted = complete(join, 1)
+    snapshotted = join.snapshot_and_commit(1)
     join.close(cancel=True)
     laboratory.lose_local_state()
 
     again = job.begin(snapshotted.state)
     job.process(again, 2, RIGHT)
-    complete(again, 2)
+    again.snapshot_and_commit(2)
 
     assert job.published() == [(10, 20), (10, 30)]
 
@@ -99,17 +93,17 @@ def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory)
 
     job.process(join, 0, LEFT, now_ms=at_ms(1.0))
     job.process(join, 1, RIGHT, now_ms=at_ms(2.0))
-    both = complete(join, 1)
+    both = join.snapshot_and_commit(1)
     join.close(cancel=True)
     laboratory.lose_local_state()
     again = job.begin(both.state)
     job.process(again, 2, LEFT, now_ms=at_ms(2.5))
     job.process(again, 3, RIGHT, now_ms=at_ms(3.1))
-    left = complete(again, 2)
+    left = again.snapshot_and_commit(2)
 
     assert job.published() == [(10, 20), (30, 20), (30, 40)]
-    assert [(each.state_name, each.rows) for each in _shared(both)] == [("left", 1), ("right", 1)]
-    assert sorted((each.state_name, each.rows) for each in _shared(left)) == [("left", 1), ("right", 1)]
+    assert [(each.state_name, each.rows) for each in both.shared] == [("left", 1), ("right", 1)]
+    assert sorted((each.state_name, each.rows) for each in left.shared) == [("left", 1), ("right", 1)]
 
 
 def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +114,6 @@ def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch
     job.process(join, 0, LEFT)
     job.process(join, 1, RIGHT)
     job.process(join, 2, LEFT)
-    complete(join, 1)
+    join.snapshot_and_commit(1)
 
     assert job.published() == [(11, 20), (12, 20), (13, 20)]
-
-
-def _shared(snapshotted: Snapshot) -> list[SharedStateHandle]:
-    assert snapshotted.state is not None
-    return [handle for state in snapshotted.state.operators for handle in state.shared]

@@ -12,7 +12,7 @@ from flykka.actors.machines.state.key_groups import covers, key_groups_of
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
-from tests.conformance.key_groups.checkpoints import completed
+from tests.conformance.key_groups.checkpoints import checkpoint_of_states
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
 from tests.spark_bridge.told import Snapshot, Told
 
@@ -37,7 +37,7 @@ class Job:
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
         of_subtasks = {before.vertex_id: (before, [snapshot.state for snapshot in snapshots])}
-        states = assign(completed(of_subtasks), [vertex]).states
+        states = assign(checkpoint_of_states(of_subtasks), [vertex]).states
         source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
         subtasks = [
             self.laboratory.begin(vertex, subtask=subtask, number=self.attempts, reads=source).open(

@@ -15,7 +15,7 @@ from tests.spark_bridge.saved_states import FUNCTION, of_function, of_windows, s
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def listed(rows: DataFrame) -> list[tuple[Any, ...]]:
+def sorted_rows(rows: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
@@ -28,16 +28,16 @@ def test_the_newest_row_of_a_key_holds_and_a_deleted_key_is_gone(spark: SparkSes
     )
 
     assert state.table().columns == ["user", "orders", "last one"]
-    assert listed(state.table()) == [("a", 4, "shoes"), ("c", 3, None)]
-    assert listed(state.keys()) == [("a",), ("c",)]
-    assert listed(state.values("last one")) == [("a", "shoes")]
+    assert sorted_rows(state.table()) == [("a", 4, "shoes"), ("c", 3, None)]
+    assert sorted_rows(state.keys()) == [("a",), ("c",)]
+    assert sorted_rows(state.values("last one")) == [("a", "shoes")]
 
 
 def test_a_timer_is_a_row_with_its_time_and_its_domain(spark: SparkSession, tmp_path: Path) -> None:
     timers = {"__event_timers": [1000, 5000], "__processing_timers": [7]}
     state = of_function(spark, tmp_path, {"a": timers, "b": {"orders": 1}, "gone": None})
 
-    assert listed(state.keys()) == [("a",), ("b",)]
+    assert sorted_rows(state.keys()) == [("a",), ("b",)]
     assert [(row.user, row.time.timestamp(), row.domain) for row in state.timers().sort("time").collect()] == [
         ("a", 0.007, "processing-time"),
         ("a", 1, "event-time"),
@@ -75,7 +75,7 @@ def test_windows_are_put_together_from_panes_but_for_those_that_have_fired(spark
     panes = [(row.user, minute(row.pane_start), row["sum(amount)"], row.rows) for row in state.panes().collect()]
     assert sorted(windows) == [("a", 0, 7, 3), ("a", 1, 4, 1), ("b", 1, 16, 1)]
     assert sorted(panes) == [("a", 0, 3, 2), ("a", 1, 4, 1), ("b", 1, 16, 1)]
-    assert listed(state.keys()) == [("a",), ("b",)]
+    assert sorted_rows(state.keys()) == [("a",), ("b",)]
     with pytest.raises(SavedStateError, match=r"'uid' keeps state by window, not table\(\): windows\(\) gives it"):
         state.table()
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkFiles
 
 from tests.spark_bridge.laboratory import Laboratory
-from tests.spark_bridge.test_keyed_rows import VERBS, keyed
+from tests.spark_bridge.operators.test_keyed_rows import VERBS, keyed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

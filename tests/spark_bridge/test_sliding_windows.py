@@ -29,7 +29,7 @@ def files(laboratory: Laboratory) -> Laboratory:
     return laboratory
 
 
-def expected(laboratory: Laboratory, windows: WindowCode, *aggregates: Column) -> list[Row]:
+def batch_windows(laboratory: Laboratory, windows: WindowCode, *aggregates: Column) -> list[Row]:
     """The windows of the whole input, as a plain batch gives them."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
@@ -73,7 +73,7 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
         window.snapshot(9, END)
         window.commit(9)
 
-    assertDataFrameEqual(files.published().collect(), expected(files, code))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files, code))
 
 
 @pytest.mark.parametrize("keeps_rows", [pytest.param(False, marks=pytest.mark.long), True])
@@ -96,7 +96,7 @@ def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files:
     restored.snapshot(3, END)
     restored.commit(3)
 
-    assertDataFrameEqual(files.published().collect(), expected(files, code, *aggregates))
+    assertDataFrameEqual(files.published().collect(), batch_windows(files, code, *aggregates))
 
 
 def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
@@ -114,7 +114,7 @@ def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
 
     # Three keys in each of the windows that begin at -2; none; 0, 2, 4; 6, 8, 10.
     assert fired == [3, 0, 9, 9]
-    assert sum(fired) == len(expected(files, code))
+    assert sum(fired) == len(batch_windows(files, code))
     assert files.plane.stats().batches == len([each for each in fired if each])
 
 

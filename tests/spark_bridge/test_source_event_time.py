@@ -13,7 +13,7 @@ from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_ro
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def read(laboratory: Laboratory, **code: object) -> StageResult:
+def read_one_batch(laboratory: Laboratory, **code: object) -> StageResult:
     """One batch of a source whose file has seconds 3, 1 and 2, and of which nothing comes through a filter."""
     write_rows(laboratory.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
     source = FileSource.parquet(str(laboratory.input), event_time="at")
@@ -24,7 +24,7 @@ def read(laboratory: Laboratory, **code: object) -> StageResult:
 
 
 def test_the_earliest_time_is_looked_for_only_where_order_is_watched(laboratory: Laboratory) -> None:
-    finished = read(laboratory)
+    finished = read_one_batch(laboratory)
 
     assert (finished.event_time_min, finished.event_time_max) == (None, at_ms(3))
 
@@ -32,7 +32,7 @@ def test_the_earliest_time_is_looked_for_only_where_order_is_watched(laboratory:
 def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_of_itself(
     laboratory: Laboratory,
 ) -> None:
-    finished = read(laboratory, watches_order=True)
+    finished = read_one_batch(laboratory, watches_order=True)
 
     assert (finished.event_time_min, finished.event_time_max) == (at_ms(1), at_ms(3))
 
@@ -43,4 +43,4 @@ def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_o
 def test_where_rows_mark_watermarks_only_their_times_are_told(
     laboratory: Laboratory, punctuation: object, latest_ms: int | None
 ) -> None:
-    assert read(laboratory, punctuation=punctuation).event_time_max == latest_ms
+    assert read_one_batch(laboratory, punctuation=punctuation).event_time_max == latest_ms

@@ -16,8 +16,8 @@ from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
-from tests.connectors.delta.attempts import rows_of
 from tests.power_loss import Disk
+from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 from tests.syncs import Syncs, watched_syncs
 
@@ -195,4 +195,4 @@ def test_delta_table_survives_a_loss_of_power_after_each_commit(spark: SparkSess
             writer.prepare_commit(checkpoint_id, writer.stage(spark.range(10 * checkpoint_id)).names)
             writer.commit(checkpoint_id)
             with disk.after_power_loss() as survived:
-                assert len(rows_of(survived / "table")) == 10 * checkpoint_id
+                assert len(rows_of_table(survived / "table")) == 10 * checkpoint_id

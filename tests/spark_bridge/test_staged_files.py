@@ -27,7 +27,7 @@ from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import OperatorFailedError, StagedFileError
 from flykka.spark_bridge.operators.sink import SinkWriter
 from flykka.spark_bridge.state.savepoint import into_savepoint
-from tests.connectors.delta.attempts import rows_of
+from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -83,7 +83,7 @@ class Target:
 
     def published(self) -> list[object]:
         if isinstance(self.sink, DeltaSink):
-            return [*rows_of(self.output)]
+            return [*rows_of_table(self.output)]
         return [*self.calls, *self.output.glob("part-*")]
 
 

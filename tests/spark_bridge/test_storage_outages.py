@@ -21,7 +21,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from tests.connectors.delta.attempts import rows_of
+from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     if request.param == "file":
         return Case(sink=FileSink.parquet(folder), storage=storage, seen=lambda: published_in(folder))
     if request.param == "delta":
-        return Case(sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of(folder)])
+        return Case(
+            sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of_table(folder)]
+        )
     given = Given()
     return Case(
         sink=ForeachBatchSink(given),
@@ -142,7 +144,7 @@ def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
     first = case.writer(spark, 0)
-    prepared = first.prepare_commit(1, first.stage(rows(spark)).names)
+    prepared = first.prepare_commit(1, first.stage(rows_of_two_files(spark)).names)
     case.storage.keep()
     filesystem = FlickeringFileSystem(spark, case.storage)
     case.writer(spark, 1, filesystem).restore(prepared)
@@ -164,7 +166,7 @@ def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
     filesystem = FlickeringFileSystem(spark, case.storage)
     context = case.context(spark, 0, filesystem)
     staged = case.sink.bound(spark).writer(context)
-    prepared = staged.prepare_commit(1, staged.stage(rows(spark)).names)
+    prepared = staged.prepare_commit(1, staged.stage(rows_of_two_files(spark)).names)
     case.storage.keep()
 
     def commit(away: range) -> None:
@@ -184,7 +186,7 @@ def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
         assert case.seen() == [0, 1], f"after an outage at operations {away}"
 
 
-def rows(spark: SparkSession) -> DataFrame:
+def rows_of_two_files(spark: SparkSession) -> DataFrame:
     """Rows that are staged as two files."""
     return spark.range(0, 2, 1, 2).toDF("id")
 

@@ -19,7 +19,7 @@ from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.operator import Element, Output
 from flykka.spark_bridge.operators.window import WindowOperator
-from tests.conformance.key_groups.checkpoints import completed, vertex
+from tests.conformance.key_groups.checkpoints import chained_vertex, checkpoint_of_states
 from tests.spark_bridge.windows_in_memory import (
     Everything,
     FlinkWindows,
@@ -61,9 +61,9 @@ class Job:
     def begin(self, parallelism: int, *, event_time_begins_again: bool = False) -> None:
         """Begin from the last checkpoint, or with nothing; with a source that it does not have, in event time again."""
         snapshots, before = self.taken or ([], [])
-        now = vertex(["windows"], parallelism, KEYS)
-        was = vertex(["windows"], len(snapshots) or parallelism, KEYS)
-        states = assign(completed({VERTEX: (was, snapshots)}), [now]).states if snapshots else {}
+        now = chained_vertex(["windows"], parallelism, KEYS)
+        was = chained_vertex(["windows"], len(snapshots) or parallelism, KEYS)
+        states = assign(checkpoint_of_states({VERTEX: (was, snapshots)}), [now]).states if snapshots else {}
         self.subtasks = []
         for subtask in range(parallelism):
             owned = key_groups_of(subtask, KEYS, parallelism)

@@ -21,6 +21,7 @@ from flykka.messages.attempt.answers import (
     WorkFailed,
 )
 from flykka.messages.attempt.commands import (
+    AdvanceWatermark,
     CancelWork,
     CloseChain,
     Command,
@@ -40,7 +41,7 @@ from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.graph.job_graph import (
     FiringMode,
 )
-from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.source import SourceSplit
 from flykka.messages.tasks.task import (
@@ -108,6 +109,11 @@ class Snapshot:
     incremental_bytes: int
     rows_out: int
     rows_staged: int
+
+    @property
+    def shared(self) -> list[SharedStateHandle]:
+        """The handles of shared state, of all operators."""
+        return [handle for operator in self.state.operators for handle in operator.shared]
 
 
 @dataclass(slots=True)
@@ -233,6 +239,18 @@ class Told:
         self.expect_result()
         staged, self.staged = self.staged, ()
         self.tell(PrepareCommit(checkpoint_id=checkpoint_id, staged=staged))
+
+    def advance_watermark(self, watermark_ms: int) -> StageResult:
+        """Bring the watermark as a stage and wait for it."""
+        self.stage += 1
+        self.tell(AdvanceWatermark(stage=self.stage, watermark_ms=watermark_ms))
+        return self.expect_result()
+
+    def snapshot_and_commit(self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN) -> Snapshot:
+        """Take a snapshot, and commit its checkpoint."""
+        snapshot = self.snapshot(checkpoint_id, watermark_ms)
+        self.commit(checkpoint_id)
+        return snapshot
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Commit a checkpoint; the published files."""

@@ -17,18 +17,13 @@ from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.operators.local_state import LocalState
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
+from tests.actors.machines.windows.flink_windows import window_starts
 
 Row = tuple[int, int, int]
 """A key, which is its key group too, a time, and the number of the row."""
 Rows = tuple[Row, ...]
 Result = tuple[int, int, tuple[int, ...]]
 """The start of a window, a key, and the numbers of its rows."""
-
-
-def starts(windows: EventTimeWindows, time: int) -> list[int]:
-    """The windows of a time, by Flink's loop."""
-    last = time - (time - windows.offset_ms) % windows.slide_ms
-    return list(range(last, time - windows.size_ms, -windows.slide_ms))
 
 
 class Everything:
@@ -72,7 +67,7 @@ class RowsBackend:
         return Segment(batch_id=batch_id, frame=rows, rows=len(rows), first_ms=min(times), last_ms=max(times))
 
     def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
-        return tuple(row for reading in readings for row in rows_of(reading))
+        return tuple(row for reading in readings for row in rows_of_reading(reading))
 
     def merge(self, rows: Rows, *, are_oldest: bool) -> Rows:
         return tuple(sorted(rows))
@@ -84,7 +79,7 @@ class RowsBackend:
             for handle, groups in part.handles
             for row in self._files[handle.path]
             if (groups is None or groups.start <= row[0] <= groups.end)
-            and (closed_to is None or max(starts(self._windows, row[1])) > closed_to)
+            and (closed_to is None or max(window_starts(self._windows, row[1])) > closed_to)
         )
 
     def write(self, parts: Sequence[tuple[str, Unwritten[Rows]]], savepoint: str | None) -> Iterator[SharedStateHandle]:
@@ -121,8 +116,10 @@ class NumbersOfWindows:
 
     def arrived(self, element: Element[Any], closed_to_ms: int | None) -> Arrived[Any, Rows]:
         """Keep rows with an open window."""
-        rows = [row for row in element.rows if starts(self.windows, row[1])]
-        late = [row for row in rows if closed_to_ms is not None and max(starts(self.windows, row[1])) <= closed_to_ms]
+        rows = [row for row in element.rows if window_starts(self.windows, row[1])]
+        late = [
+            row for row in rows if closed_to_ms is not None and max(window_starts(self.windows, row[1])) <= closed_to_ms
+        ]
         return Arrived(segment=self.backend.keep(tuple(row for row in rows if row not in late)), late_rows=len(late))
 
     def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Any:
@@ -130,8 +127,8 @@ class NumbersOfWindows:
         found: dict[tuple[int, int], list[int]] = {}
         news: set[tuple[int, int]] = set()
         for reading in readings:
-            for key, time, number in rows_of(reading):
-                for start in starts(self.windows, time):
+            for key, time, number in rows_of_reading(reading):
+                for start in window_starts(self.windows, time):
                     if start <= to_ms and (reading.closed_to_ms is None or start > reading.closed_to_ms):
                         found.setdefault((start, key), []).append(number)
                         if reading.emitted_to_ms is None or start > reading.emitted_to_ms:
@@ -139,7 +136,7 @@ class NumbersOfWindows:
         return tuple((start, key, tuple(sorted(found[start, key]))) for start, key in sorted(news))
 
 
-def rows_of(reading: Reading[Rows]) -> Iterator[Row]:
+def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
     """The rows of a segment within the bounds of a reading."""
     for row in reading.segment.frame:
         if (reading.from_ms is None or row[1] >= reading.from_ms) and (
@@ -172,7 +169,7 @@ class FlinkWindows:
         """Put rows into their windows; the number of those that come too late for all of these."""
         late = 0
         for key, time, number in rows:
-            of_row = starts(self.windows, time)
+            of_row = window_starts(self.windows, time)
             is_open = [start for start in of_row if not self._is_closed(start, max(self.watermark, self.fired))]
             late += bool(of_row) and not is_open
             for start in is_open:

@@ -54,10 +54,10 @@ class Staged:
         self.pieces += [WriterState(writer="job/sink-0", batches=batches), StagingFolder(path=f"file:{first.parent}")]
 
     def damages(self) -> list[str]:
-        return [str(damage) for damage in damages(checkpoint(list_state(COMMITTABLES, self.pieces)))]
+        return [str(damage) for damage in damages(checkpoint_with_list_state(list_state(COMMITTABLES, self.pieces)))]
 
 
-def checkpoint(
+def checkpoint_with_list_state(
     *states: OperatorListState, exclusive: tuple[ExclusiveStateHandle, ...] = (), path: str = "/chk-3"
 ) -> CompletedCheckpoint:
     """A checkpoint, or savepoint, in which one subtask has list state."""
@@ -75,7 +75,7 @@ def checkpoint(
 
 
 @pytest.fixture
-def staged(tmp_path: Path) -> Staged:
+def staged_output(tmp_path: Path) -> Staged:
     return Staged(tmp_path)
 
 
@@ -85,82 +85,88 @@ def flip(file: Path, place: int) -> None:
     file.write_bytes(data)
 
 
-def test_each_flip_of_a_staged_file_is_found(staged: Staged) -> None:
-    assert staged.damages() == []
-    for file in staged.files:
+def test_each_flip_of_a_staged_file_is_found(staged_output: Staged) -> None:
+    assert staged_output.damages() == []
+    for file in staged_output.files:
         for place in range(file.stat().st_size):
             flip(file, place)
-            assert staged.damages() == [f"{file} is damaged: its bytes are not those that were written (xxh3_128)"]
+            assert staged_output.damages() == [
+                f"{file} is damaged: its bytes are not those that were written (xxh3_128)"
+            ]
             flip(file, place)
 
 
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("moves", [False, True])
-def test_cut_and_missing_staged_files_are_named(staged: Staged, number: int, moves: bool) -> None:
-    file = staged.files[number]
+def test_cut_and_missing_staged_files_are_named(staged_output: Staged, number: int, moves: bool) -> None:
+    file = staged_output.files[number]
     if moves:
         # As two later owners of the job have moved the folders of their predecessors.
-        for job in (staged.job, staged.table_job):
+        for job in (staged_output.job, staged_output.table_job):
             (job / "7").mkdir()
             (job / "1").rename(job / "7" / "from-1")
         file = Path(str(file).replace("/job/1/", "/job/7/from-1/"))
-    assert staged.damages() == []
+    assert staged_output.damages() == []
 
     file.write_bytes(file.read_bytes()[:-1])
-    [cut] = staged.damages()
+    [cut] = staged_output.damages()
     file.unlink()
-    [missing] = staged.damages()
+    [missing] = staged_output.damages()
 
     assert cut == f"{file} is damaged: 9 bytes were written, 8 are there"
     assert missing == f"{file} was staged by a sink and is not there: its rows are lost"
 
 
-def test_published_files_are_no_damage(staged: Staged) -> None:
-    first, *_ = staged.files
-    first.rename(staged.output / first.name)
-    (staged.table / "day=1").mkdir()
-    staged.files[4].rename(staged.table / "day=1" / "e")
+def test_published_files_are_no_damage(staged_output: Staged) -> None:
+    first, *_ = staged_output.files
+    first.rename(staged_output.output / first.name)
+    (staged_output.table / "day=1").mkdir()
+    staged_output.files[4].rename(staged_output.table / "day=1" / "e")
 
-    assert staged.damages() == []
+    assert staged_output.damages() == []
 
 
-def test_files_taken_away_after_their_batch_was_published_are_no_damage(staged: Staged) -> None:
-    for file in (staged.files[2], staged.files[4], staged.files[3]):
+def test_files_taken_away_after_their_batch_was_published_are_no_damage(staged_output: Staged) -> None:
+    for file in (staged_output.files[2], staged_output.files[4], staged_output.files[3]):
         file.unlink()
         file.parent.rmdir()
 
-    assert staged.damages() == []
+    assert staged_output.damages() == []
 
 
-def test_files_are_missing_when_the_folder_of_their_job_is_away(staged: Staged) -> None:
-    staged.job.rename(staged.job.with_name("away"))
+def test_files_are_missing_when_the_folder_of_their_job_is_away(staged_output: Staged) -> None:
+    staged_output.job.rename(staged_output.job.with_name("away"))
 
-    assert [damage.split()[0] for damage in staged.damages()] == [str(file) for file in staged.files[:3]]
+    assert [damage.split()[0] for damage in staged_output.damages()] == [str(file) for file in staged_output.files[:3]]
 
 
-def test_staged_file_that_cannot_be_reached_is_named(staged: Staged) -> None:
-    staged.pieces = [PendingFile(checkpoint_id=3, staged="nowhere://out/a", target=f"file:{staged.output}/a")]
+def test_staged_file_that_cannot_be_reached_is_named(staged_output: Staged) -> None:
+    staged_output.pieces = [
+        PendingFile(checkpoint_id=3, staged="nowhere://out/a", target=f"file:{staged_output.output}/a")
+    ]
 
-    [damage] = staged.damages()
+    [damage] = staged_output.damages()
 
     assert damage.startswith("nowhere://out/a cannot be read: Protocol not known: nowhere")
 
 
 @pytest.mark.parametrize("without", [False, True], ids=["with digests", "older version"])
-def test_number_of_staged_files_and_of_those_without_digests_is_reported(staged: Staged, without: bool) -> None:
-    pieces: list[Value] = list(map(without_digests, staged.pieces)) if without else staged.pieces
+def test_number_of_staged_files_and_of_those_without_digests_is_reported(staged_output: Staged, without: bool) -> None:
+    pieces: list[Value] = list(map(without_digests, staged_output.pieces)) if without else staged_output.pieces
 
-    verified = verify_checkpoint(checkpoint(list_state(COMMITTABLES, pieces)))
+    verified = verify_checkpoint(checkpoint_with_list_state(list_state(COMMITTABLES, pieces)))
 
     assert (verified.files, verified.staged_files, verified.without_digests) == ((0, 3, 4) if without else (0, 5, 0))
     assert verified.damages == ()
 
 
-def test_missing_staged_file_without_a_digest_is_named(staged: Staged) -> None:
-    staged.pieces = list(map(without_digests, staged.pieces))
-    staged.files[0].unlink()
+def test_missing_staged_file_without_a_digest_is_named(staged_output: Staged) -> None:
+    staged_output.pieces = list(map(without_digests, staged_output.pieces))
+    staged_output.files[0].unlink()
 
-    assert staged.damages() == [f"{staged.files[0]} was staged by a sink and is not there: its rows are lost"]
+    assert staged_output.damages() == [
+        f"{staged_output.files[0]} was staged by a sink and is not there: its rows are lost"
+    ]
 
 
 def without_digests(piece: Value) -> Value:
@@ -185,13 +191,13 @@ def written_savepoint(staged: Staged, folder: Path, damage: Callable[[Path], obj
     handle = ExclusiveStateHandle(
         path=f"file:{copy.parent}", size_bytes=9, files=(sealed(str(copy), copy.name, sync=False),)
     )
-    taken = checkpoint(list_state(COMMITTABLES, [pending]), exclusive=(handle,))
+    taken = checkpoint_with_list_state(list_state(COMMITTABLES, [pending]), exclusive=(handle,))
     CheckpointStorage(str(folder)).write_metadata(replace(taken, snapshot_type=SnapshotType.SAVEPOINT), str(folder))
     return CheckpointStorage(str(folder)).read_metadata(str(folder))
 
 
-def test_damage_in_a_savepoint_is_reported_once(staged: Staged, tmp_path: Path) -> None:
-    found = written_savepoint(staged, tmp_path / "savepoint-1", lambda file: None)
+def test_damage_in_a_savepoint_is_reported_once(staged_output: Staged, tmp_path: Path) -> None:
+    found = written_savepoint(staged_output, tmp_path / "savepoint-1", lambda file: None)
     copy = tmp_path / "savepoint-1" / "sink" / "0-a"
     assert list(damages(found)) == []
 
@@ -204,8 +210,8 @@ def test_damage_in_a_savepoint_is_reported_once(staged: Staged, tmp_path: Path) 
     assert str(missing) == f"{copy} is not there"
 
 
-def test_file_damaged_before_it_was_copied_to_a_savepoint_is_found(staged: Staged, tmp_path: Path) -> None:
-    found = written_savepoint(staged, tmp_path / "savepoint-1", lambda file: flip(file, 3))
+def test_file_damaged_before_it_was_copied_to_a_savepoint_is_found(staged_output: Staged, tmp_path: Path) -> None:
+    found = written_savepoint(staged_output, tmp_path / "savepoint-1", lambda file: flip(file, 3))
 
     [damage] = damages(found)
 

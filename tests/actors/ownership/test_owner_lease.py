@@ -95,7 +95,7 @@ def test_a_paused_and_replaced_owner_finds_its_successor_and_leaves_its_record_a
     assert len(heard) == 1
     owner.release()
     successor.confirm()
-    assert [name for name in files() if "counts" in name] == [f"{name_of(2)}"]
+    assert [name for name in owner_files() if "counts" in name] == [f"{name_of(2)}"]
 
 
 def test_an_owner_whose_machine_was_paused_with_its_clock_finds_its_successor() -> None:
@@ -248,7 +248,7 @@ def test_an_object_store_has_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         server.stop()
 
 
-def files() -> list[str]:
+def owner_files() -> list[str]:
     return FsspecFiles(MemoryFileSystem(), "/checkpoints/runs").names()
 
 

@@ -31,7 +31,7 @@ def owner_of(directory: Path) -> Ownership:
     return own(counts_in(directory), VirtualClock().waiting())
 
 
-def record(directory: Path) -> dict[str, object]:
+def owner_record(directory: Path) -> dict[str, object]:
     (file,) = (directory / "runs").glob("*.owner")
     content: dict[str, object] = json.loads(file.read_text())
     return content
@@ -48,7 +48,7 @@ def shared() -> Iterator[Path]:
 
 def test_a_record_names_its_owner_and_the_next_one_has_a_higher_number(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
-    number, pid = record(tmp_path)["number"], record(tmp_path)["pid"]
+    number, pid = owner_record(tmp_path)["number"], owner_record(tmp_path)["pid"]
     first.release()
 
     assert (number, pid) == (1, os.getpid())
@@ -114,7 +114,7 @@ def test_a_leader_replaces_a_paused_owner_of_its_store_only(
         with pytest.raises(OwnershipLostError, match=r"\(owner 2\); this process was its owner 1"):
             owner.check()
         owner.release()
-        assert record(tmp_path)["number"] == 2
+        assert owner_record(tmp_path)["number"] == 2
     else:
         with pytest.raises(OwnedByAnotherError):
             own(leader, waiting)
@@ -237,7 +237,7 @@ def test_record_is_read_if_its_writer_was_killed_before_truncation(tmp_path: Pat
         former.write(b'", "released": false}\n')
 
     assert owner_of(tmp_path).number == 2
-    assert record(tmp_path)["number"] == 2
+    assert owner_record(tmp_path)["number"] == 2
 
 
 def test_record_and_new_folders_are_durable_before_the_folder_is_owned(tmp_path: Path) -> None:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.task_manager_cluster import TaskManagerCluster, connect
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(5) as system:
-        yield system
 
 
 @pytest.fixture

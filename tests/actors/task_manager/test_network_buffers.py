@@ -27,7 +27,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.machines.exchange.builders import batch
+from tests.actors.machines.exchange.builders import batch_ref
 from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.task_manager_cluster import HERE, TaskManagerCluster, connect
 
@@ -126,7 +126,7 @@ def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(conn
         partition_id=partition_id(ExecutionAttemptId("stranger"), 0),
         subpartition=3,
         sequence_number=0,
-        buffer=batch(),
+        buffer=batch_ref(),
         backlog=0,
     )
 

@@ -106,7 +106,7 @@ def submit(cluster: TaskManagerCluster) -> None:
     cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
 
 
-def finish(cluster: TaskManagerCluster) -> None:
+def finish_producer(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     split = IndexRangeSplit(split_id=SplitId("all"), rows=2, start=0)
     cluster.say(AddSplits(attempt=PRODUCER, operator_id=SOURCE, splits=(split,)))
@@ -118,12 +118,12 @@ def ask(cluster: TaskManagerCluster, reader: Peer, credit: int = 2) -> None:
     reader.say(cluster.task_manager, request)
 
 
-def read(reader: Peer) -> list[Buffer]:
+def buffers_received(reader: Peer) -> list[Buffer]:
     return [response.buffer for response in reader.heard(BufferResponse)]
 
 
 def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskManagerCluster) -> None:
-    finish(cluster)
+    finish_producer(cluster)
     first, second = Peer(cluster.system, "first"), Peer(cluster.system, "second")
 
     ask(cluster, first)
@@ -131,7 +131,7 @@ def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskMan
 
     assert (PRODUCER, ExecutionState.FINISHED) in cluster.states()
     assert cluster.tasks() == []
-    assert (read(first), read(second)) == (WHOLE, WHOLE)
+    assert (buffers_received(first), buffers_received(second)) == (WHOLE, WHOLE)
 
 
 def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
@@ -147,7 +147,7 @@ def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
 
 
 def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCluster, data: Data) -> None:
-    finish(cluster)
+    finish_producer(cluster)
     reader = Peer(cluster.system, "reader")
 
     cluster.say(ReleasePartitions(job_id=JOB, partition_ids=(KEPT,)))
@@ -159,7 +159,7 @@ def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCl
 
 
 def test_with_its_job_master_goes_what_was_kept_for_it(cluster: TaskManagerCluster, data: Data) -> None:
-    finish(cluster)
+    finish_producer(cluster)
 
     cluster.say(DisconnectJobMaster(job_id=JOB))
 
@@ -188,17 +188,17 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data:
 
 
 def test_credits_are_those_of_who_gives_them(cluster: TaskManagerCluster) -> None:
-    finish(cluster)
+    finish_producer(cluster)
     gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
     ask(cluster, gone, credit=1)
     ask(cluster, reader, credit=1)
-    before = read(reader)
+    before = buffers_received(reader)
 
     reader.say(cluster.task_manager, AddCredit(partition_id=KEPT, subpartition=0, credit=1))
 
     assert before == WHOLE[:1]
-    assert read(reader) == WHOLE[1:]
-    assert read(gone) == WHOLE[:1]
+    assert buffers_received(reader) == WHOLE[1:]
+    assert buffers_received(gone) == WHOLE[:1]
 
 
 def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: TaskManagerCluster) -> None:

@@ -159,7 +159,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
             raise UnknownWordError(f"handler: {unknown}")
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Feed the steps to one task input, and compare what comes of them."""
     given, steps = case["given"], case["steps"]
     task = TaskInput(given, len(steps), keeps_blocked=_sets_aside(case))

@@ -19,15 +19,15 @@ from tests.conformance.checkpoint_coordinator.coordinator_case import Coordinato
 COMPONENTS: dict[str, Callable[[Case], None]] = {
     "coordinator": lambda case: CoordinatorCase(case).run(),
     "job": lambda case: CoordinatorCase(case).run(),
-    "request_gate": gate_case.run,
-    "failure_manager": failures_case.run,
-    "pending": pending_case.run,
+    "request_gate": gate_case.run_case,
+    "failure_manager": failures_case.run_case,
+    "pending": pending_case.run_case,
     "completed": store_case.run_completed,
     "retention": store_case.run_retention,
     "store": store_case.run_store,
     "id_counter": store_case.run_id_counter,
-    "hooks": hooks_case.run,
-    "restore": restore_case.run,
+    "hooks": hooks_case.run_case,
+    "restore": restore_case.run_case,
     "stats_counts": statistics_case.run_counts,
     "stats_history": statistics_case.run_tracker,
     "stats_tracker": statistics_case.run_tracker,
@@ -35,7 +35,7 @@ COMPONENTS: dict[str, Callable[[Case], None]] = {
 }
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case of area 01."""
     component = case["given"]["component"]
     if component not in COMPONENTS:

@@ -30,7 +30,7 @@ from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task, snapshot
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -65,7 +65,7 @@ class CoordinatorCase:
                 self._world = self._coordinator(given)
             case "job":
                 only_known_words("given", given, {"component", "tasks", "edges", "restart", "checkpointing"})
-                self._tasks = {name: task(name, ExecutionState.CREATED) for name in given["tasks"]}
+                self._tasks = {name: planned_task(name, ExecutionState.CREATED) for name in given["tasks"]}
                 self._world = Coordination(*self._tasks.values(), interval_ms=600_000)
             case component:
                 raise UnknownWordError(component)
@@ -84,7 +84,7 @@ class CoordinatorCase:
         states = dict.fromkeys(given.get("not_executed", ()), ExecutionState.CREATED)
         states |= {name: ExecutionState(state) for name, state in given.get("states", {}).items()}
         self._tasks = {
-            name: task(
+            name: planned_task(
                 name,
                 states.get(name, ExecutionState.RUNNING),
                 is_source=name in given["trigger"],

@@ -10,7 +10,7 @@ from tests.conformance.case_files import Case, UnknownWordError, only_known_word
 from tests.conformance.checkpoint_coordinator.words import reason
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     only_known_words("given", case["given"], {"component", "tolerable"})
     only_known_words("expect", case["expect"], {"job_failures", "counting_reasons", "construction_error"})

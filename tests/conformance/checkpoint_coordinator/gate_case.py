@@ -22,7 +22,7 @@ LOADS = {"pending", "cleaning", "triggering", "since_last_completion_ms"}
 GIVEN = {"component", "max_pending", "max_queued", "min_pause_ms", "requests"} | LOADS
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     gate = _Gate(case["given"])
     for step in case["steps"]:

@@ -11,7 +11,7 @@ from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
-from tests.actors.machines.checkpoint.coordinating import JOB, completed
+from tests.actors.machines.checkpoint.coordinating import JOB, completed_checkpoint
 from tests.conformance.case_files import UnknownWordError
 from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
 
@@ -33,7 +33,7 @@ class HaStore:
         match words if isinstance(last, dict) else step:
             case ["add", int(checkpoint_id)]:
                 self._last_added = checkpoint_id
-                checkpoint = completed(checkpoint_id)
+                checkpoint = completed_checkpoint(checkpoint_id)
                 self._pointers.add(self._owner, CheckpointPointer(checkpoint_id=checkpoint_id, path=checkpoint.path))
                 self._perform(self._store.retain(checkpoint, needed_from=checkpoint_id))
                 self._perform(self._store.disposal_ended() if self._store.disposals else ())
@@ -58,7 +58,9 @@ class HaStore:
         self._owners += 1
         self._store = CompletedCheckpointStore(JOB, self._retain, NEVER_RETAINED)
         recovered = self._pointers.recover(self._owner, ids=0)
-        self._perform(self._store.recover([completed(each.checkpoint_id) for each in recovered.completed], None))
+        self._perform(
+            self._store.recover([completed_checkpoint(each.checkpoint_id) for each in recovered.completed], None)
+        )
 
     def _perform(self, effects: Iterable[object]) -> None:
         """Delete what the store lets go of, as the storage does."""

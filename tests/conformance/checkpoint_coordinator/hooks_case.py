@@ -16,7 +16,7 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointing,
 )
 from flykka.messages.control.job import JobStatus
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed_checkpoint, planned_task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -56,7 +56,7 @@ class RecordingHook(MasterTriggerRestoreHook):
         self.closes += 1
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     if isinstance(case["steps"][0], list):
         _register(case)
@@ -96,7 +96,7 @@ class _Hooked:
         self._case = case
         named = given["hooks"] if isinstance(given["hooks"], dict) else dict.fromkeys(given["hooks"])
         self._hooks = {name: RecordingHook(name, state) for name, state in named.items()}
-        self._world = Coordination(*map(task, TASKS), hooks=tuple(self._hooks.values()))
+        self._world = Coordination(*map(planned_task, TASKS), hooks=tuple(self._hooks.values()))
         for hook in self._hooks.values():
             hook.world = self._world
         self._version = 0
@@ -141,7 +141,7 @@ class _Hooked:
             states = tuple(
                 MasterState(identifier=name, data=_packed(state)) for name, state in entry["hook_states"].items()
             )
-            adopted = completed(entry["cp"], master_states=states)
+            adopted = completed_checkpoint(entry["cp"], master_states=states)
             made = self._world.handle(
                 MetadataRead(
                     version=self._version, checkpoint=adopted, allow_non_restored_state=allow_non_restored_state

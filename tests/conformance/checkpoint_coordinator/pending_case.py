@@ -14,14 +14,14 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task, snapshot
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
 GIVEN = {"component", "forced", "tasks", "collected_states", "kind"}
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     pending = _Pending(case)
     for step in case["steps"]:
@@ -38,7 +38,7 @@ class _Pending:
         only_known_words("given", given, GIVEN)
         collected = given.get("collected_states", ())
         # One task more than acknowledges, where the case does not count them: it wants the checkpoint pending.
-        tasks = [task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
+        tasks = [planned_task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
         self._world = Coordination(*tasks, storage_answers=False, tolerable_failures=1_000)
         self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
         self._pending: PendingCheckpoint = self._world.machine.pending[1]

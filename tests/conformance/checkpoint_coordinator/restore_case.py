@@ -14,9 +14,9 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.key_groups.checkpoints import vertex
+from tests.conformance.key_groups.checkpoints import chained_vertex
 
 GIVEN = {"component", "vertices", "checkpoint", "restore_vertices"}
 ACKNOWLEDGED = "all tasks acknowledged with keyed state"
@@ -24,7 +24,7 @@ ACKNOWLEDGED = "all tasks acknowledged with keyed state"
 Vertices = Mapping[str, Mapping[str, int]]
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     given = case["given"]
     only_known_words("given", given, GIVEN)
@@ -102,7 +102,7 @@ class _Restore:
 
 def _tasks(vertices: Vertices) -> list[Any]:
     return [
-        task(
+        planned_task(
             f"{name}_{subtask}",
             vertex_id=JobVertexId(name),
             subtask=subtask,
@@ -129,7 +129,7 @@ def _state(name: str, subtask: int, described: Mapping[str, int]) -> TaskStateSn
 
 def _job_vertices(vertices: Vertices) -> list[JobVertex]:
     return [
-        vertex([name], described["parallelism"], described["max_parallelism"], configured=True)
+        chained_vertex([name], described["parallelism"], described["max_parallelism"], configured=True)
         for name, described in vertices.items()
     ]
 

@@ -18,7 +18,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed_checkpoint, planned_task, snapshot
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.ha_store_case import HaStore
 from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED
@@ -55,7 +55,7 @@ class _Store:
         store = self._store
         match words if isinstance(last, dict) else step:
             case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
-                gone = store.add(completed(checkpoint_id, savepoint=kind == ["savepoint"]))
+                gone = store.add(completed_checkpoint(checkpoint_id, savepoint=kind == ["savepoint"]))
                 self._note(gone=[each for each in gone if store.is_discarded_when_subsumed(each)])
                 # Deleting is nobody's business inside `add`: it cannot fail by it, and so never raises here.
                 assert checkpoint_id in store or gone
@@ -110,19 +110,19 @@ def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
             return _what_a_subsumed_checkpoint_leaves()
         case {"do": "subsume"}:
             store = CompletedCheckpointStore(JOB, 1, _properties(discard_on))
-            store.add(completed(1))
-            [subsumed] = store.add(completed(2))
+            store.add(completed_checkpoint(1))
+            [subsumed] = store.add(completed_checkpoint(2))
             return [] if not store.is_discarded_when_subsumed(subsumed) else ["chk-1", "state 1"]
         case {"do": "shutdown", "status": str(status), **others} if not others:
             store = CompletedCheckpointStore(JOB, 1, _properties(discard_on))
-            store.add(completed(1))
+            store.add(completed_checkpoint(1))
             return [] if store.shutdown(JobStatus(status)) else ["chk-1", "state 1"]
         case _:
             raise UnknownWordError(step)
 
 
 def _what_a_subsumed_checkpoint_leaves() -> list[str]:
-    world = Coordination(task("a"))
+    world = Coordination(planned_task("a"))
     for checkpoint_id in (1, 2):
         world.trigger()
         world.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))

@@ -16,7 +16,7 @@ from tests.conformance.failover_regions.scheduling import SchedulingCase
 from tests.conformance.failover_regions.topologies import in_need_of_restart, regions_of, topology_of
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case of area 04."""
     runs: dict[str, Callable[[Case], None]] = {
         "region-building": _run_regions,

@@ -15,7 +15,7 @@ from tests.conformance.job_graph.partitioning import edge_partitioners
 from tests.conformance.job_graph.program import ProgramCase, built_program, graph_of_edges
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case of area 06."""
     kind = case["given"]["kind"]
     if case.get("steps"):

@@ -34,7 +34,7 @@ _GROUPS_LOOKED_AT = 20
 """In each drawn vertex, beside the first and the last: a thousand vertices have millions of key groups."""
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
     given, expect = dict(case["given"]), dict(case["expect"])
     kind = given.pop("kind")

@@ -11,7 +11,9 @@ from flykka.messages.state.handles import OperatorListState, OperatorSubtaskStat
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 
-def vertex(operators: Sequence[str], parallelism: int, max_parallelism: int, *, configured: bool = False) -> JobVertex:
+def chained_vertex(
+    operators: Sequence[str], parallelism: int, max_parallelism: int, *, configured: bool = False
+) -> JobVertex:
     """A chain of operators."""
     return JobVertex(
         vertex_id=JobVertexId("+".join(operators)),
@@ -31,7 +33,7 @@ def vertex(operators: Sequence[str], parallelism: int, max_parallelism: int, *, 
     )
 
 
-def completed(
+def checkpoint_of_states(
     states: Mapping[JobVertexId, tuple[JobVertex, Sequence[TaskStateSnapshot | None]]],
 ) -> CompletedCheckpoint:
     """A checkpoint to which each subtask of each vertex has contributed this."""

@@ -14,7 +14,7 @@ from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import OperatorListState, TaskStateSnapshot
 from tests.conformance.case_files import UnknownWordError, only_known_words
-from tests.conformance.key_groups.checkpoints import completed, keyed_state, operator_state, vertex
+from tests.conformance.key_groups.checkpoints import chained_vertex, checkpoint_of_states, keyed_state, operator_state
 
 _TASKS = {"checkpoint", "ack_with_state", "max_parallelism", "new_parallelism", "new_max_parallelism"}
 _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
@@ -54,7 +54,7 @@ def _without_checkpoint(*, error_if_none: bool) -> _Restored:
     with TemporaryDirectory() as empty:
         if error_if_none:
             find_checkpoint(LATEST, empty)
-    return _Restored(checkpoint=completed({}), assignment=StateAssignment())
+    return _Restored(checkpoint=checkpoint_of_states({}), assignment=StateAssignment())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _by_tasks(given: Mapping[str, Any]) -> _Restored:
     now = {**before, **_of_each(before, given.get("new_parallelism", {}))}
     old, new = (
         [
-            vertex([name], parallelism, bounds.get(name, _MAX_PARALLELISM), configured=name in bounds)
+            chained_vertex([name], parallelism, bounds.get(name, _MAX_PARALLELISM), configured=name in bounds)
             for name, parallelism in parallelisms.items()
         ]
         for parallelisms, bounds in ((before, most), (now, most_now))
@@ -125,7 +125,7 @@ def _of_each(names: Iterable[str], said: int | Mapping[str, int]) -> Mapping[str
 
 def _by_operators(given: Mapping[str, Any]) -> _Restored:
     old, new = (
-        [vertex([name], 1, _MAX_PARALLELISM) for name in given[word]]
+        [chained_vertex([name], 1, _MAX_PARALLELISM) for name in given[word]]
         for word in ("checkpoint_operators", "job_operators")
     )
     return _restored(old, new, allowed=given.get("allow_non_restored", False))
@@ -134,16 +134,16 @@ def _by_operators(given: Mapping[str, Any]) -> _Restored:
 def _by_numbers(given: Mapping[str, Any]) -> _Restored:
     both = given.get("max_parallelism", _MAX_PARALLELISM)
     old_max, new_max = (given.get(word, both) for word in ("old_max_parallelism", "new_max_parallelism"))
-    old = vertex(["operator"], given["old_parallelism"], old_max)
-    new = vertex(["operator"], given.get("new_parallelism", given["old_parallelism"]), new_max, configured=True)
+    old = chained_vertex(["operator"], given["old_parallelism"], old_max)
+    new = chained_vertex(["operator"], given.get("new_parallelism", given["old_parallelism"]), new_max, configured=True)
     return _restored([old], [new], keyed=frozenset({"operator"}))
 
 
 def _by_chains(given: Mapping[str, Any], expect: Mapping[str, Any], parallelism_of_second: int) -> _Restored:
-    old = [vertex(chain, _CHAINED_PARALLELISM, _CHAINED_MAX_PARALLELISM) for chain in given["old_chains"]]
+    old = [chained_vertex(chain, _CHAINED_PARALLELISM, _CHAINED_MAX_PARALLELISM) for chain in given["old_chains"]]
     parallelisms = [_CHAINED_PARALLELISM, parallelism_of_second]
     new = [
-        vertex(chain, parallelism, _CHAINED_MAX_PARALLELISM)
+        chained_vertex(chain, parallelism, _CHAINED_MAX_PARALLELISM)
         for chain, parallelism in zip(given["new_chains"], parallelisms, strict=True)
     ]
     keyed = frozenset(expect.get("keyed_state_only_for", ()))
@@ -161,7 +161,7 @@ def _restored(
     snapshots = {
         of.vertex_id: (of, [_snapshot(of, subtask, stateful, keyed) for subtask in range(of.parallelism)]) for of in old
     }
-    checkpoint = completed(snapshots)
+    checkpoint = checkpoint_of_states(snapshots)
     assignment = assign(checkpoint, new, allow_non_restored_state=allowed)
     return _Restored(checkpoint=checkpoint, assignment=assignment)
 

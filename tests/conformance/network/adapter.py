@@ -32,7 +32,7 @@ KINDS: dict[str, Callable[[Case], None]] = {
 }
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     kind = case["given"]["kind"]
     if kind not in KINDS:

@@ -13,7 +13,14 @@ from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGat
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
-from tests.actors.machines.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
+from tests.actors.machines.exchange.builders import (
+    announcement,
+    batch_ref,
+    error,
+    gate_descriptor,
+    partition_id,
+    response,
+)
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1000
@@ -28,7 +35,7 @@ ERRORS = {
 def _element(word: str | list[str]) -> Buffer:
     match word:
         case "data":
-            return batch()
+            return batch_ref()
         case "end_of_data" | ["end_of_data", "drain"]:
             return EndOfData(drain=True)
         case ["end_of_data", "no_drain"]:

@@ -12,7 +12,7 @@ from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition_id
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, partition_descriptor, partition_id
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")
@@ -36,7 +36,7 @@ class Output:
         if given.get("forced_release_on_consumption"):
             raise UnknownWordError(f"given: {given}")
         kind = TYPES[given.get("type", "pipelined")]
-        self.partition = ResultPartition(descriptor(given.get("subpartitions", 1), partition_type=kind))
+        self.partition = ResultPartition(partition_descriptor(given.get("subpartitions", 1), partition_type=kind))
         self.effects: list[PartitionEffect] = []
         self.refused: ErrorResponse | None = None
         self.error: str | None = None
@@ -97,7 +97,7 @@ class Output:
 
     def _add(self, index: int) -> None:
         try:
-            self.effects += self.partition.add_batch(batch(subpartition=index))
+            self.effects += self.partition.add_batch(batch_ref(subpartition=index))
         except AssertionError:
             self.error = "illegal_state"
 

@@ -25,7 +25,7 @@ from flykka.messages.tasks.exchange import AddCredit, Buffer, CancelPartitionReq
 from tests.actors.machines.exchange.builders import (
     CONSUMER,
     announcement,
-    batch,
+    batch_ref,
     gate_descriptor,
     partition,
     partition_id,
@@ -139,7 +139,7 @@ class Receiver:
             case "connection_usable":
                 others = [name for name in self.channels if name not in self.failures]
                 for name in others:
-                    self._data(name, self.channels[name].next_sequence_number, 0, batch(name))
+                    self._data(name, self.channels[name].next_sequence_number, 0, batch_ref(name))
                 assert (not set(others) & self.failures.keys()) == wanted
             case "read_from_gate":
                 (failed,) = self.failures
@@ -167,7 +167,7 @@ class Receiver:
                 if backlog is None:
                     # Nothing new waits: one less than before.
                     backlog = max(channel.credits.required - channel.credits.exclusive - 1, 0)
-                self._data(name, sequence_number, backlog, batch(f"{sequence_number}"))
+                self._data(name, sequence_number, backlog, batch_ref(f"{sequence_number}"))
             case {"do": "aligned_barrier", "seq": sequence_number, "backlog": backlog}:
                 self._data(name, sequence_number, backlog, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0))
             case {"do": "resume_consumption"}:
@@ -233,7 +233,7 @@ def _run_gate(case: Case) -> None:
         match step:
             case {"do": "data", "seq": sequence_number, "backlog": backlog}:
                 had_data = gate.has_data
-                effects += gate.on_buffer(response(batch(f"{sequence_number}"), sequence_number, 0, backlog))
+                effects += gate.on_buffer(response(batch_ref(f"{sequence_number}"), sequence_number, 0, backlog))
                 times_notified += (gate.has_data and not had_data) or gate.failure is not None
             case {"do": "backlog", "n": n}:
                 effects += gate.on_backlog(announcement(n))
@@ -288,7 +288,7 @@ def _run_unknown_channel(case: Case) -> None:
         match step:
             case {"do": "data", "seq": sequence_number, "backlog": backlog}:
                 assert step.get("channel", "c") in ("unknown", "c")
-                effects = gate.on_buffer(response(batch(), sequence_number, 7, backlog))
+                effects = gate.on_buffer(response(batch_ref(), sequence_number, 7, backlog))
                 messages = [effect.message for effect in effects if isinstance(effect, Tell)]
                 cancels = [each for each in messages if isinstance(each, CancelPartitionRequest)]
                 was_sent = len(cancels)
@@ -309,14 +309,14 @@ def _run_unknown_channel(case: Case) -> None:
         "producer_view_released_times": released,
         "producer_view_consumed_notifications": released,
         "cancel_sent_to_producer": was_sent == 1,
-        "buffer_leaked": ReleaseBatch(batch=batch()) not in effects,
+        "buffer_leaked": ReleaseBatch(batch=batch_ref()) not in effects,
     }
     only_known_words("expect", case["expect"], set(shown))
     assert {word: shown[word] for word in case["expect"]} == case["expect"]
 
 
 def _arrived(case: Case) -> set[BatchRef]:
-    return {batch(f"{step['seq']}") for step in case["steps"] if step["do"] == "data"}
+    return {batch_ref(f"{step['seq']}") for step in case["steps"] if step["do"] == "data"}
 
 
 def _released(effects: list[Any]) -> set[BatchRef]:

@@ -24,7 +24,7 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, partition_descriptor
 from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")
@@ -39,7 +39,7 @@ class _Reader:
         only_known_words("reader", given, {"credit", "items", "view"})
         if given.get("view") not in (None, "released, with a failure cause"):
             raise UnknownWordError(f"view: {given['view']}")
-        self.partition = ResultPartition(descriptor())
+        self.partition = ResultPartition(partition_descriptor())
         self.under_way: list[Message] = []
         self.received: list[Message] = []
         self._credit = given["credit"]
@@ -91,7 +91,7 @@ class _Reader:
     def _add(self, item: str, number: int) -> None:
         match item:
             case "data":
-                self._take(self.partition.add_batch(batch(str(number))))
+                self._take(self.partition.add_batch(batch_ref(str(number))))
             case "event":
                 self._take(self.partition.broadcast_event(Watermark(timestamp_ms=0)))
             case "aligned_barrier":
@@ -126,7 +126,7 @@ class Sender:
             case "notify":
                 self._of(step).notify()
             case "credit" if "reader" in step and step["reader"] not in self._readers:
-                [effect] = ResultPartition(descriptor()).add_credit(0, step["n"])
+                [effect] = ResultPartition(partition_descriptor()).add_credit(0, step["n"])
                 self._refused = None if isinstance(effect, Ignore) else "illegal_state"
             case "credit":
                 self._of(step).add_credit(step["n"])

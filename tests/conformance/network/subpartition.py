@@ -28,7 +28,7 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.wire.ids import BatchId
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, descriptor, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, buffers_sent, partition_descriptor, partition_id
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1000
@@ -43,7 +43,7 @@ class Pipelined:
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "view", "partition_type"})
-        self.partition = ResultPartition(descriptor(2))
+        self.partition = ResultPartition(partition_descriptor(2))
         self.effects: list[PartitionEffect] = []
         self._added = 0
         self._rejected = 0
@@ -122,7 +122,7 @@ class Pipelined:
                 raise UnknownWordError(f"want: {word}")
 
     def _sent(self) -> list[BatchRef]:
-        return [buffer for buffer in sent(self.effects) if isinstance(buffer, BatchRef)]
+        return [buffer for buffer in buffers_sent(self.effects) if isinstance(buffer, BatchRef)]
 
     def _take(self, effects: Iterable[PartitionEffect]) -> None:
         """The reader hears of what it has not asked for: an event, or data that begins to wait."""
@@ -180,7 +180,7 @@ def _event(step: Case) -> Event:
 
 
 def _run_blocking(case: Case) -> None:
-    partition = ResultPartition(descriptor(partition_type=ResultPartitionType.BLOCKING))
+    partition = ResultPartition(partition_descriptor(partition_type=ResultPartitionType.BLOCKING))
     written = [_buffer(number, 1024) for number in range(3)]
     only_known_words("given", case["given"], {"kind", "view", "partition_type"})
     seen: list[Any] = []
@@ -194,7 +194,7 @@ def _run_blocking(case: Case) -> None:
                 partition.finish()
             case {"do": "read_everything", "readers": readers}:
                 kept = KeptPartition(partition.finished())
-                seen += [sent(kept.request(_request(number))) for number in range(readers)]
+                seen += [buffers_sent(kept.request(_request(number))) for number in range(readers)]
             case {"do": "create_view"}:
                 try:
                     kept = KeptPartition(partition.finished())

@@ -6,14 +6,14 @@ from typing import Any
 
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.tasks.exchange import CheckpointBarrier
-from tests.actors.machines.exchange.builders import CONSUMER, descriptor, sent
+from tests.actors.machines.exchange.builders import CONSUMER, buffers_sent, partition_descriptor
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 
 def run_writer(case: Case) -> None:
     """Run a case about an output whose readers read when everything is written."""
     only_known_words("given", case["given"], {"kind", "channels", "buffer_bytes"})
-    partition = ResultPartition(descriptor(case["given"]["channels"]))
+    partition = ResultPartition(partition_descriptor(case["given"]["channels"]))
     barrier = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
     for step in case["steps"]:
         if step != {"do": "broadcast_event"}:
@@ -24,9 +24,9 @@ def run_writer(case: Case) -> None:
     queues = [["event" for _ in subpartition.buffers] for subpartition in partition.subpartitions]
     batches = partition.queued_batches
     before = [other.queued for other in others]
-    read = [sent(partition.request(0, 1, CONSUMER))]
+    read = [buffers_sent(partition.request(0, 1, CONSUMER))]
     moves_others = [other.queued for other in others] != before
-    read += [sent(partition.request(index, 1, CONSUMER)) for index in range(1, len(partition.subpartitions))]
+    read += [buffers_sent(partition.request(index, 1, CONSUMER)) for index in range(1, len(partition.subpartitions))]
     partition.check()
 
     shown: dict[str, Any] = {

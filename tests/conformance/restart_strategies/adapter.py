@@ -70,7 +70,7 @@ _CLASSES = {
 }
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case of area 03."""
     given = case["given"]
     subject = given["strategy"]

@@ -19,7 +19,7 @@ from flykka.actors.machines.slots.slot_requests import (
 from flykka.messages.control.job_control import IdleSlotsDue
 from flykka.messages.control.slots import AcceptSlots, CancelSlotRequest, FreeSlot, RequestSlot
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
-from tests.actors.machines.slots.slot_pool_events import failed, lost, timed_out
+from tests.actors.machines.slots.slot_pool_events import lost, slot_request_failed, timed_out
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.job_slots import JobSlots
 from tests.conformance.slots.words import profile
@@ -72,10 +72,10 @@ class PoolCase:
             case "fail_allocation":
                 allocation = self._allocation(step["allocation"])
                 unfulfillable = step.get("cause") == "UNFULFILLABLE"
-                job.tell(failed(allocation, "failed", is_unfulfillable=unfulfillable))
+                job.tell(slot_request_failed(allocation, "failed", is_unfulfillable=unfulfillable))
             case "resource_manager_fails":
                 allocation = self._asked_for[step["request"]]
-                job.tell(failed(allocation, "the ResourceManager failed"))
+                job.tell(slot_request_failed(allocation, "the ResourceManager failed"))
             case "advance":
                 job.now += step["ms"]
                 for due in [each for each, at in job.timers.items() if at <= job.now]:

@@ -27,7 +27,7 @@ TABLES: dict[str, dict[str, frozenset[Any]]] = {
 }
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case of area 05."""
     component = case["given"]["component"]
     if component in TABLES:

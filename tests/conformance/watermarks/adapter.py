@@ -27,7 +27,7 @@ HANDLERS = {
 }
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
     match case["given"]:
         case {"kind": "valve"}:

@@ -19,7 +19,7 @@ from tests.conformance.windows.words import Clock, assigner
 ASSIGNER_WORDS = {"assigner", "time", "size_ms", "slide_ms", "offset_ms", "gap_ms"}
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
     match case["given"]["kind"]:
         case "assign":
@@ -31,11 +31,11 @@ def run(case: Case) -> None:
         case "merging_set":
             _run_merging_set(case)
         case "trigger":
-            trigger_case.run(case)
+            trigger_case.run_case(case)
         case "window_operator":
-            operator_case.run(case)
+            operator_case.run_case(case)
         case _:
-            watermarks.run(case)
+            watermarks.run_case(case)
 
 
 def _run_assign(case: Case) -> None:

@@ -15,7 +15,7 @@ from flykka.spark_bridge.functions.windowing.window_function import ProcessWindo
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.functions.windowing.windows import TimeWindow
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.windows.words import assigner, trigger
+from tests.conformance.windows.words import assigner, trigger_of_case
 from tests.spark_bridge.functions.state_table import StateTable
 
 
@@ -47,7 +47,7 @@ class PointSessions(EventTimeSessionWindows):
         return list(EventTimeSessionWindows.assign_windows(self, element, timestamp, context))
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "window", "trigger", "allowed_lateness_ms", "aggregate"})
@@ -98,7 +98,7 @@ def _windowing(given: dict[str, Any]) -> Windowing:
         function=Sums(),
         row_type="struct<key:string,value:bigint,time:bigint>",
         combination=Reduced(lambda one, two: {**one, "value": one["value"] + two["value"]}),
-        trigger=trigger(given["trigger"]),
+        trigger=trigger_of_case(given["trigger"]),
         allowed_lateness_ms=given["allowed_lateness_ms"],
         late_data_tag=Late(),
     )

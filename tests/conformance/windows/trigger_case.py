@@ -12,7 +12,7 @@ from flykka.spark_bridge.functions.windowing.trigger import Trigger
 from flykka.spark_bridge.functions.windowing.trigger_context import WindowTriggerContext
 from flykka.spark_bridge.functions.windowing.windows import TimeWindow, window_of
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.windows.words import trigger
+from tests.conformance.windows.words import trigger_of_case
 from tests.spark_bridge.functions.state_table import Row, StateTable
 
 TIMERS = "window_event_timers"
@@ -53,12 +53,12 @@ class TriggerOperator(KeyedProcessFunction):
                 yield {"fired": list(window_of(name))}
 
 
-def run(case: Case) -> None:
+def run_case(case: Case) -> None:
     """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "trigger", "n", "interval_ms", "inner_returns"})
     only_known_words("expect", case["expect"], {"all_wants_hold"})
-    table = StateTable(TriggerOperator(trigger(given)))
+    table = StateTable(TriggerOperator(trigger_of_case(given)))
     for number, step in enumerate(case["steps"]):
         only_known_words("step", step, {"element", "result", "watermark", "fires", "merge", "into", "clear", "want"})
         where = f"step {number}, {step}"

@@ -69,7 +69,7 @@ def _gap_of_the_note(row: Row) -> int:
     return 1000 if row["value"] == 10 else 2000
 
 
-def trigger(given: dict[str, Any]) -> Trigger:
+def trigger_of_case(given: dict[str, Any]) -> Trigger:
     """The trigger of a case."""
     made = _plain_trigger(given)
     return PurgingTrigger.of(made) if given.get("purging") else made

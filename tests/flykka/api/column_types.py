@@ -74,7 +74,7 @@ class Use:
     queries: tuple[str, ...] = ()
 
 
-def output(stream: DataStream) -> StructType:
+def output_schema(stream: DataStream) -> StructType:
     """The column `v` alone, as a function emits it."""
     return StructType([StructField("v", stream.schema["v"].dataType)])
 
@@ -113,24 +113,24 @@ def described(stream: DataStream) -> object:
     return ValueStateDescriptor("v", stream.schema["v"].dataType.simpleString())
 
 
-def written(kind: FileFormat) -> Use:
+def file_sink_use(kind: FileFormat) -> Use:
     """Files that are written."""
     return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v")._type.prototype),))
 
 
-def read(kind: FileFormat) -> Use:
+def file_source_use(kind: FileFormat) -> Use:
     """Files that are read, whose columns are declared."""
 
     def prototype(rows: DataStream) -> object:
-        source: FileSource = getattr(FileSource, kind)("/in", schema=output(rows))
+        source: FileSource = getattr(FileSource, kind)("/in", schema=output_schema(rows))
         return source.prototype(rows._type.prototype.sparkSession)
 
     return Use((prototype,))
 
 
-def files(kind: FileFormat) -> Use:
+def file_round_trip(kind: FileFormat) -> Use:
     """Files that are written, and read again."""
-    return Use((*written(kind).verbs, *read(kind).verbs))
+    return Use((*file_sink_use(kind).verbs, *file_source_use(kind).verbs))
 
 
 def previewed(stream: DataStream) -> None:
@@ -172,14 +172,18 @@ USES: dict[str, Use] = {
     ),
     "functions, kept rows": Use(
         (
-            lambda rows: rows.map(lambda row: {"v": row["v"]}, output(rows)),
-            lambda rows: rows.flat_map(lambda row: [{"v": row["v"]}], output(rows)),
+            lambda rows: rows.map(lambda row: {"v": row["v"]}, output_schema(rows)),
+            lambda rows: rows.flat_map(lambda row: [{"v": row["v"]}], output_schema(rows)),
             lambda rows: rows.filter(lambda row: True),
-            lambda rows: rows.map_in_pandas(lambda frames: (frame[["v"]] for frame in frames), output(rows)),
-            lambda rows: rows.map_in_arrow(lambda batches: (batch.select(["v"]) for batch in batches), output(rows)),
-            lambda rows: rows.process(Same(), output(rows)),
-            lambda rows: rows.connect(rows).process(Both(), output(rows)),
-            lambda rows: rows.key_by("id").process_table(same_table, state=output(rows), output=output(rows)),
+            lambda rows: rows.map_in_pandas(lambda frames: (frame[["v"]] for frame in frames), output_schema(rows)),
+            lambda rows: rows.map_in_arrow(
+                lambda batches: (batch.select(["v"]) for batch in batches), output_schema(rows)
+            ),
+            lambda rows: rows.process(Same(), output_schema(rows)),
+            lambda rows: rows.connect(rows).process(Both(), output_schema(rows)),
+            lambda rows: rows.key_by("id").process_table(
+                same_table, state=output_schema(rows), output=output_schema(rows)
+            ),
             lambda rows: rows.key_by("id").reduce(lambda one, other: other),
             lambda rows: rows.key_by("id").max_by("at"),
             lambda rows: rows.drop_duplicates(["id"]),
@@ -192,14 +196,20 @@ USES: dict[str, Use] = {
     ),
     "`co_group`, broadcast variables": Use(
         (
-            lambda rows: rows.process(Same(), output(rows)).with_broadcast_set(rows.select("v"), "all"),
+            lambda rows: rows.process(Same(), output_schema(rows)).with_broadcast_set(rows.select("v"), "all"),
             lambda rows: (
-                rows.co_group(rows).where("id").equal_to("id").window(MINUTE).apply(lambda a, b: a[["v"]], output(rows))
+                rows.co_group(rows)
+                .where("id")
+                .equal_to("id")
+                .window(MINUTE)
+                .apply(lambda a, b: a[["v"]], output_schema(rows))
             ),
         )
     ),
     "`preview`": Use((previewed,)),
-    "functions of windows": Use((lambda rows: rows.key_by("id").window(MINUTE).process(Contents(), output(rows)),)),
+    "functions of windows": Use(
+        (lambda rows: rows.key_by("id").window(MINUTE).process(Contents(), output_schema(rows)),)
+    ),
     "states": Use((described,)),
     "running `min`, `max`": Use(
         (
@@ -211,14 +221,14 @@ USES: dict[str, Use] = {
             "SELECT max(v) AS v FROM newest",
         ),
     ),
-    "parquet": files("parquet"),
-    "orc": files("orc"),
-    "json, written": written("json"),
-    "json, read": read("json"),
-    "avro, written": written("avro"),
-    "avro, read": read("avro"),
-    "csv, written": written("csv"),
-    "csv, read": read("csv"),
+    "parquet": file_round_trip("parquet"),
+    "orc": file_round_trip("orc"),
+    "json, written": file_sink_use("json"),
+    "json, read": file_source_use("json"),
+    "avro, written": file_sink_use("avro"),
+    "avro, read": file_source_use("avro"),
+    "csv, written": file_sink_use("csv"),
+    "csv, read": file_source_use("csv"),
     "`partition_by`": Use(
         (lambda rows: FileSink.parquet("/out").partition_by("v").check_rows(rows.select("id", "v")._type.prototype),)
     ),

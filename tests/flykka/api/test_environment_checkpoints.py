@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from flykka import (
     ExternalizedCheckpointRetention,
@@ -23,12 +21,6 @@ pytestmark = pytest.mark.spark
 
 
 WATERMARKS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
-
-
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment() as made:
-        yield made
 
 
 @pytest.fixture

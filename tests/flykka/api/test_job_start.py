@@ -28,7 +28,7 @@ def storage(tmp_path: Path) -> CheckpointStorage:
     return CheckpointStorage(str(tmp_path))
 
 
-def completed(storage: CheckpointStorage, job_id: JobId, checkpoint_id: int, job_name: str = "counts") -> str:
+def write_checkpoint(storage: CheckpointStorage, job_id: JobId, checkpoint_id: int, job_name: str = "counts") -> str:
     return storage.write_metadata(
         CompletedCheckpoint(
             job_id=job_id,
@@ -48,55 +48,55 @@ def search(folder: Path, job_type: JobType = JobType.STREAMING) -> _Search:
     return _Search(graph, folders, follows_itself=False)
 
 
-def found(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
+def find_start(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
     return search(folder, job_type).found(StartMode.AUTO, None)
 
 
 def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: CheckpointStorage, tmp_path: Path) -> None:
     storage.write_job_graph(replace(graph_of(vertex("source")), job_id=JOB))
-    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=completed(storage, EARLIER, 3)))
-    completed(storage, JOB, 4)
-    newest = completed(storage, JOB, 5)
+    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=write_checkpoint(storage, EARLIER, 3)))
+    write_checkpoint(storage, JOB, 4)
+    newest = write_checkpoint(storage, JOB, 5)
 
-    assert found(tmp_path).checkpoint == newest
+    assert find_start(tmp_path).checkpoint == newest
 
 
 @pytest.mark.parametrize("end", [None, JobEnded(job_id=JOB, status=JobStatus.FAILED)])
 def test_a_run_without_a_checkpoint_of_its_own_is_continued_from_where_it_began(
     storage: CheckpointStorage, tmp_path: Path, end: JobEnded | None
 ) -> None:
-    began = completed(storage, EARLIER, 3)
+    began = write_checkpoint(storage, EARLIER, 3)
     storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
     if end is not None:
         storage.note_end_of_run("counts", end)
 
-    assert found(tmp_path).checkpoint == began
+    assert find_start(tmp_path).checkpoint == began
 
 
 def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_not_continued_from_there(
     storage: CheckpointStorage, tmp_path: Path
 ) -> None:
-    began = completed(storage, EARLIER, 3)
+    began = write_checkpoint(storage, EARLIER, 3)
     storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
     storage.delete_job(JOB, began)
     storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.CANCELED))
 
-    assert found(tmp_path).checkpoint is None
+    assert find_start(tmp_path).checkpoint is None
 
 
 def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
     storage: CheckpointStorage, tmp_path: Path
 ) -> None:
-    own = completed(storage, JOB, 3)
-    completed(storage, EARLIER, 9, job_name="of another app")
+    own = write_checkpoint(storage, JOB, 3)
+    write_checkpoint(storage, EARLIER, 9, job_name="of another app")
 
-    assert found(tmp_path).checkpoint == own
+    assert find_start(tmp_path).checkpoint == own
 
 
 def test_a_batch_job_is_continued_from_nothing(storage: CheckpointStorage, tmp_path: Path) -> None:
-    completed(storage, JOB, 3)
+    write_checkpoint(storage, JOB, 3)
 
-    assert found(tmp_path, JobType.BATCH) == Found(job_name="counts")
+    assert find_start(tmp_path, JobType.BATCH) == Found(job_name="counts")
 
 
 def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: CheckpointStorage, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
     storage.note_run(JobRun(job_id=JOB, job_name="counts"))
     storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
 
-    misfit = found(tmp_path).misfit
+    misfit = find_start(tmp_path).misfit
 
     assert misfit is not None
     assert gone in misfit
@@ -115,7 +115,7 @@ def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(
 ) -> None:
     storage.note_run(JobRun(job_id=EARLIER, job_name="counts"))
     before = search(tmp_path).orphan()
-    completed(storage, EARLIER, 1)
+    write_checkpoint(storage, EARLIER, 1)
 
     assert before == EARLIER
     assert search(tmp_path).orphan() is None

@@ -25,7 +25,7 @@ from flykka.spark_bridge.functions.windowing.trigger import OnMergeContext, Trig
 from flykka.spark_bridge.functions.windowing.windows import Window
 from tests.flykka.programs import bids
 from tests.spark_bridge.functions.state_table import Row
-from tests.spark_bridge.functions.windowing.operators import opened, row, told
+from tests.spark_bridge.functions.windowing.operators import emitted_values, window_row, windowed_table
 
 
 @pytest.mark.spark
@@ -101,10 +101,10 @@ class AtThree(Trigger):
 
 
 def test_a_trigger_of_the_users_follows_sessions_that_merge() -> None:
-    table = opened(EventTimeSessionWindows.with_gap(5), trigger=AtThree())
+    table = windowed_table(EventTimeSessionWindows.with_gap(5), trigger=AtThree())
 
-    assert told(table.process(row("a", 0, 1), row("a", 8, 2))) == []
-    assert told(table.process(row("a", 4, 3))) == [("a", TimeWindow(0, 13), (1, 2, 3))]
+    assert emitted_values(table.process(window_row("a", 0, 1), window_row("a", 8, 2))) == []
+    assert emitted_values(table.process(window_row("a", 4, 3))) == [("a", TimeWindow(0, 13), (1, 2, 3))]
 
 
 def test_broadcast_state_is_read_as_a_map() -> None:

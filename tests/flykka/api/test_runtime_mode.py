@@ -19,7 +19,7 @@ ROWS = DataGenSource({"n": "id"}, number_of_rows=5)  # type: ignore[dict-item]
 ENDLESS = DataGenSource({"n": "id"}, number_of_rows=None, rows_per_second=1.0)  # type: ignore[dict-item]
 
 
-def read(source: Source) -> Transformation:
+def source_transformation(source: Source) -> Transformation:
     return Transformation(kind=OperatorKind.SOURCE, position=1, name="orders", code=SourceCode(source=source))
 
 
@@ -34,10 +34,10 @@ def read(source: Source) -> Transformation:
     ],
 )
 def test_what_a_program_runs_as(mode: str, sources: list[Source], expected: JobType) -> None:
-    assert job_type(RuntimeExecutionMode(mode), map(read, sources)) is expected
+    assert job_type(RuntimeExecutionMode(mode), map(source_transformation, sources)) is expected
 
 
 @pytest.mark.parametrize("endless", [WATCHED, ENDLESS])
 def test_a_source_without_an_end_is_named_where_the_program_is_to_be_a_batch(endless: Source) -> None:
     with pytest.raises(ProgramError, match=r"the source .*orders.* has no end"):
-        job_type(RuntimeExecutionMode.BATCH, [read(FILES), read(endless)])
+        job_type(RuntimeExecutionMode.BATCH, [source_transformation(FILES), source_transformation(endless)])

@@ -50,7 +50,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
     spark.conf.set("spark.sql.timeType.enabled", was or "false")
 
 
-def rows(queries: Queries) -> DataStream:
+def stream_of_columns(queries: Queries) -> DataStream:
     """A stream of ids, times and points, without one of them."""
     program = queries.program
     code = SourceCode(source=FileSource.parquet("/no/such/folder", schema=COLUMNS), watermark_delay_ms=0)
@@ -69,9 +69,9 @@ def refusal(attempt: Callable[[], object]) -> str | None:
     return None
 
 
-def answers(queries: Queries, kind: str) -> Iterator[tuple[str, list[str | None]]]:
+def refusals_by_use(queries: Queries, kind: str) -> Iterator[tuple[str, list[str | None]]]:
     """For each use the refusals of a column of a type; where no stream can have it, that of the stream."""
-    source = rows(queries)
+    source = stream_of_columns(queries)
     queries.create_temporary_view("source", source)
     try:
         stream = source.select_expr("id", "at", f"{VALUES[kind]} AS v")
@@ -99,7 +99,7 @@ def test_the_page_has_a_row_for_every_type_and_a_column_for_every_use() -> None:
 def test_a_column_is_taken_or_refused_where_the_program_is_written_as_the_page_says(
     queries: Queries, kind: str
 ) -> None:
-    found = dict(answers(queries, kind))
+    found = dict(refusals_by_use(queries, kind))
 
     wrong = {
         use: texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,14 +18,8 @@ pytestmark = pytest.mark.spark
 Env = StreamExecutionEnvironment
 
 
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[Env]:
-    with Env.get_execution_environment() as env:
-        yield env
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cities.csv").write_text("Rome")
     (tmp_path / "moons.py").write_text("COUNT = 1\n")
@@ -46,25 +40,29 @@ class Opening(ProcessFunction):
         """Emit nothing."""
 
 
-def numbers(env: Env) -> DataStream:
+def stream_of_one_number(env: Env) -> DataStream:
     return env.from_dataframe(env.spark.range(1))
 
 
-def test_a_function_has_them_where_it_is_written_as_they_were_when_they_were_registered(env: Env, folder: Path) -> None:
+def test_a_function_has_them_where_it_is_written_as_they_were_when_they_were_registered(
+    env: Env, working_folder: Path
+) -> None:
     env.register_cached_file("cities.csv", "cities").add_python_file("moons.py")
     env.set_global_job_parameters({"limit": "7"})
-    (folder / "cities.csv").write_text("changed")
-    (folder / "moons.py").write_text("COUNT = 9\n")
+    (working_folder / "cities.csv").write_text("changed")
+    (working_folder / "moons.py").write_text("COUNT = 9\n")
 
-    numbers(env).process(Opening(), "id long")
+    stream_of_one_number(env).process(Opening(), "id long")
 
-    assert (folder / "opened").read_text() == "Rome71"
+    assert (working_folder / "opened").read_text() == "Rome71"
 
 
-def test_a_newer_module_of_the_same_name_is_found_in_the_next_environment(spark: SparkSession, folder: Path) -> None:
+def test_a_newer_module_of_the_same_name_is_found_in_the_next_environment(
+    spark: SparkSession, working_folder: Path
+) -> None:
     before = [*sys.path]
     for count in (1, 2):
-        (folder / "moons.py").write_text(f"COUNT = {count}\n")
+        (working_folder / "moons.py").write_text(f"COUNT = {count}\n")
         with Env.get_execution_environment() as env:
             env.add_python_file("moons.py")
             assert count == importlib.import_module("moons").COUNT
@@ -77,13 +75,13 @@ def test_a_newer_module_of_the_same_name_is_found_in_the_next_environment(spark:
     assert "FLYKKA_PYTHON_PATH" not in spark.sparkContext.environment
 
 
-def test_zipped_packages_and_folders_are_python_files_too(env: Env, folder: Path) -> None:
-    with ZipFile(folder / "zipped.zip", "w") as zipped:
+def test_zipped_packages_and_folders_are_python_files_too(env: Env, working_folder: Path) -> None:
+    with ZipFile(working_folder / "zipped.zip", "w") as zipped:
         zipped.writestr("planets/__init__.py", "COUNT = 8\n")
-    (folder / "lib").mkdir()
-    (folder / "lib" / "suns.py").write_text("COUNT = 1\n")
+    (working_folder / "lib").mkdir()
+    (working_folder / "lib" / "suns.py").write_text("COUNT = 1\n")
 
-    env.add_python_file("zipped.zip").add_python_file(folder / "lib")
+    env.add_python_file("zipped.zip").add_python_file(working_folder / "lib")
 
     assert importlib.import_module("planets").COUNT == 8
     assert importlib.import_module("suns").COUNT == 1

@@ -8,6 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flykka.cli.main import main
+from tests.flykka.cli.shell import Shell
+
 
 @pytest.fixture
 def arrivals(tmp_path: Path) -> Path:
@@ -15,3 +18,18 @@ def arrivals(tmp_path: Path) -> Path:
     folder.mkdir()
     pq.write_table(pa.table({"id": list(range(10))}), folder / "numbers.parquet")
     return folder
+
+
+@pytest.fixture
+def flykka_trace(capfd: pytest.CaptureFixture[str]) -> Shell:
+    """Runs `flykka trace ...`."""
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        try:
+            code = main(["trace", *map(str, words)])
+        except SystemExit as usage:
+            code = usage.code if isinstance(usage.code, int) else 3
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run

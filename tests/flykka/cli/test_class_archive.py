@@ -24,7 +24,7 @@ session.stop()
 """
 
 
-def session(**environment: str) -> tuple[str, str]:
+def start_session(**environment: str) -> tuple[str, str]:
     """What a process that starts Spark says: whether its JVM has mapped the archive, and its stderr."""
     ran = subprocess.run(
         [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=False, env={**os.environ, **environment}
@@ -100,7 +100,7 @@ def test_a_session_starts_without_a_word_beside_an_archive_that_does_not_fit(cac
     assert archive is not None
     archive.write_bytes(b"no archive")
 
-    assert session() == ("False", "")
+    assert start_session() == ("False", "")
 
 
 @pytest.mark.spark
@@ -113,4 +113,4 @@ def test_classes_that_were_recorded_are_mapped_by_the_next_session(
     assert (first, second) == (0, 0)
     assert "recorded already" in capsys.readouterr().out
     assert [file.suffix for file in cache.iterdir()] == [".jsa"]
-    assert session() == ("True", "")
+    assert start_session() == ("True", "")

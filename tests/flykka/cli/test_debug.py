@@ -20,7 +20,7 @@ Debug = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace").path
+    return couriers.record_deliveries(tmp_path_factory.mktemp("traces") / "couriers.trace").path
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def app(tmp_path: Path) -> str:
     return str(path)
 
 
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The last line on stderr of a command line that is wrong."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
@@ -45,7 +45,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_what_is_missing_or_not_there_is_named(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refused(arguments, capsys)
+    assert told in refusal(arguments, capsys)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_is_missing_or_not_there_is_named(
 def test_a_wrong_option_is_named_with_what_would_be_right(
     options: list[str], told: str, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refused(["run", app, *options], capsys)
+    assert told in refusal(["run", app, *options], capsys)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,10 +19,9 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.replays import assert_replays
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from tests.flykka.cli.shell import Shell
 from tests.runtime import players
 from tests.runtime.players import Say, player, says
-
-Shell = Callable[..., tuple[int, str, str]]
 
 word = "echo"
 
@@ -41,7 +39,7 @@ class Echo(Actor):
 
 
 @pytest.fixture
-def flykka(capsys: pytest.CaptureFixture[str]) -> Shell:
+def flykka_replay(capsys: pytest.CaptureFixture[str]) -> Shell:
     def run(*arguments: object) -> tuple[int, str, str]:
         try:
             code = main(["replay", *map(str, arguments)])
@@ -55,10 +53,10 @@ def flykka(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    return record(tmp_path / "run.trace")
+    return record_echoes(tmp_path / "run.trace")
 
 
-def record(path: Path) -> Path:
+def record_echoes(path: Path) -> Path:
     with SeededSystem(3, recorder=TraceRecorder(path)) as system:
         listener = system.spawn(player([]), "listener")
         other = system.spawn(Props(Echo, listener), "echo")
@@ -69,8 +67,8 @@ def record(path: Path) -> Path:
     return path
 
 
-def test_a_run_as_recorded_is_one_line_and_no_error(flykka: Shell, trace: Path) -> None:
-    code, out, err = flykka(trace)
+def test_a_run_as_recorded_is_one_line_and_no_error(flykka_replay: Shell, trace: Path) -> None:
+    code, out, err = flykka_replay(trace)
 
     assert (code, err) == (0, "")
     assert out.startswith(f"{trace}: as recorded; ")
@@ -78,11 +76,11 @@ def test_a_run_as_recorded_is_one_line_and_no_error(flykka: Shell, trace: Path) 
 
 
 def test_a_run_that_diverges_is_told_with_its_report(
-    flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
+    flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
 
-    code, out, _ = flykka(trace)
+    code, out, _ = flykka_replay(trace)
 
     lines = out.splitlines()
     assert code == 1
@@ -91,29 +89,29 @@ def test_a_run_that_diverges_is_told_with_its_report(
     assert lines[-1].startswith(f"{trace}: diverged at turn ")
 
 
-def test_only_one_actor_may_be_replayed(flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = flykka(trace, "--actor", "/user/echo")
+def test_only_one_actor_may_be_replayed(flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
 
     assert code == 0
     assert "not replayed: /user/listener, /user/first: not asked for" in out
     monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
-    code, out, _ = flykka(trace, "--actor", "/user/echo")
+    code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
     assert (code, out.splitlines()[0].partition("/user/")[2].partition(" ")[0]) == (1, "echo")
 
 
-def test_a_run_may_be_replayed_up_to_a_turn(flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_may_be_replayed_up_to_a_turn(flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
-    _, out, _ = flykka(trace, "--json")
+    _, out, _ = flykka_replay(trace, "--json")
     turn = json.loads(out)["traces"][0]["divergence"]["turn"]
 
-    assert flykka(trace, "--until", turn - 1)[0] == 0
-    assert flykka(trace, "--until", turn)[0] == 1
+    assert flykka_replay(trace, "--until", turn - 1)[0] == 0
+    assert flykka_replay(trace, "--until", turn)[0] == 1
 
 
-def test_the_worst_of_several_files_decides(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+def test_the_worst_of_several_files_decides(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
     (tmp_path / "none.trace").write_text("no trace")
 
-    code, out, err = flykka(trace, tmp_path / "none.trace", tmp_path / "missing.trace", trace)
+    code, out, err = flykka_replay(trace, tmp_path / "none.trace", tmp_path / "missing.trace", trace)
 
     assert code == 2
     assert out.count("as recorded") == 2
@@ -121,18 +119,18 @@ def test_the_worst_of_several_files_decides(flykka: Shell, trace: Path, tmp_path
     assert "none.trace" in err
 
 
-def test_a_trace_that_is_cut_off_replays_as_far_as_it_goes(flykka: Shell, trace: Path) -> None:
+def test_a_trace_that_is_cut_off_replays_as_far_as_it_goes(flykka_replay: Shell, trace: Path) -> None:
     whole = trace.read_bytes()
     trace.write_bytes(whole[:-9])
 
-    code, out, _ = flykka(trace)
+    code, out, _ = flykka_replay(trace)
 
     assert code == 0
     assert "  replayed up to byte " in out
 
 
-def test_everything_is_there_as_json(flykka: Shell, trace: Path, tmp_path: Path) -> None:
-    code, out, _ = flykka(trace, tmp_path / "missing.trace", "--json")
+def test_everything_is_there_as_json(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
+    code, out, _ = flykka_replay(trace, tmp_path / "missing.trace", "--json")
 
     first, second = json.loads(out)["traces"]
     assert code == 2
@@ -141,10 +139,10 @@ def test_everything_is_there_as_json(flykka: Shell, trace: Path, tmp_path: Path)
     assert (second["exit_code"], second["error"]) == (2, f"there is no file {tmp_path / 'missing.trace'}")
 
 
-def test_ci_gets_its_xml(flykka: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ci_gets_its_xml(flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "word", "oh\x00ce")
 
-    code, _, _ = flykka(trace, tmp_path / "missing.trace", "--junit", tmp_path / "replay.xml")
+    code, _, _ = flykka_replay(trace, tmp_path / "missing.trace", "--junit", tmp_path / "replay.xml")
 
     suite = ElementTree.parse(tmp_path / "replay.xml").getroot()
     assert code == 2
@@ -155,8 +153,8 @@ def test_ci_gets_its_xml(flykka: Shell, trace: Path, tmp_path: Path, monkeypatch
     assert (failure.text or "").startswith("DIVERGENCE at turn ")
 
 
-def test_a_file_that_cannot_be_written_is_told(flykka: Shell, trace: Path, tmp_path: Path) -> None:
-    code, _, err = flykka(trace, "--junit", tmp_path / "no folder" / "replay.xml")
+def test_a_file_that_cannot_be_written_is_told(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
+    code, _, err = flykka_replay(trace, "--junit", tmp_path / "no folder" / "replay.xml")
 
     assert code == 2
     assert "cannot be written: No such file or directory" in err
@@ -195,12 +193,14 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
     assert "no class is known here" in replayed.stdout
 
 
-def test_modules_with_more_messages_may_be_named(flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_with_more_messages_may_be_named(
+    flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
 
-    assert flykka(trace, "--import", "colorsys")[0] == 0
+    assert flykka_replay(trace, "--import", "colorsys")[0] == 0
     assert "colorsys" in sys.modules
-    code, _, err = flykka(trace, "--import", "no_such_module")
+    code, _, err = flykka_replay(trace, "--import", "no_such_module")
     assert (code, err) == (2, "flykka replay: no_such_module cannot be imported: No module named 'no_such_module'\n")
 
 
@@ -217,10 +217,10 @@ def test_a_user_who_has_seen_enough_may_leave(trace: Path) -> None:
     assert piped.stderr == ""
 
 
-def test_results_do_not_take_the_place_of_a_trace(flykka: Shell, trace: Path) -> None:
+def test_results_do_not_take_the_place_of_a_trace(flykka_replay: Shell, trace: Path) -> None:
     recorded = trace.read_bytes()
 
-    code, out, err = flykka(trace, "--junit", trace)
+    code, out, err = flykka_replay(trace, "--junit", trace)
 
     assert (code, out) == (2, "")
     assert err == f"flykka replay: {trace} is a trace itself: name another file with --junit\n"
@@ -228,21 +228,21 @@ def test_results_do_not_take_the_place_of_a_trace(flykka: Shell, trace: Path) ->
 
 
 @pytest.mark.parametrize("number", ["-3", "0", "x"])
-def test_there_are_no_turns_before_the_first(flykka: Shell, trace: Path, number: str) -> None:
-    code, out, err = flykka(trace, "--until", number)
+def test_there_are_no_turns_before_the_first(flykka_replay: Shell, trace: Path, number: str) -> None:
+    code, out, err = flykka_replay(trace, "--until", number)
 
     assert (code, out) == (2, "")
     assert f"argument --until: {number!r} is not a whole number from 1" in err
 
 
 def test_a_run_of_which_nothing_can_be_replayed_is_not_as_recorded(
-    flykka: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys.modules[__name__], "Echo")
     monkeypatch.delattr(players, "Player")
     report = tmp_path / "replay.xml"
 
-    code, out, _ = flykka(trace, "--junit", report)
+    code, out, _ = flykka_replay(trace, "--junit", report)
 
     assert code == 2
     assert out.splitlines()[0].startswith(f"{trace}: nothing could be replayed of its ")

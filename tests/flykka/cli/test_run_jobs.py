@@ -58,25 +58,25 @@ with StreamExecutionEnvironment.get_execution_environment() as env:
 
 
 @pytest.fixture
-def folder(spark: SparkSession, tmp_path: Path) -> Path:
+def numbers_folder(spark: SparkSession, tmp_path: Path) -> Path:
     """With a few numbers in it."""
     spark.range(10).coalesce(1).write.parquet(str(tmp_path / "in"))
     return tmp_path
 
 
-def app(folder: Path, source: str) -> str:
+def write_app(folder: Path, source: str) -> str:
     path = folder / "app.py"
     path.write_text(PROLOGUE + source)
     return str(path)
 
 
 def test_every_job_is_shown_and_waited_for_and_the_options_win(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, numbers_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    checkpoints = str(folder / "checkpoints")
+    checkpoints = str(numbers_folder / "checkpoints")
     options = ["--parallelism", "2", "--task-managers", "2", "--master", "local[9]", "--checkpoint-dir", checkpoints]
 
-    code = main(["run", app(folder, TWO_JOBS), str(folder), *options])
+    code = main(["run", write_app(numbers_folder, TWO_JOBS), str(numbers_folder), *options])
 
     lines = capsys.readouterr().out.splitlines()
     ignored = "--master local[9] has no effect: the app has started Spark itself, at local[2]"
@@ -95,19 +95,19 @@ def test_every_job_is_shown_and_waited_for_and_the_options_win(
     ]
     assert any("task-manager-2 runs its first task" in line and line.endswith("/2)") for line in lines)
     assert lines.count("  read         10 rows from 'numbers'") == 2
-    assert [spark.read.parquet(str(folder / name)).count() for name in ("first", "second")] == [10, 10]
+    assert [spark.read.parquet(str(numbers_folder / name)).count() for name in ("first", "second")] == [10, 10]
     assert not current_launch().shows_jobs
 
 
 def test_a_job_that_fails_ends_with_its_error_and_the_line_that_ran_it(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    numbers_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = app(folder, FAILING)
+    path = write_app(numbers_folder, FAILING)
 
-    code = main(["run", path, str(folder), "--checkpoint-dir", str(folder / "checkpoints")])
+    code = main(["run", path, str(numbers_folder), "--checkpoint-dir", str(numbers_folder / "checkpoints")])
 
     captured = capsys.readouterr()
-    (record,) = (folder / "checkpoints").glob("*/flight-record.trace")
+    (record,) = (numbers_folder / "checkpoints").glob("*/flight-record.trace")
     assert code == 1
     assert f"  recorded     flykka trace show {record}" in captured.out.splitlines()
     assert "Traceback (most recent call last)" not in captured.err
@@ -118,10 +118,12 @@ def test_a_job_that_fails_ends_with_its_error_and_the_line_that_ran_it(
     assert str(record) in captured.err
 
 
-def test_operators_that_are_never_executed_are_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = app(folder, FORGETFUL)
+def test_operators_that_are_never_executed_are_an_error(
+    numbers_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_app(numbers_folder, FORGETFUL)
 
-    code = main(["run", path, str(folder)])
+    code = main(["run", path, str(numbers_folder)])
 
     assert code == 1
     assert capsys.readouterr().err == f"flykka: {path} defined 2 operators but never called execute()\n"

@@ -31,7 +31,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 WINDOWS = operator_id("totals")
 
 
-def savepoint(
+def write_savepoint(
     directory: Path,
     *operators: OperatorMetadata,
     windows: OperatorId = WINDOWS,
@@ -84,7 +84,7 @@ def window_operator() -> OperatorMetadata:
 def test_a_savepoint_is_shown_with_its_job_and_its_operators(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = savepoint(tmp_path, window_operator())
+    path = write_savepoint(tmp_path, window_operator())
 
     code = main(["savepoint", "inspect", str(path)])
 
@@ -100,7 +100,7 @@ def test_a_savepoint_is_shown_with_its_job_and_its_operators(
 def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = savepoint(tmp_path, window_operator(), with_state=False)
+    path = write_savepoint(tmp_path, window_operator(), with_state=False)
 
     main(["savepoint", "inspect", str(path)])
 
@@ -110,7 +110,7 @@ def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
 
 
 def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = savepoint(tmp_path, window_operator())
+    path = write_savepoint(tmp_path, window_operator())
 
     code = main(["savepoint", "inspect", str(path), "--json"])
 
@@ -131,7 +131,7 @@ def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["savepoint", "inspect", str(savepoint(tmp_path))])
+    main(["savepoint", "inspect", str(write_savepoint(tmp_path))])
 
     assert f"id {WINDOWS}" in capsys.readouterr().out
 
@@ -140,7 +140,7 @@ def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unread = OperatorListState(name="unread splits", elements=(b"of a connector",))
-    path = savepoint(tmp_path, window_operator(), lists=(unread,))
+    path = write_savepoint(tmp_path, window_operator(), lists=(unread,))
 
     code = main(["savepoint", "inspect", str(path)])
 
@@ -149,7 +149,7 @@ def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
 
 
 def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = savepoint(tmp_path, window_operator())
+    path = write_savepoint(tmp_path, window_operator())
     (path / "state").unlink()
 
     code = main(["savepoint", "inspect", str(path)])
@@ -180,7 +180,7 @@ def test_a_file_that_is_none_is_named_and_nothing_is_started(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = savepoint(tmp_path, window_operator())
+    path = write_savepoint(tmp_path, window_operator())
     metadata = path / "_metadata"
     if damage is not None:
         metadata.write_bytes(damage(metadata.read_bytes()))
@@ -247,7 +247,7 @@ def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
         totals.sink_to(FileSink.parquet(str(tmp_path / "out"))).uid("output")
         operators = operator_metadata(env.get_job_graph())
     windows = next(each.operator_id for each in operators if each.ref.uid == "totals")
-    return savepoint(tmp_path / "savepoints", *operators, windows=windows)
+    return write_savepoint(tmp_path / "savepoints", *operators, windows=windows)
 
 
 @pytest.mark.spark

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ import pytest
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.cli.main import main
 from flykka.runtime.trace.file.reader import TraceReader
-
-Shell = Callable[..., tuple[int, str, str]]
+from tests.flykka.cli.shell import Shell
 
 
 @pytest.fixture

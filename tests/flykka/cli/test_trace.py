@@ -7,7 +7,6 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import fsspec
 import msgpack
 import pytest
 
-from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobResultFailure, JobSubmitSuccess
 from flykka.messages.control.leader import LeaderSessionMessage
@@ -30,6 +28,7 @@ from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.frame_format import framed
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from tests.flykka.cli.shell import Shell
 from tests.runtime.players import says
 
 JOB = JobId("0123456789abcdef0123456789abcdef")
@@ -38,23 +37,6 @@ TASK_MANAGER = Ref("/user/task-manager-1", 1)
 BOOM = SerializedThrowable(type_name="ValueError", message="boom\nat line 2")
 FAILED = TaskExecutionState(attempt=ExecutionAttemptId("attempt"), state=ExecutionState.FAILED, failure=BOOM)
 BEGIN_MS = 1_700_000_000_000
-
-Shell = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def flykka(capfd: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `flykka trace ...`: its exit code, and what it printed."""
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        try:
-            code = main(["trace", *map(str, arguments)])
-        except SystemExit as usage:
-            code = int(str(usage.code))
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 def take_turn(
@@ -112,8 +94,8 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka: Shell, trace: Path) -> None:
-    code, out, err = flykka("show", trace)
+def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka_trace: Shell, trace: Path) -> None:
+    code, out, err = flykka_trace("show", trace)
 
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -144,15 +126,15 @@ def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka: 
     ],
     ids=str,
 )
-def test_show_takes_what_is_asked_for(flykka: Shell, trace: Path, options: list[str], turns: list[int]) -> None:
-    code, out, _ = flykka("show", trace, *options)
+def test_show_takes_what_is_asked_for(flykka_trace: Shell, trace: Path, options: list[str], turns: list[int]) -> None:
+    code, out, _ = flykka_trace("show", trace, *options)
 
     assert code == 0
     assert [int(line.split()[0]) for line in out.splitlines()] == turns
 
 
-def test_show_gives_whole_records_as_json(flykka: Shell, trace: Path) -> None:
-    code, out, _ = flykka("show", trace, "--json")
+def test_show_gives_whole_records_as_json(flykka_trace: Shell, trace: Path) -> None:
+    code, out, _ = flykka_trace("show", trace, "--json")
 
     records: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
     assert code == 0
@@ -164,12 +146,15 @@ def test_show_gives_whole_records_as_json(flykka: Shell, trace: Path) -> None:
     assert [record["kind"] for record in records[5:]] == ["killed", "dead_letter"]
 
 
-def test_show_says_what_a_flight_recorder_has_not_kept(flykka: Shell, tmp_path: Path) -> None:
+def test_show_says_what_a_flight_recorder_has_not_kept(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = FlightRecorder(turns=3)
     play(recorder)
     recorder.dump(tmp_path / "ring.trace")
 
-    text, as_json = flykka("show", tmp_path / "ring.trace"), flykka("show", tmp_path / "ring.trace", "--json")
+    text, as_json = (
+        flykka_trace("show", tmp_path / "ring.trace"),
+        flykka_trace("show", tmp_path / "ring.trace", "--json"),
+    )
 
     note = "# flight record of actor system 'shown': the first 4 turns were not kept"
     assert text[1].splitlines()[0] == note
@@ -178,10 +163,10 @@ def test_show_says_what_a_flight_recorder_has_not_kept(flykka: Shell, tmp_path: 
     assert len(as_json[1].splitlines()) == 3
 
 
-def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka: Shell, trace: Path) -> None:
+def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka_trace: Shell, trace: Path) -> None:
     trace.write_bytes(trace.read_bytes()[:-5])
 
-    show, stats = flykka("show", trace), flykka("stats", trace)
+    show, stats = flykka_trace("show", trace), flykka_trace("stats", trace)
 
     assert (show[0], stats[0]) == (0, 0)
     assert [line.split()[0] for line in show[1].splitlines()] == ["1", "2", "3", "4", "5", "6", "7", "#"]
@@ -189,8 +174,8 @@ def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka: Shell,
     assert "the trace ends at byte" in stats[1]
 
 
-def test_stats_say_what_there_was(flykka: Shell, trace: Path) -> None:
-    code, out, _ = flykka("stats", trace)
+def test_stats_say_what_there_was(flykka_trace: Shell, trace: Path) -> None:
+    code, out, _ = flykka_trace("stats", trace)
 
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
@@ -210,7 +195,7 @@ def test_stats_say_what_there_was(flykka: Shell, trace: Path) -> None:
     assert "1 1.7 Say: it has ended" in lines
 
 
-def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka: Shell, tmp_path: Path) -> None:
+def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     recorder.open(system="failing", seed=0)
     take_turn(recorder, 1, COORDINATOR, JobSubmitSuccess(job_id=JOB))
@@ -218,7 +203,7 @@ def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka: Shell, tmp_pat
     take_turn(recorder, 2, TASK_MANAGER, UpdateTaskExecutionState(state=FAILED))
     recorder.close()
 
-    _, out, _ = flykka("stats", tmp_path / "run.trace", "--json")
+    _, out, _ = flykka_trace("stats", tmp_path / "run.trace", "--json")
 
     assert json.loads(out)["failures"] == [
         {
@@ -230,8 +215,8 @@ def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka: Shell, tmp_pat
     ]
 
 
-def test_stats_give_everything_as_json(flykka: Shell, trace: Path) -> None:
-    code, out, _ = flykka("stats", trace, "--json")
+def test_stats_give_everything_as_json(flykka_trace: Shell, trace: Path) -> None:
+    code, out, _ = flykka_trace("stats", trace, "--json")
 
     found = json.loads(out)
     assert code == 0
@@ -240,7 +225,7 @@ def test_stats_give_everything_as_json(flykka: Shell, trace: Path) -> None:
     assert [each["state"] for each in found["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
 
 
-def test_stats_name_the_messages_that_waited_longest(flykka: Shell, tmp_path: Path) -> None:
+def test_stats_name_the_messages_that_waited_longest(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     recorder.open(system="slow", seed=0)
     take_turn(recorder, 1, COORDINATOR, says("go"), ("send", TASK_MANAGER, says("x")))
@@ -249,8 +234,8 @@ def test_stats_name_the_messages_that_waited_longest(flykka: Shell, tmp_path: Pa
     take_turn(recorder, 9, TASK_MANAGER, says("x"), sender=COORDINATOR, cause=1)
     recorder.close()
 
-    _, text, _ = flykka("stats", tmp_path / "run.trace")
-    _, as_json, _ = flykka("stats", tmp_path / "run.trace", "--json")
+    _, text, _ = flykka_trace("stats", tmp_path / "run.trace")
+    _, as_json, _ = flykka_trace("stats", tmp_path / "run.trace", "--json")
 
     assert [wait["ms"] for wait in json.loads(as_json)["longest_waits"]] == [800, 100]
     lines = [" ".join(line.split()) for line in text.splitlines()]
@@ -259,7 +244,7 @@ def test_stats_name_the_messages_that_waited_longest(flykka: Shell, tmp_path: Pa
 
 @pytest.mark.parametrize("command", ["show", "stats"])
 def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
-    flykka: Shell, tmp_path: Path, command: str
+    flykka_trace: Shell, tmp_path: Path, command: str
 ) -> None:
     text, newer = tmp_path / "notes.txt", tmp_path / "newer.trace"
     text.write_text("this is no trace at all")
@@ -271,7 +256,7 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
         (text, "is no trace"),
         (newer, "has format 99, and this version reads 3: read it with flykka 9.1 or newer"),
     ]:
-        code, out, err = flykka(command, path)
+        code, out, err = flykka_trace(command, path)
 
         assert (code, out) == (2, "")
         assert err.startswith(f"flykka trace {command}: ")
@@ -281,30 +266,30 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "few"])
-def test_a_limit_is_a_number_above_0(flykka: Shell, trace: Path, limit: str) -> None:
-    code, _, err = flykka("show", trace, "--limit", limit)
+def test_a_limit_is_a_number_above_0(flykka_trace: Shell, trace: Path, limit: str) -> None:
+    code, _, err = flykka_trace("show", trace, "--limit", limit)
 
     assert code == 2
     assert "argument --limit" in err
 
 
-def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka: Shell, trace: Path) -> None:
+def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka_trace: Shell, trace: Path) -> None:
     unknown = {"": "user.own_word", "job_id": JOB, "letters": 3, "inner": {"": "user.part", "size": 1}}
     columns = [[1], [BEGIN_MS], [0], [None], [None], [0], [0], [None], [None], [None]]
     chunk = [[["/user/a", 1]], [msgpack.packb(unknown)], [], columns]
     trace.write_bytes(layout.header("s", 0) + layout.block([msgpack.packb(chunk)]) + layout.end({}))
 
-    _, shown, _ = flykka("show", trace, "--type", "user.*")
+    _, shown, _ = flykka_trace("show", trace, "--type", "user.*")
 
     assert shown.split(maxsplit=2)[2] == "/user/a <- user.own_word(letters=3, inner=user.part(size=1))\n"
 
 
-def test_a_trace_that_is_far_away_is_fetched(flykka: Shell, trace: Path) -> None:
+def test_a_trace_that_is_far_away_is_fetched(flykka_trace: Shell, trace: Path) -> None:
     far = "memory://traces/run.trace"
     fsspec.filesystem("memory").pipe_file("/traces/run.trace", trace.read_bytes())
 
-    assert flykka("show", far)[1] == flykka("show", trace)[1]
-    assert flykka("show", "memory://traces/other.trace")[0] == 2
+    assert flykka_trace("show", far)[1] == flykka_trace("show", trace)[1]
+    assert flykka_trace("show", "memory://traces/other.trace")[0] == 2
 
 
 PROGRAM = """
@@ -367,8 +352,8 @@ def _read_to_the_end(terminal: int) -> str:
 
 
 @pytest.mark.parametrize("asked", [["--actor", "nobody"], ["--type", "Nothing"], ["--from", "3", "--to", "2"]], ids=str)
-def test_turns_that_are_not_there_are_exit_code_2(flykka: Shell, trace: Path, asked: list[str]) -> None:
-    code, _, err = flykka("show", trace, *asked)
+def test_turns_that_are_not_there_are_exit_code_2(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
+    code, _, err = flykka_trace("show", trace, *asked)
 
     assert code == 2
     assert err == f"flykka trace show: {trace}: no turn is as asked for; `flykka trace stats` tells what there is\n"

@@ -17,10 +17,10 @@ from tests.actors.cast import WholeCluster
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    return record(tmp_path)
+    return record_cluster(tmp_path)
 
 
-def record(folder: Path) -> Path:
+def record_cluster(folder: Path) -> Path:
     with SeededSystem(0, recorder=TraceRecorder(folder / "run.trace")) as system:
         stage = WholeCluster(system, folder)
         stage.submit()
@@ -39,7 +39,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return acknowledge(self, attempt, state)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PendingCheckpoint, "acknowledge", for_all)
-    return record(tmp_path)
+    return record_cluster(tmp_path)
 
 
 def test_a_run_that_is_right_is_said_to_be(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -13,26 +12,10 @@ from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.runtime.trace.file.frame_format import FRAME
+from tests.flykka.cli.shell import Shell
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint
 from tests.histories import HISTORIES
 from tests.runtime.players import says
-
-Shell = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def flykka(capfd: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `flykka trace ...`: its exit code, and what it printed."""
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        try:
-            code = main(["trace", *map(str, words)])
-        except SystemExit as usage:
-            code = usage.code if isinstance(usage.code, int) else 3
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
@@ -57,24 +40,24 @@ def another(path: Path, *, reason: CheckpointDeclineReason | None = None, delay_
     return path
 
 
-def test_a_story_is_told_line_by_line(flykka: Shell, trace: Path) -> None:
-    code, out, err = flykka("story", trace, "--checkpoint", "2")
+def test_a_story_is_told_line_by_line(flykka_trace: Shell, trace: Path) -> None:
+    code, out, err = flykka_trace("story", trace, "--checkpoint", "2")
 
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"checkpoint 2 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, of which 1.0 KiB are new"
     assert "8 x acknowledged within 70 ms, the last was window-7.0-7, async 1.5 s" in out
-    assert flykka("story", trace, "--checkpoint", "2", "--all")[1].count(": acknowledged") == 8
+    assert flykka_trace("story", trace, "--checkpoint", "2", "--all")[1].count(": acknowledged") == 8
 
 
-def test_a_story_is_json_when_asked_for(flykka: Shell, trace: Path) -> None:
-    code, out, _ = flykka("story", trace, "--checkpoint", "2", "--json")
+def test_a_story_is_json_when_asked_for(flykka_trace: Shell, trace: Path) -> None:
+    code, out, _ = flykka_trace("story", trace, "--checkpoint", "2", "--json")
 
     assert code == 0
     assert json.loads(out)["subject"] == f"checkpoint 2 of job {JOB}"
 
 
-def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka: Shell) -> None:
-    code, out, err = flykka("story", HISTORIES / "at-least-once.trace")
+def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka_trace: Shell) -> None:
+    code, out, err = flykka_trace("story", HISTORIES / "at-least-once.trace")
 
     assert (code, err) == (0, "")
     assert out.startswith("job job: FINISHED\n")
@@ -85,8 +68,8 @@ def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka: S
     [["--checkpoint", "1", "--attempt", "x"], ["--attempt", "x", "--job", "y"], ["--checkpoint", "none"]],
     ids=str,
 )
-def test_a_story_is_of_one_thing(flykka: Shell, trace: Path, asked: list[str]) -> None:
-    code, out, err = flykka("story", trace, *asked)
+def test_a_story_is_of_one_thing(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
+    code, out, err = flykka_trace("story", trace, *asked)
 
     assert (code, out) == (2, "")
     assert "flykka trace story: error:" in err
@@ -101,19 +84,21 @@ def test_a_story_is_of_one_thing(flykka: Shell, trace: Path, asked: list[str]) -
     ],
     ids=str,
 )
-def test_a_story_of_what_is_not_there_is_exit_code_2(flykka: Shell, trace: Path, asked: list[str], said: str) -> None:
-    code, out, err = flykka("story", trace, *asked)
+def test_a_story_of_what_is_not_there_is_exit_code_2(
+    flykka_trace: Shell, trace: Path, asked: list[str], said: str
+) -> None:
+    code, out, err = flykka_trace("story", trace, *asked)
 
     assert (code, out) == (2, "")
     assert err.startswith(f"flykka trace story: {trace}: {said}")
 
 
 @pytest.mark.parametrize("name", ["mermaid", "html", "perfetto"])
-def test_a_diagram_is_printed_or_written(flykka: Shell, trace: Path, tmp_path: Path, name: str) -> None:
+def test_a_diagram_is_printed_or_written(flykka_trace: Shell, trace: Path, tmp_path: Path, name: str) -> None:
     output = tmp_path / "drawn"
 
-    printed = flykka("diagram", trace, "--format", name, "--collapse", "heartbeats")
-    written = flykka("diagram", trace, "--format", name, "--collapse", "heartbeats", "-o", output)
+    printed = flykka_trace("diagram", trace, "--format", name, "--collapse", "heartbeats")
+    written = flykka_trace("diagram", trace, "--format", name, "--collapse", "heartbeats", "-o", output)
 
     assert (printed[0], printed[2]) == (0, "")
     assert written == (0, "", f"drawn: {output}\n")
@@ -121,9 +106,9 @@ def test_a_diagram_is_printed_or_written(flykka: Shell, trace: Path, tmp_path: P
     assert "1 HeartbeatDue" in printed[1]
 
 
-def test_a_diagram_takes_a_part_of_the_trace(flykka: Shell, trace: Path) -> None:
-    of_actor = flykka("diagram", trace, "--format", "mermaid", "--actors", "*coordinator", "--from", "11")[1]
-    of_checkpoint = flykka("diagram", trace, "--format", "mermaid", "--checkpoint", "1")[1]
+def test_a_diagram_takes_a_part_of_the_trace(flykka_trace: Shell, trace: Path) -> None:
+    of_actor = flykka_trace("diagram", trace, "--format", "mermaid", "--actors", "*coordinator", "--from", "11")[1]
+    of_checkpoint = flykka_trace("diagram", trace, "--format", "mermaid", "--checkpoint", "1")[1]
 
     assert "HeartbeatDue" not in of_actor
     assert ": 1 +" not in of_actor
@@ -131,51 +116,53 @@ def test_a_diagram_takes_a_part_of_the_trace(flykka: Shell, trace: Path) -> None
     assert "checkpoint_id=2" not in of_checkpoint
 
 
-def test_a_diagram_that_is_too_large_says_how_to_draw_less(flykka: Shell, tmp_path: Path) -> None:
+def test_a_diagram_that_is_too_large_says_how_to_draw_less(flykka_trace: Shell, tmp_path: Path) -> None:
     recording = Recording(tmp_path / "long.trace")
     for _ in range(301):
         recording.turn(TASK_MANAGER, HeartbeatDue())
     recording.closed()
 
-    code, out, err = flykka("diagram", recording.path, "--format", "mermaid")
+    code, out, err = flykka_trace("diagram", recording.path, "--format", "mermaid")
 
     assert (code, out) == (2, "")
     assert "301 turns are too many for this diagram, which takes 300: draw fewer with --from and --to" in err
-    assert flykka("diagram", recording.path, "--format", "mermaid", "--collapse", "heartbeats")[0] == 0
+    assert flykka_trace("diagram", recording.path, "--format", "mermaid", "--collapse", "heartbeats")[0] == 0
 
 
-def test_a_diagram_that_cannot_be_written_names_the_file(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+def test_a_diagram_that_cannot_be_written_names_the_file(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     output = tmp_path / "no such folder" / "page.html"
 
-    code, out, err = flykka("diagram", trace, "-o", output)
+    code, out, err = flykka_trace("diagram", trace, "-o", output)
 
     assert (code, out) == (2, "")
     assert err == f"flykka trace diagram: {output} cannot be written: No such file or directory\n"
 
 
-def test_a_diagram_does_not_take_the_place_of_the_trace_that_it_shows(flykka: Shell, trace: Path) -> None:
+def test_a_diagram_does_not_take_the_place_of_the_trace_that_it_shows(flykka_trace: Shell, trace: Path) -> None:
     recorded = trace.read_bytes()
 
-    code, out, err = flykka("diagram", trace, "-o", trace)
+    code, out, err = flykka_trace("diagram", trace, "-o", trace)
 
     assert (code, out) == (2, "")
     assert err == f"flykka trace diagram: {trace} is the trace itself: name another file with -o\n"
     assert trace.read_bytes() == recorded
 
 
-def test_runs_that_differ_in_times_only_are_the_same(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+def test_runs_that_differ_in_times_only_are_the_same(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     other = another(tmp_path / "other.trace", delay_ms=7)
 
-    code, out, err = flykka("diff", trace, other)
+    code, out, err = flykka_trace("diff", trace, other)
 
     assert (code, err) == (0, "")
     assert out == f"{trace} and {other} tell the same: 39 records of 11 actors, but for times and the names of ids\n"
 
 
-def test_where_runs_part_is_told_with_fields_causes_and_a_command(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+def test_where_runs_part_is_told_with_fields_causes_and_a_command(
+    flykka_trace: Shell, trace: Path, tmp_path: Path
+) -> None:
     other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
 
-    code, out, _ = flykka("diff", trace, other)
+    code, out, _ = flykka_trace("diff", trace, other)
 
     lines = out.splitlines()
     assert code == 1
@@ -185,18 +172,18 @@ def test_where_runs_part_is_told_with_fields_causes_and_a_command(flykka: Shell,
     assert lines[-1] == f"look: flykka trace show {trace} --actor '{coordinator().path}' --from 22 --limit 5"
 
 
-def test_a_difference_is_json_when_asked_for(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+def test_a_difference_is_json_when_asked_for(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
 
-    code, out, _ = flykka("diff", trace, other, "--json")
+    code, out, _ = flykka_trace("diff", trace, other, "--json")
 
     found = json.loads(out)
     assert code == 1
     assert (found["difference"]["left"]["turn"], found["difference"]["right"]) == (22, None)
-    assert json.loads(flykka("diff", trace, trace, "--json")[1])["difference"] is None
+    assert json.loads(flykka_trace("diff", trace, trace, "--json")[1])["difference"] is None
 
 
-def test_what_is_left_out_is_not_compared(flykka: Shell, tmp_path: Path) -> None:
+def test_what_is_left_out_is_not_compared(flykka_trace: Shell, tmp_path: Path) -> None:
     paths = []
     for name, beats in (("a", 1), ("b", 3)):
         recording = Recording(tmp_path / f"{name}.trace")
@@ -205,30 +192,30 @@ def test_what_is_left_out_is_not_compared(flykka: Shell, tmp_path: Path) -> None
         recording.turn(TASK_MANAGER, says(name))
         paths.append(recording.closed().path)
 
-    assert flykka("show", paths[1], "--without", "heartbeats")[1].count("\n") == 1
-    assert flykka("diff", *paths)[0] == 1
-    assert flykka("diff", *paths, "--without", "heartbeats")[0] == 1
-    assert flykka("diff", *paths, "--without", "heartbeats", "--ignore", "text")[0] == 0
+    assert flykka_trace("show", paths[1], "--without", "heartbeats")[1].count("\n") == 1
+    assert flykka_trace("diff", *paths)[0] == 1
+    assert flykka_trace("diff", *paths, "--without", "heartbeats")[0] == 1
+    assert flykka_trace("diff", *paths, "--without", "heartbeats", "--ignore", "text")[0] == 0
 
 
-def test_an_effect_that_only_one_run_has_is_told_as_in_every_view(flykka: Shell, tmp_path: Path) -> None:
+def test_an_effect_that_only_one_run_has_is_told_as_in_every_view(flykka_trace: Shell, tmp_path: Path) -> None:
     paths = []
     for name, effects in (("a", ()), ("b", (("cancel_timer", "beat"),))):
         recording = Recording(tmp_path / f"{name}.trace")
         recording.turn(TASK_MANAGER, says("hello"), *effects)
         paths.append(recording.closed().path)
 
-    out = flykka("diff", *paths)[1]
+    out = flykka_trace("diff", *paths)[1]
 
     assert "effects[0]: A has nothing, B cancels timer beat" in out
     assert "CancelTimer(" not in out
 
 
-def test_strictly_times_are_a_difference_too(flykka: Shell, tmp_path: Path) -> None:
+def test_strictly_times_are_a_difference_too(flykka_trace: Shell, tmp_path: Path) -> None:
     one, other = another(tmp_path / "one.trace"), another(tmp_path / "other.trace")
 
-    assert flykka("diff", one, other, "--strict")[0] == 0
-    assert flykka("diff", one, another(tmp_path / "later.trace", delay_ms=3), "--strict")[0] == 1
+    assert flykka_trace("diff", one, other, "--strict")[0] == 0
+    assert flykka_trace("diff", one, another(tmp_path / "later.trace", delay_ms=3), "--strict")[0] == 1
 
 
 COMMANDS = (
@@ -243,7 +230,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(
-    flykka: Shell, trace: Path, tmp_path: Path, command: list[str]
+    flykka_trace: Shell, trace: Path, tmp_path: Path, command: list[str]
 ) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("this is no trace at all")
@@ -255,7 +242,7 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(
         (tmp_path, "is a folder; a trace is a file"),
         (text, str(text)),
     ]:
-        code, out, err = flykka(name, path, *also, *options)
+        code, out, err = flykka_trace(name, path, *also, *options)
 
         assert (code, out) == (2, "")
         assert err.startswith(f"flykka trace {name}: ")
@@ -263,14 +250,14 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(
         assert err.count("\n") == 1
 
 
-def test_the_second_file_of_a_comparison_is_named_as_well(flykka: Shell, trace: Path, tmp_path: Path) -> None:
-    code, out, err = flykka("diff", trace, tmp_path / "nothing.trace")
+def test_the_second_file_of_a_comparison_is_named_as_well(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
+    code, out, err = flykka_trace("diff", trace, tmp_path / "nothing.trace")
 
     assert (code, out, err) == (2, "", f"flykka trace diff: there is no file {tmp_path / 'nothing.trace'}\n")
 
 
-def test_two_runs_of_which_nothing_was_compared_are_not_said_to_be_the_same(flykka: Shell, trace: Path) -> None:
-    code, out, err = flykka("diff", trace, trace, "--actor", "nobody")
+def test_two_runs_of_which_nothing_was_compared_are_not_said_to_be_the_same(flykka_trace: Shell, trace: Path) -> None:
+    code, out, err = flykka_trace("diff", trace, trace, "--actor", "nobody")
 
     assert (code, out) == (2, "")
     assert err == f"flykka trace diff: neither {trace} nor {trace} has anything of what was asked for\n"
@@ -278,13 +265,13 @@ def test_two_runs_of_which_nothing_was_compared_are_not_said_to_be_the_same(flyk
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_trace_that_is_cut_off_is_read_to_where_it_ends_and_that_is_said(
-    flykka: Shell, trace: Path, command: list[str]
+    flykka_trace: Shell, trace: Path, command: list[str]
 ) -> None:
     trace.write_bytes(trace.read_bytes()[: -FRAME.size])
     name, *options = command
     also = [trace] if name == "diff" else []
 
-    code, out, err = flykka(name, trace, *also, *options)
+    code, out, err = flykka_trace(name, trace, *also, *options)
 
     assert (code, err) == (0, "")
     assert "the trace ends at byte" in out
@@ -292,11 +279,11 @@ def test_a_trace_that_is_cut_off_is_read_to_where_it_ends_and_that_is_said(
 
 @pytest.mark.parametrize("name", ["html", "perfetto"])
 def test_what_no_terminal_can_show_is_not_printed_there(
-    flykka: Shell, trace: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    flykka_trace: Shell, trace: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
 
-    code, out, err = flykka("diagram", trace, "--format", name)
+    code, out, err = flykka_trace("diagram", trace, "--format", name)
 
     assert (code, out) == (2, "")
     assert f"{name} is not for a terminal: say where to write it with -o FILE" in err

@@ -114,7 +114,7 @@ def test_every_fault_can_be_asked_for(whatif: WhatIf, acknowledgement: int, faul
 
 
 def test_a_run_without_jobs_is_compared_too(whatif: WhatIf, tmp_path: Path) -> None:
-    trace = couriers.record(tmp_path / "couriers.trace")
+    trace = couriers.record_deliveries(tmp_path / "couriers.trace")
 
     code, out, _ = whatif(trace.path, "--at", 14, "--drop")
 
@@ -123,7 +123,7 @@ def test_a_run_without_jobs_is_compared_too(whatif: WhatIf, tmp_path: Path) -> N
 
 
 def test_what_nobody_answered_is_told(whatif: WhatIf, tmp_path: Path) -> None:
-    trace = couriers.record(tmp_path / "couriers.trace")
+    trace = couriers.record_deliveries(tmp_path / "couriers.trace")
 
     _, out, _ = whatif(trace.path, "--at", 14, "--duplicate", "--limit", "5s")
 

@@ -146,7 +146,7 @@ def accepted() -> JobSubmitSuccess:
     return JobSubmitSuccess(job_id=JOB)
 
 
-def completed(checkpoint_id: int) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint_id: int) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint_id,

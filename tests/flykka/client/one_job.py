@@ -46,11 +46,11 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 KEPT = "/checkpoints/job_1/chk-4"
 
 
-def operator(name: str, kind: OperatorKind) -> Operator:
+def job_operator(name: str, kind: OperatorKind) -> Operator:
     return Operator(operator_id=OperatorId(name), ref=OperatorRef(uid=name, fingerprint=""), name=name, kind=kind)
 
 
-def vertex(vertex_id: JobVertexId, *operators: Operator, parallelism: int = 1) -> JobVertex:
+def vertex_of_operators(vertex_id: JobVertexId, *operators: Operator, parallelism: int = 1) -> JobVertex:
     return JobVertex(
         vertex_id=vertex_id,
         name=" -> ".join(each.name for each in operators),
@@ -64,11 +64,11 @@ GRAPH = JobGraph(
     job_id=JOB,
     name="delays",
     vertices=(
-        vertex(SOURCE, operator("flights", OperatorKind.SOURCE)),
-        vertex(
+        vertex_of_operators(SOURCE, job_operator("flights", OperatorKind.SOURCE)),
+        vertex_of_operators(
             WINDOWS,
-            operator("means", OperatorKind.WINDOW_AGGREGATE),
-            operator("output", OperatorKind.SINK),
+            job_operator("means", OperatorKind.WINDOW_AGGREGATE),
+            job_operator("output", OperatorKind.SINK),
             parallelism=2,
         ),
     ),
@@ -156,7 +156,7 @@ def metrics(
     )
 
 
-def completed(checkpoint: int, at: int = 0) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint: int, at: int = 0) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint,

@@ -25,14 +25,14 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex, with_uids
 
 
-def job(*vertices: JobVertex) -> JobGraph:
+def graph_with_uids(*vertices: JobVertex) -> JobGraph:
     return with_uids(graph_of(*vertices))
 
 
-GRAPH = job(vertex("source", outputs=1), vertex("sums", reads=("source",)))
+GRAPH = graph_with_uids(vertex("source", outputs=1), vertex("sums", reads=("source",)))
 
 
-def state(operator: str, parallelism: int = 1) -> TaskStateEntry:
+def splits_state(operator: str, parallelism: int = 1) -> TaskStateEntry:
     splits = OperatorListState(name="splits", elements=(b"one",))
     own = OperatorSubtaskState(operator_id=operator_id(operator), operator_state=(splits,))
     return TaskStateEntry(
@@ -44,19 +44,19 @@ def state(operator: str, parallelism: int = 1) -> TaskStateEntry:
     )
 
 
-def checkpoint(job: str, checkpoint_id: int, timestamp_ms: int, *states: TaskStateEntry) -> CompletedCheckpoint:
+def job_checkpoint(job: str, checkpoint_id: int, timestamp_ms: int, *states: TaskStateEntry) -> CompletedCheckpoint:
     return CompletedCheckpoint(
         job_id=JobId(job), checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms, duration_ms=1, task_states=states
     )
 
 
-def written(folder: Path, *checkpoints: CompletedCheckpoint) -> list[str]:
+def write_checkpoints(folder: Path, *checkpoints: CompletedCheckpoint) -> list[str]:
     storage = CheckpointStorage(str(folder))
     return [storage.write_metadata(each) for each in checkpoints]
 
 
 def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path) -> None:
-    written(tmp_path, checkpoint("a", 7, 300), checkpoint("b", 1, 500), checkpoint("b", 2, 100))
+    write_checkpoints(tmp_path, job_checkpoint("a", 7, 300), job_checkpoint("b", 1, 500), job_checkpoint("b", 2, 100))
 
     listing = list_checkpoints(str(tmp_path))
 
@@ -67,10 +67,10 @@ def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path)
 def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_mentioned(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    [broken] = written(tmp_path, checkpoint("b", 9, 900))
+    [broken] = write_checkpoints(tmp_path, job_checkpoint("b", 9, 900))
     Path(broken, "_metadata").write_bytes(b"something else")
     (tmp_path / "a" / "chk-10").mkdir(parents=True)
-    [whole] = written(tmp_path, checkpoint("a", 8, 800))
+    [whole] = write_checkpoints(tmp_path, job_checkpoint("a", 8, 800))
 
     listing = list_checkpoints(str(tmp_path))
 
@@ -85,7 +85,7 @@ def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_menti
 
 
 def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_before_unasked(tmp_path: Path) -> None:
-    older, newer = written(tmp_path, checkpoint("a", 9, 900), checkpoint("a", 10, 990))
+    older, newer = write_checkpoints(tmp_path, job_checkpoint("a", 9, 900), job_checkpoint("a", 10, 990))
     Path(newer, "_metadata").write_bytes(b"something else")
 
     with pytest.raises(CheckpointError, match=f"the latest checkpoint, '{newer}', cannot be read: .*'{older}'"):
@@ -95,7 +95,7 @@ def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_
 
 def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*"
-    written(folder, checkpoint("a", 1, 100))
+    write_checkpoints(folder, job_checkpoint("a", 1, 100))
 
     assert len(list_checkpoints(str(folder)).completed) == 1
 
@@ -103,7 +103,7 @@ def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tm
 def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_may_still_be_named(
     tmp_path: Path,
 ) -> None:
-    _, path = written(tmp_path, checkpoint("a", 7, 300), checkpoint("a", 8, 800))
+    _, path = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300), job_checkpoint("a", 8, 800))
 
     CheckpointStorage(str(tmp_path)).delete_job(JobId("b"), path)
 
@@ -116,20 +116,20 @@ def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_ma
 
 @pytest.mark.parametrize("name_of", [lambda path: path, lambda path: f"{path}/_metadata", lambda path: f"{path}/"])
 def test_a_checkpoint_is_named_by_its_folder_or_its_metadata(tmp_path: Path, name_of: Callable[[str], str]) -> None:
-    [path] = written(tmp_path, checkpoint("a", 7, 300))
+    [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
 
     assert find_checkpoint(name_of(path), "").path == path
 
 
 def test_a_checkpoint_may_be_named_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [path] = written(tmp_path, checkpoint("a", 7, 300))
+    [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
     monkeypatch.chdir(tmp_path)
 
     assert find_checkpoint("a/chk-7", "").path == path
 
 
 def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> None:
-    [path] = written(tmp_path, checkpoint("a", 7, 300))
+    [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
 
     with pytest.raises(
         CheckpointNotFoundError, match=r"gone' is no checkpoint or savepoint: there is no such file or folder"
@@ -144,7 +144,7 @@ def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> 
 def test_who_names_the_directory_of_savepoints_is_told_which_are_in_it(tmp_path: Path) -> None:
     for number in range(7):
         folder = initialize_savepoint(str(tmp_path), f"savepoint-a-{number}")
-        CheckpointStorage(folder).write_metadata(checkpoint("a", number, 300), folder)
+        CheckpointStorage(folder).write_metadata(job_checkpoint("a", number, 300), folder)
 
     with pytest.raises(CheckpointNotFoundError) as refused:
         find_checkpoint(str(tmp_path), "")
@@ -174,28 +174,30 @@ def test_the_latest_of_none_is_an_error_that_names_the_directory_and_what_is_bro
     with pytest.raises(CheckpointNotFoundError, match=r"below '.*/gone': there is no such folder$"):
         find_checkpoint("latest", str(tmp_path / "gone"))
 
-    [broken] = written(tmp_path, checkpoint("a", 9, 900))
+    [broken] = write_checkpoints(tmp_path, job_checkpoint("a", 9, 900))
     Path(broken, "_metadata").write_bytes(b"something else")
     with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint has completed\n  cannot be read: .*chk-9"):
         find_checkpoint("latest", str(tmp_path))
 
 
-def kept(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCheckpoint:
+def checkpoint_of_former_graph(folder: Path, former: JobGraph, *states: TaskStateEntry) -> CompletedCheckpoint:
     """A checkpoint of a job that ran with the graph `former`."""
     storage = CheckpointStorage(str(folder))
     storage.write_job_graph(former)
-    return storage.read_metadata(storage.write_metadata(checkpoint(former.job_id, 3, 0, *states)))
+    return storage.read_metadata(storage.write_metadata(job_checkpoint(former.job_id, 3, 0, *states)))
 
 
 def test_a_job_whose_operators_are_those_of_the_checkpoint_may_continue(tmp_path: Path) -> None:
-    check_restorable(kept(tmp_path, GRAPH, state("source"), state("sums")), GRAPH)
+    check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source"), splits_state("sums")), GRAPH)
 
 
 def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there_are(tmp_path: Path) -> None:
-    renamed = job(vertex("source", outputs=1), vertex("totals", reads=("source",)))
+    renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     with pytest.raises(CheckpointError, match=r"job 'job' cannot continue from '.*chk-3'") as refused:
-        check_restorable(kept(tmp_path, GRAPH, state("source"), state("sums")), renamed)
+        check_restorable(
+            checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source"), splits_state("sums")), renamed
+        )
 
     assert (
         "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
@@ -204,17 +206,19 @@ def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there
 
 
 def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:
-    moved = replace(checkpoint("job", 3, 0, state("averages")), path="/elsewhere/chk-3")
+    moved = replace(job_checkpoint("job", 3, 0, splits_state("averages")), path="/elsewhere/chk-3")
 
     with pytest.raises(CheckpointError, match=f"an operator with the id {operator_id('averages')}"):
         check_restorable(moved, GRAPH)
 
 
 def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operator(tmp_path: Path) -> None:
-    wide = job(replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",)))
+    wide = graph_with_uids(
+        replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",))
+    )
 
     with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
-        check_restorable(kept(tmp_path, GRAPH, state("source")), wide)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source")), wide)
 
 
 def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
@@ -223,14 +227,14 @@ def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
         key_groups=KeyGroupRange(start=0, end=127),
         shared=(SharedStateHandle(state_id="s", path="s", rows=1, size_bytes=1),),
     )
-    entry = replace(state("sums"), state=TaskStateSnapshot(operators=(keyed,)))
-    wider = job(vertex("source", outputs=1), vertex("sums", 4, reads=("source",)))
+    entry = replace(splits_state("sums"), state=TaskStateSnapshot(operators=(keyed,)))
+    wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", 4, reads=("source",)))
 
-    check_restorable(kept(tmp_path, GRAPH, entry), wider)
+    check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, entry), wider)
 
 
 def test_an_operator_that_has_become_another_one_is_refused(tmp_path: Path) -> None:
-    turned = job(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
+    turned = graph_with_uids(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
 
     with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is a SOURCE \(sums\) now"):
-        check_restorable(kept(tmp_path, GRAPH, state("sums")), turned)
+        check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("sums")), turned)

@@ -41,7 +41,7 @@ Start = Callable[[Recorder | None], LocalCluster]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start_recorded_cluster() -> Iterator[Start]:
     """Starts a cluster of one TaskManager on one thread and a virtual clock, with this recorder."""
     clusters: list[LocalCluster] = []
 
@@ -55,12 +55,12 @@ def start() -> Iterator[Start]:
         cluster.shutdown()
 
 
-def job(folder: Path | str) -> JobGraph:
+def job_without_restart(folder: Path | str) -> JobGraph:
     graph = graph_of(vertex("source"), restart=NoRestartStrategyConfiguration())
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
 
-def failed(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None = None) -> JobExecutionError:
+def error_of_job(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None = None) -> JobExecutionError:
     """The error of a job whose task cannot even start, and which may not restart."""
     client = cluster.submit(graph, flight_record=flight_record)
     with pytest.raises(JobExecutionError) as raised:
@@ -68,8 +68,10 @@ def failed(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None 
     return raised.value
 
 
-def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(start: Start, tmp_path: Path) -> None:
-    error = failed(start(FlightRecorder()), job(tmp_path))
+def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(
+    start_recorded_cluster: Start, tmp_path: Path
+) -> None:
+    error = error_of_job(start_recorded_cluster(FlightRecorder()), job_without_restart(tmp_path))
 
     path = f"{tmp_path}/{error.job_id}/flight-record.trace"
     assert error.flight_record == path
@@ -77,8 +79,10 @@ def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(start
     assert last_line == f"flight record: {path} (read it with `flykka trace show`)"
 
 
-def test_the_record_tells_the_job_from_its_submission_to_its_failure(start: Start, tmp_path: Path) -> None:
-    error = failed(start(FlightRecorder()), job(tmp_path))
+def test_the_record_tells_the_job_from_its_submission_to_its_failure(
+    start_recorded_cluster: Start, tmp_path: Path
+) -> None:
+    error = error_of_job(start_recorded_cluster(FlightRecorder()), job_without_restart(tmp_path))
 
     assert error.flight_record is not None
     messages = [turn.message for turn in TraceReader.open(error.flight_record).turns]
@@ -100,8 +104,10 @@ def test_a_full_recording_takes_the_place_of_the_ring(tmp_path: Path) -> None:
         assert type(cluster.system.recorder) is TraceRecorder
 
 
-def test_a_full_recording_is_the_record_of_every_job(start: Start, tmp_path: Path) -> None:
-    error = failed(start(TraceRecorder(tmp_path / "run.trace")), job(tmp_path / "checkpoints"))
+def test_a_full_recording_is_the_record_of_every_job(start_recorded_cluster: Start, tmp_path: Path) -> None:
+    error = error_of_job(
+        start_recorded_cluster(TraceRecorder(tmp_path / "run.trace")), job_without_restart(tmp_path / "checkpoints")
+    )
 
     assert error.flight_record == str(tmp_path / "run.trace")
 
@@ -115,11 +121,11 @@ def test_a_recorder_that_was_told_more_is_taken_as_it_is(tmp_path: Path) -> None
         LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder))
 
 
-def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> None:
+def test_a_ring_is_written_when_a_job_fails(start_recorded_cluster: Start, tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
-    cluster = start(TraceRecorder(path, ring=40))
+    cluster = start_recorded_cluster(TraceRecorder(path, ring=40))
 
-    error = failed(cluster, job(tmp_path / "checkpoints"))
+    error = error_of_job(cluster, job_without_restart(tmp_path / "checkpoints"))
 
     assert error.flight_record == str(path)
     trace = TraceReader.open(path)
@@ -128,21 +134,25 @@ def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> Non
     assert trace.header.ring.not_kept > 0
 
 
-def test_without_a_recorder_there_is_no_record(start: Start, tmp_path: Path) -> None:
-    error = failed(start(None), job(tmp_path))
+def test_without_a_recorder_there_is_no_record(start_recorded_cluster: Start, tmp_path: Path) -> None:
+    error = error_of_job(start_recorded_cluster(None), job_without_restart(tmp_path))
 
     assert error.flight_record is None
     assert "flight record" not in str(error)
 
 
 def test_a_record_that_cannot_be_written_hides_nothing(
-    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    start_recorded_cluster: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("no folder")
 
     with caplog.at_level(logging.ERROR, logger="flykka"):
-        error = failed(start(FlightRecorder()), job(tmp_path), flight_record=str(in_the_way / "flight.trace"))
+        error = error_of_job(
+            start_recorded_cluster(FlightRecorder()),
+            job_without_restart(tmp_path),
+            flight_record=str(in_the_way / "flight.trace"),
+        )
 
     assert error.flight_record is None
     assert "TaskLostError: the actor of the task died" in str(error)
@@ -155,10 +165,12 @@ def scripted(*answers: Message) -> Props:
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
-def ended(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
+def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
     """A client that was told this about its job."""
     system = system or SeededSystem(3)
-    client = JobClient(system, system.spawn(scripted(*answers), "job-manager"), job("/nowhere"), None, write)
+    client = JobClient(
+        system, system.spawn(scripted(*answers), "job-manager"), job_without_restart("/nowhere"), None, write
+    )
     system.run_until_idle()
     return client
 
@@ -174,7 +186,7 @@ def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
 
     system = SeededSystem(3)
     job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
-    client = JobClient(system, job_manager, job("/nowhere"), None, write)
+    client = JobClient(system, job_manager, job_without_restart("/nowhere"), None, write)
     system.run_until_idle()
 
     assert done_meanwhile == [False]
@@ -196,7 +208,7 @@ def test_nothing_is_written_of_a_job_that_did_not_fail(answers: tuple[Message, .
         written.append("run.trace")
         return "run.trace"
 
-    client = ended(write, *answers)
+    client = client_with_answers(write, *answers)
 
     assert type(client.exception()) is expected
     assert written == []
@@ -210,7 +222,7 @@ def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there(
         system.run_until_idle()
         return "run.trace"
 
-    client = ended(write, ACCEPTED, FAILED, system=system)
+    client = client_with_answers(write, ACCEPTED, FAILED, system=system)
 
     failure = client.exception()
     assert isinstance(failure, JobExecutionError)
@@ -228,7 +240,7 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
         return "run.trace"
 
     job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
-    client = JobClient(system, job_manager, job("/nowhere"), None, write)
+    client = JobClient(system, job_manager, job_without_restart("/nowhere"), None, write)
     system.run_until_idle()
 
     failure = client.exception()
@@ -240,7 +252,7 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
 
 def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() -> None:
     recorder = FlightRecorder()
-    graph = job(f"memory://{uuid.uuid4().hex}")
+    graph = job_without_restart(f"memory://{uuid.uuid4().hex}")
     with SeededSystem(3, recorder=recorder):
         write = flight_record_writer(recorder, flight_record_path(graph))
         assert write is not None
@@ -253,6 +265,6 @@ def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() 
 
 
 def test_a_record_beside_temporary_checkpoints_would_go_with_them() -> None:
-    path = surviving_flight_record_path(job("/tmp/flykka-checkpoints-1"))
+    path = surviving_flight_record_path(job_without_restart("/tmp/flykka-checkpoints-1"))
 
     assert path == f"{user_folder()}/flykka-flight-record-job.trace"

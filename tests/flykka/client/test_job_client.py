@@ -40,7 +40,7 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.graph.job_graph import ClientHeartbeatSettings
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, completed
+from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, checkpoint_completed
 
 HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
 
@@ -259,7 +259,7 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> Non
 
 def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), completed(3), completed(4))
+    cluster.say(accepted(), checkpoint_completed(3), checkpoint_completed(4))
 
     cluster.system.terminate()
     cluster.system.run_until_idle()

@@ -27,14 +27,14 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, ClientCluster, accepted, completed
+from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, ClientCluster, accepted, checkpoint_completed
 
 
 def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
 
-    cluster.say(accepted(), completed(1), aborted)
+    cluster.say(accepted(), checkpoint_completed(1), aborted)
 
     table = client.checkpoints
     assert table["checkpoint_id"].tolist() == [1, 2]
@@ -62,8 +62,8 @@ def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Clie
         accepted(),
         CheckpointTriggered(job_id=JOB, checkpoint_id=1, timestamp_ms=0, num_subtasks=2),
         SubtasksAcknowledged(job_id=JOB, checkpoint_id=1, subtasks=acknowledged),
-        completed(1),
-        completed(2),
+        checkpoint_completed(1),
+        checkpoint_completed(2),
     )
 
     table = vertex_checkpoint_frame(client.details.checkpoints, {vertex_id: "counts"})
@@ -74,7 +74,7 @@ def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Clie
 
 def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), completed(1))
+    cluster.say(accepted(), checkpoint_completed(1))
 
     empty = checkpoint_frame([])
 

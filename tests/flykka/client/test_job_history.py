@@ -12,11 +12,11 @@ JOB = JobId("job")
 VERTEX = JobVertexId("vertex")
 
 
-def restored(checkpoint_id: int) -> JobRestored:
+def job_restored(checkpoint_id: int) -> JobRestored:
     return JobRestored(job_id=JOB, checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
-def reported(subtask: int, rows: int, number: int = 0) -> MetricsReported:
+def metrics_reported(subtask: int, rows: int, number: int = 0) -> MetricsReported:
     return MetricsReported(
         job_id=JOB,
         attempt=attempt_id(JOB, VERTEX, subtask, number),
@@ -37,28 +37,28 @@ def remembered(*messages: Message, limit: int = 1_000) -> list[Message]:
 def test_messages_are_kept_in_the_order_in_which_they_came() -> None:
     end = JobResultSuccess(job_id=JOB)
 
-    assert remembered(restored(2), restored(1), end) == [restored(2), restored(1), end]
+    assert remembered(job_restored(2), job_restored(1), end) == [job_restored(2), job_restored(1), end]
 
 
 def test_of_the_metrics_of_a_subtask_only_the_latest_are_kept_in_their_place() -> None:
-    told = [reported(0, 1), reported(1, 1), restored(1), reported(0, 2), restored(2)]
+    told = [metrics_reported(0, 1), metrics_reported(1, 1), job_restored(1), metrics_reported(0, 2), job_restored(2)]
 
-    assert remembered(*told) == [reported(1, 1), restored(1), reported(0, 2), restored(2)]
+    assert remembered(*told) == [metrics_reported(1, 1), job_restored(1), metrics_reported(0, 2), job_restored(2)]
 
 
 def test_the_metrics_of_an_attempt_take_the_place_of_those_of_the_attempt_before() -> None:
-    told = [reported(0, 9), restored(1), reported(0, 1, number=1)]
+    told = [metrics_reported(0, 9), job_restored(1), metrics_reported(0, 1, number=1)]
 
-    assert remembered(*told) == [restored(1), reported(0, 1, number=1)]
+    assert remembered(*told) == [job_restored(1), metrics_reported(0, 1, number=1)]
 
 
 def test_above_the_limit_the_oldest_is_forgotten_and_no_metrics() -> None:
-    told = [reported(0, 1), *(restored(number) for number in range(4))]
+    told = [metrics_reported(0, 1), *(job_restored(number) for number in range(4))]
 
-    assert remembered(*told, limit=3) == [reported(0, 1), restored(1), restored(2), restored(3)]
+    assert remembered(*told, limit=3) == [metrics_reported(0, 1), job_restored(1), job_restored(2), job_restored(3)]
 
 
 def test_metrics_push_out_nothing_however_many_subtasks_there_are() -> None:
-    told = [restored(1), *(reported(subtask, 1) for subtask in range(5_000))]
+    told = [job_restored(1), *(metrics_reported(subtask, 1) for subtask in range(5_000))]
 
-    assert remembered(*told, limit=3)[0] == restored(1)
+    assert remembered(*told, limit=3)[0] == job_restored(1)

@@ -14,7 +14,7 @@ from flykka.messages.control.job import ExecutionStateChanged, MetricsReported
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import OperatorId, TaskManagerId, attempt_id
-from tests.flykka.client.client_cluster import ClientCluster, accepted, completed
+from tests.flykka.client.client_cluster import ClientCluster, accepted, checkpoint_completed
 from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 SIZES = AccumulatorSnapshot(
@@ -70,7 +70,7 @@ def test_a_row_says_of_which_subtask_and_attempt_a_value_is(cluster: ClientClust
 
 def test_what_is_measured_of_the_job_has_no_subtask(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), *(replace(completed(number), job_id=JOB) for number in (1, 2)))
+    cluster.say(accepted(), *(replace(checkpoint_completed(number), job_id=JOB) for number in (1, 2)))
 
     table = client.metrics.set_index("name")
 

@@ -25,7 +25,7 @@ sys.stdin.readline()
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def jobs_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
     return tmp_path / "jobs"
 
@@ -45,7 +45,7 @@ def prices(process: int = 7) -> RunningJob:
     return RunningJob(job_id=JobId("a" * 32), name="prices", process=process)
 
 
-def test_a_job_is_found_until_its_file_is_removed(folder: Path) -> None:
+def test_a_job_is_found_until_its_file_is_removed(jobs_folder: Path) -> None:
     file = RunningJobFile(prices())
     assert running_jobs() == (prices(),)
 
@@ -53,16 +53,16 @@ def test_a_job_is_found_until_its_file_is_removed(folder: Path) -> None:
     file.remove()
 
     assert running_jobs() == ()
-    assert list(folder.iterdir()) == []
+    assert list(jobs_folder.iterdir()) == []
 
 
-def test_the_token_of_a_job_is_found_at_its_address_by_its_user_alone(folder: Path) -> None:
+def test_the_token_of_a_job_is_found_at_its_address_by_its_user_alone(jobs_folder: Path) -> None:
     job = replace(prices(), address="http://127.0.0.1:8081", token="of prices")
     file = RunningJobFile(job)
 
     assert running_jobs() == (job,)
     assert "of prices" not in repr(job)
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())] == [0o700, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (jobs_folder, *jobs_folder.iterdir())] == [0o700, 0o600]
     for address in ("http://127.0.0.1:8081", "http://localhost:8081/", "http://127.0.0.1:8081/v1"):
         assert token_at(address) == "of prices"
     for address in ("http://127.0.0.1:8082", "https://127.0.0.1:8081", "http://db1:8081"):
@@ -79,7 +79,9 @@ def test_one_job_may_run_in_two_processes() -> None:
         file.remove()
 
 
-def test_a_job_of_another_process_is_found_until_that_is_killed(other: subprocess.Popen[str], folder: Path) -> None:
+def test_a_job_of_another_process_is_found_until_that_is_killed(
+    other: subprocess.Popen[str], jobs_folder: Path
+) -> None:
     address = "http://127.0.0.1:1"
     theirs = RunningJob(job_id=JobId("b" * 32), name="orders", process=other.pid, address=address)
     assert running_jobs() == (theirs,)
@@ -88,25 +90,25 @@ def test_a_job_of_another_process_is_found_until_that_is_killed(other: subproces
     other.wait(60)
 
     assert running_jobs() == ()
-    assert list(folder.iterdir()) == []
+    assert list(jobs_folder.iterdir()) == []
 
 
-def test_the_folder_is_private(folder: Path) -> None:
+def test_the_folder_is_private(jobs_folder: Path) -> None:
     RunningJobFile(prices()).remove()
 
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert jobs_folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_others_may_look_into_is_not_used_and_that_is_logged(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    jobs_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder.mkdir(mode=0o755)
-    folder.chmod(0o755)
+    jobs_folder.mkdir(mode=0o755)
+    jobs_folder.chmod(0o755)
     caplog.set_level("INFO", "flykka")
 
     RunningJobFile(prices()).remove()
 
     assert running_jobs() == ()
-    assert list(folder.iterdir()) == []
-    assert f"other processes will not find job 'prices': {folder} is not a folder of yours alone" in caplog.text
+    assert list(jobs_folder.iterdir()) == []
+    assert f"other processes will not find job 'prices': {jobs_folder} is not a folder of yours alone" in caplog.text
     assert "which jobs run in other processes is not known" in caplog.text

@@ -27,11 +27,11 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex, with_uids
 
 
-def job(*vertices: JobVertex) -> JobGraph:
+def graph_with_uids(*vertices: JobVertex) -> JobGraph:
     return with_uids(graph_of(*vertices))
 
 
-GRAPH = job(vertex("source", outputs=1), vertex("sums", reads=("source",)))
+GRAPH = graph_with_uids(vertex("source", outputs=1), vertex("sums", reads=("source",)))
 SUMS = StateSchema(keys="shop string", columns="sum bigint", windows="size=60000ms")
 
 
@@ -54,7 +54,7 @@ def entry(operator: str, *, max_parallelism: int = 128) -> TaskStateEntry:
     )
 
 
-def checkpoint(*entries: TaskStateEntry, of: JobGraph = GRAPH) -> CompletedCheckpoint:
+def orders_checkpoint(*entries: TaskStateEntry, of: JobGraph = GRAPH) -> CompletedCheckpoint:
     return CompletedCheckpoint(
         job_id=JobId("orders"),
         checkpoint_id=3,
@@ -69,7 +69,7 @@ def checkpoint(*entries: TaskStateEntry, of: JobGraph = GRAPH) -> CompletedCheck
 def compared(
     job_graph: JobGraph, held: CompletedCheckpoint | None = None, *, allow_non_restored_state: bool = False
 ) -> StateCompatibility:
-    held = held or checkpoint()
+    held = held or orders_checkpoint()
     former = {operator.operator_id: operator for operator in held.operators}
     return state_compatibility(held, job_graph, former, allow_non_restored_state=allow_non_restored_state)
 
@@ -104,7 +104,7 @@ def test_the_same_job_finds_all_of_its_state() -> None:
 
 def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
     stored = replace(
-        checkpoint(entry("of-the-structure")),
+        orders_checkpoint(entry("of-the-structure")),
         operators=tuple(
             replace(each, operator_id=operator_id("of-the-structure"))
             if each.operator_id == operator_id("sums")
@@ -120,7 +120,7 @@ def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
 
 
 def test_an_operator_that_is_new_begins_without_state() -> None:
-    wider = job(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
+    wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
     found = compared(wider)
 
@@ -129,14 +129,14 @@ def test_an_operator_that_is_new_begins_without_state() -> None:
 
 
 def test_an_operator_that_held_no_state_may_go_without_a_word() -> None:
-    found = compared(changed(job(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+    found = compared(changed(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
 
     assert matches(found) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
     assert found.problems == ()
 
 
 def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() -> None:
-    without = job(vertex("source"))
+    without = graph_with_uids(vertex("source"))
 
     refused = compared(without)
     allowed = compared(without, allow_non_restored_state=True)
@@ -149,7 +149,7 @@ def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() ->
 
 
 def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> None:
-    renamed = job(vertex("source", outputs=1), vertex("totals", reads=("source",)))
+    renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     found = compared(renamed)
 
@@ -159,7 +159,7 @@ def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> 
 
 
 def test_of_two_that_may_have_been_renamed_the_one_of_the_same_name_is_meant() -> None:
-    two = job(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
+    two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
     named = changed(changed(two, "a", name="means"), "b", name="sums")
 
     [renamed] = compared(named).matched_as(OperatorMatch.RENAMED)
@@ -183,7 +183,7 @@ def held_with(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> S
     """State of one schema, held against an operator that has another."""
     before = changed(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
-    return compared(after, checkpoint(*entries, of=before), allow_non_restored_state=True)
+    return compared(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)
 
 
 def test_other_keys_and_types_are_named_as_they_were_and_as_they_are() -> None:
@@ -205,7 +205,9 @@ def test_a_function_that_keeps_no_list_any_more_lets_it_go() -> None:
         ref=OperatorRef(uid="sums", fingerprint="process(operator state: own int SPLIT_DISTRIBUTE)"),
     )
 
-    found = compared(changed(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")), checkpoint(of=before))
+    found = compared(
+        changed(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")), orders_checkpoint(of=before)
+    )
 
     assert found.problems == ()
 
@@ -223,7 +225,7 @@ def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:
 
 def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:
     held = OperatorCoordinatorState(operator_id=operator_id("sums"), data=b"numbers")
-    stored = replace(checkpoint(), coordinator_states=(held,))
+    stored = replace(orders_checkpoint(), coordinator_states=(held,))
     sums = GRAPH.vertices[1]
     coordinated = replace(sums, operators=(replace(sums.operators[0], has_coordinator=True),))
 
@@ -267,7 +269,7 @@ def test_names_of_keys_may_change_where_the_state_is_of_the_same_form() -> None:
     before = changed(GRAPH, "sums", state_schema=SUMS, ref=same)
     after = changed(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
 
-    assert compared(after, checkpoint(of=before)).problems == ()
+    assert compared(after, orders_checkpoint(of=before)).problems == ()
 
 
 def test_another_maximum_parallelism_than_that_of_the_keys_is_refused() -> None:
@@ -281,7 +283,7 @@ def test_another_maximum_parallelism_than_that_of_the_keys_is_refused() -> None:
 
 
 def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
-    other = job(vertex("clicks"))
+    other = graph_with_uids(vertex("clicks"))
 
     [problem] = compared(other).problems
 
@@ -289,7 +291,7 @@ def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
 
 
 def test_what_is_not_known_by_name_is_named_by_its_id() -> None:
-    [problem] = compared(job(vertex("source")), replace(checkpoint(), operators=())).problems
+    [problem] = compared(graph_with_uids(vertex("source")), replace(orders_checkpoint(), operators=())).problems
 
     assert f"an operator with the id {operator_id('sums')}" in problem
 
@@ -298,8 +300,8 @@ def test_an_operator_that_was_given_no_uid_is_told_by_its_name() -> None:
     of_the_structure = operator_id("another")
     without_uid = changed(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
 
-    found = compared(without_uid, checkpoint(entry("another"), of=without_uid))
-    lost = compared(job(vertex("source")), checkpoint(entry("another"), of=without_uid))
+    found = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
+    lost = compared(graph_with_uids(vertex("source")), orders_checkpoint(entry("another"), of=without_uid))
 
     assert [(each.uid, each.name) for each in found.operators] == [("source", "source"), (None, "where(price > 1)")]
     assert (

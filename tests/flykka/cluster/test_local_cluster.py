@@ -51,7 +51,7 @@ class Made:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Made]]:
+def start_local_cluster() -> Iterator[Callable[..., Made]]:
     """Starts a cluster of two TaskManagers with two slots each, or as told."""
     made: list[Made] = []
 
@@ -64,23 +64,23 @@ def start() -> Iterator[Callable[..., Made]]:
         each.cluster.shutdown()
 
 
-def job(folder: Path, parallelism: int = 1) -> JobGraph:
+def job_without_restart(folder: Path, parallelism: int = 1) -> JobGraph:
     graph = graph_of(vertex("source", parallelism), restart=NoRestartStrategyConfiguration())
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
 
-def test_a_cluster_starts_its_task_managers(start: Callable[..., Made]) -> None:
-    cluster = start().cluster
+def test_a_cluster_starts_its_task_managers(start_local_cluster: Callable[..., Made]) -> None:
+    cluster = start_local_cluster().cluster
 
     assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
 
 
-def test_a_cluster_that_was_shut_down_takes_no_job(start: Callable[..., Made], tmp_path: Path) -> None:
-    cluster = start().cluster
+def test_a_cluster_that_was_shut_down_takes_no_job(start_local_cluster: Callable[..., Made], tmp_path: Path) -> None:
+    cluster = start_local_cluster().cluster
     cluster.shutdown()
 
     with pytest.raises(ClusterError, match="has no cluster to run on: it was shut down"):
-        cluster.submit(job(tmp_path))
+        cluster.submit(job_without_restart(tmp_path))
 
 
 def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-def test_a_killed_task_manager_is_replaced_under_a_new_name(start: Callable[..., Made]) -> None:
-    made = start()
+def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster: Callable[..., Made]) -> None:
+    made = start_local_cluster()
 
     made.cluster.kill_task_manager("task-manager-1")
     made.system.run_until_idle()
@@ -101,18 +101,18 @@ def test_a_killed_task_manager_is_replaced_under_a_new_name(start: Callable[...,
 
 
 @pytest.mark.parametrize("name", ["task-manager-7", "job-manager", "/user/task-manager-1", ""])
-def test_nothing_but_a_living_task_manager_can_be_killed(start: Callable[..., Made], name: str) -> None:
-    cluster = start().cluster
+def test_nothing_but_a_living_task_manager_can_be_killed(start_local_cluster: Callable[..., Made], name: str) -> None:
+    cluster = start_local_cluster().cluster
 
     with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-2"):
         cluster.kill_task_manager(name)
 
 
 def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
-    start: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., Made], tmp_path: Path
 ) -> None:
-    made = start(ClusterSettings(task_managers=1, slots_per_task_manager=1))
-    client = made.cluster.submit(job(tmp_path))
+    made = start_local_cluster(ClusterSettings(task_managers=1, slots_per_task_manager=1))
+    client = made.cluster.submit(job_without_restart(tmp_path))
     client.wait_submitted(timeout=1)
     made.system.run_until_idle()
 
@@ -123,27 +123,29 @@ def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
 
 
 def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
-    start: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., Made], tmp_path: Path
 ) -> None:
-    cluster = start().cluster
+    cluster = start_local_cluster().cluster
 
     with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4: 2 TaskManagers with 2 each"):
-        cluster.submit(job(tmp_path, parallelism=5))
+        cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 
-def test_the_refusal_says_at_which_parallelism_the_job_would_run(start: Callable[..., Made], tmp_path: Path) -> None:
-    cluster = start().cluster
+def test_the_refusal_says_at_which_parallelism_the_job_would_run(
+    start_local_cluster: Callable[..., Made], tmp_path: Path
+) -> None:
+    cluster = start_local_cluster().cluster
 
     with pytest.raises(InsufficientSlotsError, match="lower the job's parallelism to 4, or give the cluster more"):
-        cluster.submit(job(tmp_path, parallelism=5))
+        cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 
 def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
-    start: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., Made], tmp_path: Path
 ) -> None:
-    made = start(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
+    made = start_local_cluster(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
 
-    made.cluster.submit(job(tmp_path, parallelism=5)).wait_submitted(timeout=1)
+    made.cluster.submit(job_without_restart(tmp_path, parallelism=5)).wait_submitted(timeout=1)
     made.system.run_until_idle()
 
     assert made.cluster.task_managers() == ("task-manager-1", "task-manager-2", "task-manager-3")
@@ -180,9 +182,11 @@ def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, 
     assert replace(settings, slots_per_task_manager=8).with_slots_for(needed).slots_per_task_manager == 8
 
 
-def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(start: Callable[..., Made], tmp_path: Path) -> None:
-    made = start()
-    client = made.cluster.submit(job(tmp_path))
+def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
+    start_local_cluster: Callable[..., Made], tmp_path: Path
+) -> None:
+    made = start_local_cluster()
+    client = made.cluster.submit(job_without_restart(tmp_path))
     client.wait_submitted(timeout=1)
 
     made.cluster.shutdown()
@@ -193,8 +197,8 @@ def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(start: Callable
     assert made.system.terminated.done()
 
 
-def test_a_cluster_may_be_shut_down_twice(start: Callable[..., Made]) -> None:
-    made = start()
+def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., Made]) -> None:
+    made = start_local_cluster()
 
     made.cluster.shutdown()
     made.cluster.shutdown()

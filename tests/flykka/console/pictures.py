@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 from rich.console import RenderableType
 
 from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job import CheckpointCompleted, JobStatus
 from flykka.messages.monitoring.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, SubtaskCount
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId, JobVertexId
@@ -39,7 +39,7 @@ VERTEX = JobVertexDetails(
 )
 
 
-def checkpoint(number: int) -> CheckpointStatistics:
+def completed_statistics(number: int) -> CheckpointStatistics:
     return CheckpointStatistics(
         checkpoint_id=number,
         status=CheckpointStatsStatus.COMPLETED,
@@ -64,3 +64,17 @@ def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8", he
     with output.capture() as captured:
         output.print(picture)
     return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def checkpoint_completed(
+    checkpoint_id: int, timestamp_ms: int, duration_ms: int = 58, path: str = "/chk"
+) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JobId("job"),
+        checkpoint_id=checkpoint_id,
+        duration_ms=duration_ms,
+        size_bytes=2_048,
+        incremental_bytes=512,
+        path=path,
+        timestamp_ms=timestamp_ms,
+    )

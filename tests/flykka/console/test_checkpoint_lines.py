@@ -5,27 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from flykka.console.checkpoint_lines import LONGEST_PAUSE_MS, CheckpointLine, CheckpointLines
-from flykka.messages.control.job import CheckpointCompleted
-from flykka.messages.wire.ids import JobId
+from tests.flykka.console.pictures import checkpoint_completed
 
 SIZE = "2.0 KiB, 512 B of it new"
 
 
-def checkpoint(number: int, at_ms: int, duration_ms: int = 58) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JobId("job"),
-        checkpoint_id=number,
-        duration_ms=duration_ms,
-        size_bytes=2_048,
-        incremental_bytes=512,
-        path=f"/chk-{number}",
-        timestamp_ms=at_ms,
-    )
-
-
 def every(interval_ms: int, count: int) -> list[CheckpointLine]:
     lines = CheckpointLines()
-    told = (lines.completed(checkpoint(number, number * interval_ms)) for number in range(1, count + 1))
+    told = (lines.completed(checkpoint_completed(number, number * interval_ms)) for number in range(1, count + 1))
     return [line for line in told if line is not None]
 
 
@@ -57,7 +44,7 @@ def test_those_that_are_rarer_than_their_lines_have_a_line_each() -> None:
 def test_the_median_is_of_those_in_the_line() -> None:
     lines = CheckpointLines()
     for number, duration_ms in enumerate((9_000, 10, 30, 500), start=1):
-        lines.completed(checkpoint(number, number, duration_ms))
+        lines.completed(checkpoint_completed(number, number, duration_ms))
 
     told = lines.interrupted()
 
@@ -66,10 +53,10 @@ def test_the_median_is_of_those_in_the_line() -> None:
 
 def test_what_happens_otherwise_is_preceded_by_what_was_held_back_and_followed_by_a_first_one() -> None:
     lines = CheckpointLines()
-    lines.completed(checkpoint(1, 0))
-    lines.completed(checkpoint(2, 10))
+    lines.completed(checkpoint_completed(1, 0))
+    lines.completed(checkpoint_completed(2, 10))
 
-    told = [lines.interrupted(), lines.interrupted(), lines.completed(checkpoint(3, 20))]
+    told = [lines.interrupted(), lines.interrupted(), lines.completed(checkpoint_completed(3, 20))]
 
     assert told == [
         CheckpointLine(10, f"checkpoint 2 completed in 58 ms: {SIZE}"),

@@ -25,6 +25,7 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.wire.message import Message
+from tests.flykka.console.pictures import checkpoint_completed
 
 JOB = JobId("job")
 
@@ -44,7 +45,7 @@ def lines(messages: Sequence[Message]) -> list[str]:
     return printed(messages, terminal=False).splitlines()
 
 
-def running(task: str, task_manager: str, at: int = 0) -> ExecutionStateChanged:
+def task_running(task: str, task_manager: str, at: int = 0) -> ExecutionStateChanged:
     return ExecutionStateChanged(
         job_id=JOB,
         attempt=ExecutionAttemptId(f"{task}-0"),
@@ -184,10 +185,10 @@ def test_a_restore_says_from_where() -> None:
 
 def test_a_task_manager_is_told_of_when_it_first_runs_something_and_when_it_is_lost() -> None:
     messages = [
-        running("Source: flights (1/1)", "task-manager-1"),
-        running("delays (1/2)", "task-manager-1"),
+        task_running("Source: flights (1/1)", "task-manager-1"),
+        task_running("delays (1/2)", "task-manager-1"),
         TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason="terminated", timestamp_ms=0),
-        running("delays (1/2)", "task-manager-3"),
+        task_running("delays (1/2)", "task-manager-3"),
     ]
 
     assert lines(messages) == [
@@ -226,18 +227,6 @@ def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytes
     assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
 
 
-def completed(number: int, at: int, path: str = "/chk") -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JOB,
-        checkpoint_id=number,
-        duration_ms=58,
-        size_bytes=2_048,
-        incremental_bytes=512,
-        path=path,
-        timestamp_ms=at,
-    )
-
-
 def test_a_failed_checkpoint_is_shown_with_its_cause_and_equal_ones_are_counted() -> None:
     cause = SerializedThrowable(type_name="DiskFullError", message="No space left on device")
 
@@ -257,7 +246,11 @@ def test_a_failed_checkpoint_is_shown_with_its_cause_and_equal_ones_are_counted(
 
 def test_checkpoints_that_go_well_share_a_line_and_what_else_happens_stands_behind_it() -> None:
     failed = CheckpointAborted(job_id=JOB, checkpoint_id=5, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=5_000)
-    messages = [*(completed(number, number * 1_000) for number in range(1, 5)), failed, completed(6, 6_000)]
+    messages = [
+        *(checkpoint_completed(number, number * 1_000) for number in range(1, 5)),
+        failed,
+        checkpoint_completed(6, 6_000),
+    ]
 
     assert [line.partition(";")[0].partition(" in ")[0] for line in lines(messages)] == [
         "   0.00 s  checkpoint 1 completed",
@@ -268,7 +261,11 @@ def test_checkpoints_that_go_well_share_a_line_and_what_else_happens_stands_behi
 
 
 def test_a_savepoint_has_a_line_of_its_own() -> None:
-    messages = [completed(1, 0), completed(2, 10), completed(3, 20, path="/savepoints/savepoint-job-1f03a9c2-3")]
+    messages = [
+        checkpoint_completed(1, 0),
+        checkpoint_completed(2, 10),
+        checkpoint_completed(3, 20, path="/savepoints/savepoint-job-1f03a9c2-3"),
+    ]
 
     assert [line[11:].partition(" in ")[0] for line in lines(messages)] == [
         "checkpoint 1 completed",

@@ -14,14 +14,14 @@ from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobS
 from tests.flykka.client.one_job import BOOM, JOB, KEPT, one_job, status
 
 
-def kept(client: JobClient) -> list[tuple[str, str]]:
+def kept_checkpoint(client: JobClient) -> list[tuple[str, str]]:
     return [("kept", client.details.kept_checkpoint or "nothing")]
 
 
 def test_without_a_terminal_there_are_lines_and_a_summary_before_the_wait_is_over() -> None:
     out = StringIO()
     with one_job() as job:
-        JobConsole(RichConsole(file=out, width=40), kept).show(job.client)
+        JobConsole(RichConsole(file=out, width=40), kept_checkpoint).show(job.client)
 
         job.say(status(JobStatus.RUNNING, at=50), status(JobStatus.FINISHED, at=1_250))
         job.say(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
@@ -41,7 +41,7 @@ def test_without_a_terminal_there_are_lines_and_a_summary_before_the_wait_is_ove
 def test_a_job_that_does_not_run_alone_has_its_name_on_its_lines() -> None:
     out = StringIO()
     with one_job() as first, one_job() as second:
-        console = JobConsole(RichConsole(file=out), kept)
+        console = JobConsole(RichConsole(file=out), kept_checkpoint)
         console.show(first.client)
         # The same name, but another cluster: what counts is that one runs already.
         console.show(second.client)
@@ -56,6 +56,8 @@ def test_a_job_that_does_not_run_alone_has_its_name_on_its_lines() -> None:
 def test_what_is_said_is_printed_as_it_is() -> None:
     out = StringIO()
 
-    JobConsole(RichConsole(file=out, width=20), kept).say("[bold]a line that is longer than the terminal[/bold]")
+    JobConsole(RichConsole(file=out, width=20), kept_checkpoint).say(
+        "[bold]a line that is longer than the terminal[/bold]"
+    )
 
     assert out.getvalue() == "[bold]a line that is longer than the terminal[/bold]\n"

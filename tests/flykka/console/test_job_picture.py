@@ -22,7 +22,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.tasks.task import EventTimeHold, ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint, shown
+from tests.flykka.console.pictures import DETAILS, VERTEX, completed_statistics, shown
 
 BUSY = replace(
     VERTEX,
@@ -39,7 +39,7 @@ WANTED = "tasks rows_in rows/s watermark lag busy"
 ALL = "tasks rows_in rows_out rows/s watermark lag busy back-pressured queued"
 
 
-def table(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
+def vertex_lines(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
     """What is between the header and the checkpoints."""
     return shown(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
 
@@ -147,7 +147,7 @@ def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
 def test_the_name_is_whole_and_the_most_important_figures_find_room(width: int, titles: str) -> None:
     long = replace(BUSY, name="delays per origin and hour -> Sink: b")
 
-    heading, *lines = table(long, width=width)
+    heading, *lines = vertex_lines(long, width=width)
 
     assert words(heading) == titles
     assert lines[0].startswith(long.name[: width - 1])
@@ -157,7 +157,7 @@ def test_the_name_is_whole_and_the_most_important_figures_find_room(width: int, 
 def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_each() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
-    assert table(long, VERTEX, width=80) == [
+    assert vertex_lines(long, VERTEX, width=80) == [
         "  tasks            rows in     rows/s  watermark                lag  busy",
         "Source: flights -> local delays per origin and hour",
         "  2 RUNNING        336,776     12,346  2013-06-01 04:00:00    2.5 s  ██▒·· 40%",
@@ -169,7 +169,7 @@ def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_ea
 def test_where_there_is_neither_the_width_nor_the_height_names_are_cut() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
-    heading, *lines = table(*[long] * 8, width=80, height=24)
+    heading, *lines = vertex_lines(*[long] * 8, width=80, height=24)
 
     assert words(heading) == "vertex tasks rows_in rows/s lag busy"
     assert lines == ["Source: flights -> lo…  2 RUNNING        336,776     12,346    2.5 s  ██▒·· 40%"] * 8
@@ -200,7 +200,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     busy = replace(
         DETAILS,
         vertices=(replace(BUSY, name="a name that is longer than any terminal " * 10),),
-        checkpoints=tuple(checkpoint(number) for number in range(9)),
+        checkpoints=tuple(completed_statistics(number) for number in range(9)),
         restarts=(Restart(at_ms=0, cause=SerializedThrowable(type_name="E", message="why " * 100)),),
     )
 
@@ -256,7 +256,7 @@ def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
         ended_ms=0,
         reason=CheckpointDeclineReason.EXPIRED,
     )
-    seven = (*(checkpoint(number) for number in range(1, 7)), failed)
+    seven = (*(completed_statistics(number) for number in range(1, 7)), failed)
 
     line = shown(JobPicture(details(checkpoints=seven)), width=200)[-2]
 

@@ -29,7 +29,7 @@ def screen(terminal: RichConsole) -> Iterator[LiveScreen]:
     made.close()
 
 
-def written(terminal: RichConsole) -> str:
+def terminal_text(terminal: RichConsole) -> str:
     assert isinstance(terminal.file, StringIO)
     return terminal.file.getvalue()
 
@@ -38,14 +38,14 @@ def first() -> JobDetails:
     return replace(DETAILS, name="first")
 
 
-def second() -> JobDetails:
+def second_details() -> JobDetails:
     return replace(DETAILS, name="second")
 
 
 def test_a_job_is_drawn_at_once(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
 
-    assert "first  RUNNING" in written(terminal)
+    assert "first  RUNNING" in terminal_text(terminal)
 
 
 def test_a_job_is_drawn_with_what_takes_long_in_spark(screen: LiveScreen, terminal: RichConsole) -> None:
@@ -53,7 +53,7 @@ def test_a_job_is_drawn_with_what_takes_long_in_spark(screen: LiveScreen, termin
 
     screen.show(first, lambda: (opening,))
 
-    assert "3 of 8 Spark tasks, 7 s into" in written(terminal)
+    assert "3 of 8 Spark tasks, 7 s into" in terminal_text(terminal)
 
 
 def test_what_python_prints_goes_above_the_picture(screen: LiveScreen, terminal: RichConsole) -> None:
@@ -62,7 +62,7 @@ def test_what_python_prints_goes_above_the_picture(screen: LiveScreen, terminal:
     print("from the app")
     print("a warning", file=sys.stderr)
 
-    drawn = written(terminal)
+    drawn = terminal_text(terminal)
     assert drawn.index("from the app") < drawn.rindex("first  RUNNING")
     assert drawn.index("a warning") < drawn.rindex("first  RUNNING")
 
@@ -81,7 +81,7 @@ def test_the_last_picture_of_the_last_job_stays_and_the_terminal_is_as_it_was(
     screen.leave(job)
     terminal.print("afterwards")
 
-    drawn = written(terminal)
+    drawn = terminal_text(terminal)
     assert drawn.rindex("ended  RUNNING") < drawn.rindex("afterwards")
     assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") == 1
     assert (sys.stdout, sys.stderr) == before
@@ -89,32 +89,32 @@ def test_the_last_picture_of_the_last_job_stays_and_the_terminal_is_as_it_was(
 
 def test_of_two_jobs_each_is_drawn_until_its_own_end(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
-    screen.show(second)
+    screen.show(second_details)
     screen.leave(first)
-    between = len(written(terminal))
-    screen.leave(second)
+    between = len(terminal_text(terminal))
+    screen.leave(second_details)
 
-    assert "first" not in written(terminal)[between:]
-    assert "second  RUNNING" in written(terminal)[between:]
+    assert "first" not in terminal_text(terminal)[between:]
+    assert "second  RUNNING" in terminal_text(terminal)[between:]
 
 
 def test_a_job_that_is_not_there_may_leave(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
 
-    screen.leave(second)
+    screen.leave(second_details)
     screen.leave(first)
     screen.leave(first)
 
-    assert written(terminal).endswith("\x1b[?25h")
+    assert terminal_text(terminal).endswith("\x1b[?25h")
 
 
 def test_after_its_last_job_a_screen_can_show_another(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
     screen.leave(first)
 
-    screen.show(second)
+    screen.show(second_details)
 
-    assert "second  RUNNING" in written(terminal)
+    assert "second  RUNNING" in terminal_text(terminal)
 
 
 @pytest.mark.parametrize(("term", "live"), [("xterm-256color", True), ("dumb", False)])

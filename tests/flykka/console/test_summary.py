@@ -17,7 +17,7 @@ from flykka.messages.monitoring.exception_history import (
 from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId, TaskManagerId
-from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint
+from tests.flykka.console.pictures import DETAILS, VERTEX, completed_statistics
 
 SINK: JobVertexDetails = replace(
     VERTEX, vertex_id=JobVertexId("sink"), sources=(), sinks=("delays", "archive"), rows_published=19_486
@@ -28,7 +28,7 @@ FINISHED = replace(
     vertices=(replace(VERTEX, rows_in=336_776), SINK),
     checkpoints_completed=8,
     checkpoints_failed=1,
-    last_completed=checkpoint(9),
+    last_completed=completed_statistics(9),
 )
 
 
@@ -67,7 +67,7 @@ def test_late_rows_are_told_where_there_were_any() -> None:
     assert "  late         12 rows came too late for their windows" in summary(late)
 
 
-def failed(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTARTED) -> RootExceptionHistoryEntry:
+def root_failure(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTARTED) -> RootExceptionHistoryEntry:
     root = ExceptionHistoryEntry(
         cause=SerializedThrowable(type_name="ValueError", message="no price may be 26\n  File app.py"),
         timestamp_ms=17_860,
@@ -80,7 +80,7 @@ def failed(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTARTED) 
 
 
 def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read_again() -> None:
-    lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(failed(),), number_of_restarts=1))
+    lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(root_failure(),), number_of_restarts=1))
 
     assert lines[1].endswith(" (what was read again after a restart is counted again)")
     assert lines[-4:] == [
@@ -92,13 +92,13 @@ def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read
 
 
 def test_a_failure_that_ended_the_job_is_told_as_such() -> None:
-    lines = summary(replace(FINISHED, exceptions=(failed(outcome=FailureOutcome.FAILED),)))
+    lines = summary(replace(FINISHED, exceptions=(root_failure(outcome=FailureOutcome.FAILED),)))
 
     assert lines[-1].strip() == "not recovered: the job has FAILED"
 
 
 def test_of_many_failures_the_last_are_told() -> None:
-    exceptions = tuple(failed(number) for number in range(9))
+    exceptions = tuple(root_failure(number) for number in range(9))
 
     lines = summary(replace(FINISHED, exceptions=exceptions, number_of_restarts=90))
 

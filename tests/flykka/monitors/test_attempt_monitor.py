@@ -47,18 +47,20 @@ def moved(state: ExecutionState, number: int = 0) -> tuple[Ref, Message]:
     return COORDINATOR, CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(0, number), state=state)
 
 
-def report(state: ExecutionState, number: int, *sends: tuple[Ref, Message]) -> Turn:
+def state_update(state: ExecutionState, number: int, *sends: tuple[Ref, Message]) -> Turn:
     update = TaskExecutionState(attempt=attempt(0, number), state=state)
     return turn(JOB_MASTER, UpdateTaskExecutionState(state=update), *sends)
 
 
-def told(reporter: ExecutionAttemptId, state: ExecutionState) -> tuple[Ref, Message]:
+def state_report(reporter: ExecutionAttemptId, state: ExecutionState) -> tuple[Ref, Message]:
     change = ExecutionStateChanged(job_id=JOB, attempt=reporter, task_name="map", state=state, timestamp_ms=0)
     return CLIENT, change
 
 
 def test_an_attempt_may_follow_one_that_has_ended() -> None:
-    failed = report(ExecutionState.FAILED, 0, moved(ExecutionState.FAILED), told(attempt(), ExecutionState.FAILED))
+    failed = state_update(
+        ExecutionState.FAILED, 0, moved(ExecutionState.FAILED), state_report(attempt(), ExecutionState.FAILED)
+    )
 
     assert seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), failed, turn(JOB_MASTER, DUE, submit(1))) == []
 
@@ -81,9 +83,13 @@ def test_what_a_dead_attempt_reports_must_change_nothing() -> None:
     run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
     cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))
 
-    assert seen(AttemptMonitor(), *run, report(ExecutionState.FAILED, 0)) == []
-    assert seen(AttemptMonitor(), *run, report(ExecutionState.RUNNING, 0, cancel)) == []
-    said = seen(AttemptMonitor(), *run, report(ExecutionState.FINISHED, 0, told(attempt(), ExecutionState.FINISHED)))
+    assert seen(AttemptMonitor(), *run, state_update(ExecutionState.FAILED, 0)) == []
+    assert seen(AttemptMonitor(), *run, state_update(ExecutionState.RUNNING, 0, cancel)) == []
+    said = seen(
+        AttemptMonitor(),
+        *run,
+        state_update(ExecutionState.FINISHED, 0, state_report(attempt(), ExecutionState.FINISHED)),
+    )
     assert said == ["the report FINISHED of job_map_0_0, which is dead, brings about ExecutionStateChanged"]
 
 

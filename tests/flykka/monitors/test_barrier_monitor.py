@@ -16,14 +16,22 @@ from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointAborted,
 )
 from flykka.messages.state.handles import InFlightRows
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, BufferResponse, CheckpointBarrier, EndOfPartition, PartitionRequest
+from flykka.messages.tasks.exchange import CheckpointBarrier, EndOfPartition
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
-from flykka.messages.wire.message import Message
-from flykka.messages.wire.ref import Ref
 from flykka.monitors.barriers import BarrierMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import (
+    BRIDGE,
+    JOB,
+    JOB_MASTER,
+    TASK,
+    arrived,
+    attempt,
+    batch_ref,
+    partition_request,
+    seen,
+    turn,
+)
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
@@ -34,36 +42,25 @@ ALIGNED = SnapshotState(stage=1, checkpoint_id=1, options=CheckpointOptions(), w
 UNALIGNED = replace(ALIGNED, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
 
 
-def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
-
-
-def batch(name: str) -> BatchRef:
-    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
-
-
 def opening(*recovered: str) -> Turn:
     in_flight = InFlightRows(path="in-flight", rows=1, size_bytes=1)
     recover = tuple(ChannelStateRead(batch_id=BatchId(name), in_flight=in_flight, gate=0) for name in recovered)
     return turn(TASK, SNAPSHOTTED, (BRIDGE, OpenChain(restore=None, recover=recover)))
 
 
-def opened(*recovered: str) -> Turn:
-    return turn(TASK, ChainOpened(recovered=tuple(map(batch, recovered))), asked(LEFT), asked(RIGHT))
+def chain_opened_turn(*recovered: str) -> Turn:
+    return turn(
+        TASK, ChainOpened(recovered=tuple(map(batch_ref, recovered))), partition_request(LEFT), partition_request(RIGHT)
+    )
 
 
-def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
-    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
+def process_batch(name: str) -> ProcessBatch:
+    return ProcessBatch(stage=0, gate=0, batch=batch_ref(name), watermark_ms=0)
 
 
-def read(name: str) -> ProcessBatch:
-    return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=0)
-
-
-def written(*names: str) -> WriteChannelState:
+def write_channel_state(*names: str) -> WriteChannelState:
     return WriteChannelState(
-        checkpoint_id=1, parts=(ChannelStatePart(path="in-flight", gate=0, batches=tuple(map(batch, names))),)
+        checkpoint_id=1, parts=(ChannelStatePart(path="in-flight", gate=0, batches=tuple(map(batch_ref, names))),)
     )
 
 
@@ -73,36 +70,41 @@ ACKNOWLEDGED = turn(
 )
 
 
-def said(*run: Turn) -> list[str]:
+def barrier_violations(*run: Turn) -> list[str]:
     return seen(BarrierMonitor(), *run)
 
 
 def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
-    both = [opened(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
-    ended = [opened(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    both = [chain_opened_turn(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    ended = [chain_opened_turn(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
 
-    assert said(*both) == said(*ended) == []
-    assert said(opened(), arrived(LEFT, BARRIER, ALIGNED)) == [
+    assert barrier_violations(*both) == barrier_violations(*ended) == []
+    assert barrier_violations(chain_opened_turn(), arrived(LEFT, BARRIER, ALIGNED)) == [
         "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
     ]
 
 
 def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
-    run = [opened(), arrived(LEFT, BARRIER), arrived(LEFT, batch("b"), read("b")), arrived(RIGHT, BARRIER, ALIGNED)]
+    run = [
+        chain_opened_turn(),
+        arrived(LEFT, BARRIER),
+        arrived(LEFT, batch_ref("b"), process_batch("b")),
+        arrived(RIGHT, BARRIER, ALIGNED),
+    ]
 
-    assert said(*run) == [
+    assert barrier_violations(*run) == [
         "checkpoint 1: what stands behind the barrier in subpartition 0 of left:0 was read before the snapshot"
     ]
 
 
 def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
     def run(*names: str) -> list[str]:
-        return said(
-            opened(),
-            arrived(LEFT, batch("l")),
+        return barrier_violations(
+            chain_opened_turn(),
+            arrived(LEFT, batch_ref("l")),
             arrived(LEFT, BARRIER, UNALIGNED),
-            arrived(RIGHT, batch("r"), read("l"), read("r")),
-            arrived(RIGHT, BARRIER, written(*names)),
+            arrived(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
+            arrived(RIGHT, BARRIER, write_channel_state(*names)),
             ACKNOWLEDGED,
         )
 
@@ -114,29 +116,31 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
 
 def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     run = [
-        opened(),
-        arrived(LEFT, batch("l"), read("l")),
+        chain_opened_turn(),
+        arrived(LEFT, batch_ref("l"), process_batch("l")),
         arrived(LEFT, BARRIER, UNALIGNED),
-        arrived(RIGHT, BARRIER, written("l")),
+        arrived(RIGHT, BARRIER, write_channel_state("l")),
         ACKNOWLEDGED,
     ]
 
-    assert said(*run) == [
+    assert barrier_violations(*run) == [
         "checkpoint 1: l is state of its channel, and was read before the snapshot or came behind the barrier"
     ]
 
 
 def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both_inputs() -> None:
-    run = [opened(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
+    run = [chain_opened_turn(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
-    assert said(*run) == ["checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"]
+    assert barrier_violations(*run) == [
+        "checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"
+    ]
 
 
 def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
-    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, written()), ACKNOWLEDGED]
+    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
 
-    assert said(opened(), *snapshot) == []
-    assert said(opening("b"), opened("b"), *snapshot) == [
+    assert barrier_violations(chain_opened_turn(), *snapshot) == []
+    assert barrier_violations(opening("b"), chain_opened_turn("b"), *snapshot) == [
         "checkpoint 1: b was in flight, and is neither in the state nor in that of its channel"
     ]
 
@@ -147,4 +151,9 @@ def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> 
     )
 
     for given_up in (turn(TASK, notified), turn(TASK, SNAPSHOTTED, (JOB_MASTER, DECLINED))):
-        assert said(opening("b"), opened("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []
+        assert (
+            barrier_violations(
+                opening("b"), chain_opened_turn("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED
+            )
+            == []
+        )

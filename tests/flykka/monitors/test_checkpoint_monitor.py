@@ -9,7 +9,6 @@ from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointOptions,
     NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
     SnapshotType,
@@ -40,7 +39,7 @@ from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Record, Turn
-from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, notify_complete, seen, turn
 
 MAP = JobVertexId("map")
 
@@ -64,7 +63,7 @@ def tasks(*subtasks: int, number: int = 0) -> Turn:
     return turn(COORDINATOR, message)
 
 
-def begin(checkpoint_id: int) -> Turn:
+def begin_turn(checkpoint_id: int) -> Turn:
     return turn(
         COORDINATOR,
         PeriodicTriggerDue(),
@@ -72,7 +71,7 @@ def begin(checkpoint_id: int) -> Turn:
     )
 
 
-def trigger(checkpoint_id: int, options: CheckpointOptions | None = None) -> Turn:
+def trigger_turn(checkpoint_id: int, options: CheckpointOptions | None = None) -> Turn:
     message = TriggerCheckpoint(
         job_id=JOB,
         attempt=attempt(),
@@ -89,7 +88,7 @@ def acknowledge(checkpoint_id: int, subtask: int, number: int = 0) -> Turn:
     return turn(COORDINATOR, message)
 
 
-def complete(checkpoint_id: int, cause: Message | None = None, to: Ref = JOB_MASTER) -> Turn:
+def completion_turn(checkpoint_id: int, cause: Message | None = None, to: Ref = JOB_MASTER) -> Turn:
     completed = CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint_id,
@@ -100,12 +99,8 @@ def complete(checkpoint_id: int, cause: Message | None = None, to: Ref = JOB_MAS
         timestamp_ms=0,
     )
     cause = cause or MetadataWritten(checkpoint_id=checkpoint_id, path="")
-    told = TaskCheckpointMessages(messages=(notification(checkpoint_id),))
+    told = TaskCheckpointMessages(messages=(notify_complete(checkpoint_id),))
     return turn(COORDINATOR, cause, (to, completed), (TASK_MANAGER, told))
-
-
-def notification(checkpoint_id: int) -> NotifyCheckpointComplete:
-    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
 def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
@@ -127,7 +122,7 @@ def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
     )
 
 
-def checkpoint(checkpoint_id: int, *subtasks: int) -> CompletedCheckpoint:
+def checkpoint_of_subtasks(checkpoint_id: int, *subtasks: int) -> CompletedCheckpoint:
     states = tuple(
         TaskStateEntry(vertex_id=MAP, subtask=subtask, parallelism=2, max_parallelism=2) for subtask in subtasks
     )
@@ -144,11 +139,11 @@ def restore(restored: CompletedCheckpoint | None) -> Turn:
 
 def whole_life(checkpoint_id: int) -> list[Record]:
     return [
-        begin(checkpoint_id),
-        trigger(checkpoint_id),
+        begin_turn(checkpoint_id),
+        trigger_turn(checkpoint_id),
         acknowledge(checkpoint_id, 0),
         acknowledge(checkpoint_id, 1),
-        complete(checkpoint_id),
+        completion_turn(checkpoint_id),
     ]
 
 
@@ -157,69 +152,87 @@ def test_a_checkpoint_that_everybody_has_acknowledged_may_complete() -> None:
 
 
 def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
-    said = seen(CheckpointMonitor(), tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), complete(1))
+    said = seen(CheckpointMonitor(), tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1))
 
     assert said == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
 
 
 def test_an_acknowledgement_that_comes_twice_must_not_count_for_another() -> None:
-    run = [tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), acknowledge(1, 0), complete(1)]
+    run = [tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), acknowledge(1, 0), completion_turn(1)]
 
     assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in seen(CheckpointMonitor(), *run)
 
 
 def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
-    run = [tasks(0, 1, number=1), begin(1), trigger(1), acknowledge(1, 0, 1), acknowledge(1, 1, 0), complete(1)]
+    run = [
+        tasks(0, 1, number=1),
+        begin_turn(1),
+        trigger_turn(1),
+        acknowledge(1, 0, 1),
+        acknowledge(1, 1, 0),
+        completion_turn(1),
+    ]
 
     assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in seen(CheckpointMonitor(), *run)
 
 
 def test_nobody_waits_for_a_task_that_has_finished_before() -> None:
     finished = CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(1), state=ExecutionState.FINISHED)
-    run = [tasks(0, 1), turn(COORDINATOR, finished), begin(1), trigger(1), acknowledge(1, 0), complete(1)]
+    run = [
+        tasks(0, 1),
+        turn(COORDINATOR, finished),
+        begin_turn(1),
+        trigger_turn(1),
+        acknowledge(1, 0),
+        completion_turn(1),
+    ]
 
     assert seen(CheckpointMonitor(), *run) == []
 
 
 def test_a_checkpoint_must_not_complete_before_its_metadata_is_written() -> None:
-    early = complete(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
-    run = [tasks(0), begin(1), trigger(1), acknowledge(1, 0), early]
+    early = completion_turn(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
+    run = [tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early]
 
     assert seen(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
 
 
 def test_a_checkpoint_must_end_once() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), complete(1), abort(1))
+    said = seen(
+        CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1), abort(1)
+    )
 
     assert said == ["checkpoint 1 is given up, which was complete or given up already"]
 
 
 def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), abort(1), complete(1))
+    said = seen(
+        CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), abort(1), completion_turn(1)
+    )
 
     assert said == ["checkpoint 1 completes, which never began, or was complete or given up already"]
 
 
 def test_a_task_that_takes_part_in_a_checkpoint_must_be_told_that_it_is_given_up() -> None:
-    begun = [tasks(0, 1), begin(1), trigger(1)]
+    begun = [tasks(0, 1), begin_turn(1), trigger_turn(1)]
 
     assert seen(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
     assert seen(CheckpointMonitor(), *begun, abort(1)) == ["checkpoint 1 is given up, and job_map_1_0 is not told"]
 
 
 def test_of_a_checkpoint_that_no_task_has_heard_of_none_need_be_told() -> None:
-    assert seen(CheckpointMonitor(), tasks(0, 1), begin(1), abort(1, told=())) == []
+    assert seen(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
 
 
 def test_nobody_must_be_told_that_a_checkpoint_is_complete_which_is_not() -> None:
-    early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notification(1)))
-    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), early)
+    early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
+    said = seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
     assert said == ["job_map_0_0 is told that checkpoint 1 is complete, which it is not"]
 
 
 def test_ids_must_only_grow() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin(2), abort(2), begin(1))
+    said = seen(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
     assert said == ["checkpoint 1 begins behind checkpoint 2: ids only grow"]
 
@@ -227,39 +240,54 @@ def test_ids_must_only_grow() -> None:
 def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
     lives = [tasks(0, 1), *whole_life(1), *whole_life(2)]
 
-    assert seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0, 1))) == []
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint(1, 0, 1)))
+    assert seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
+    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
     assert said == ["the job goes back to checkpoint 1; the latest one is 2"]
     said = seen(CheckpointMonitor(), *lives, restore(None))
     assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0)))
+    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
     assert said == ["checkpoint 2 has lost the state of map (1)"]
 
 
 def test_a_job_does_not_go_back_to_a_savepoint_of_the_users() -> None:
     savepoint = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT)
-    run = [tasks(0), begin(1), trigger(1, savepoint), acknowledge(1, 0), complete(1), restore(None)]
+    run = [tasks(0), begin_turn(1), trigger_turn(1, savepoint), acknowledge(1, 0), completion_turn(1), restore(None)]
 
     assert seen(CheckpointMonitor(), *run) == []
 
 
 def test_a_job_goes_back_to_a_full_checkpoint_as_to_any_other() -> None:
     full = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT)
-    run = [tasks(0), begin(1), trigger(1, full), acknowledge(1, 0), complete(1), restore(checkpoint(1, 0))]
+    run = [
+        tasks(0),
+        begin_turn(1),
+        trigger_turn(1, full),
+        acknowledge(1, 0),
+        completion_turn(1),
+        restore(checkpoint_of_subtasks(1, 0)),
+    ]
 
     assert seen(CheckpointMonitor(), *run) == []
 
 
 def test_a_job_may_begin_from_a_checkpoint_of_another_one_and_from_no_other() -> None:
-    adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint(7, 0)))
+    adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint_of_subtasks(7, 0)))
 
-    assert seen(CheckpointMonitor(), adopted, restore(checkpoint(7, 0)), tasks(0), begin(8)) == []
-    said = seen(CheckpointMonitor(), restore(checkpoint(7, 0)))
+    assert seen(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8)) == []
+    said = seen(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
     assert said == ["the job goes back to checkpoint 7, which has not completed"]
 
 
 def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_came_before() -> None:
-    run = [acknowledge(1, 0), complete(1), abort(2), restore(checkpoint(1, 0, 1)), begin(3), trigger(3), complete(3)]
+    run = [
+        acknowledge(1, 0),
+        completion_turn(1),
+        abort(2),
+        restore(checkpoint_of_subtasks(1, 0, 1)),
+        begin_turn(3),
+        trigger_turn(3),
+        completion_turn(3),
+    ]
 
     assert seen(CheckpointMonitor(is_whole=False), *run) == []
 
@@ -267,14 +295,14 @@ def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_
 def test_an_unreadable_message_may_have_been_the_acknowledgement_that_is_missing() -> None:
     unreadable = turn(COORDINATOR, Undecoded(data=b"", reason="too large"))
 
-    assert seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), unreadable, complete(1)) == []
+    assert seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), unreadable, completion_turn(1)) == []
 
 
 def test_what_a_coordinator_knew_goes_with_it() -> None:
     monitor = CheckpointMonitor()
-    seen(monitor, tasks(0), begin(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
+    seen(monitor, tasks(0), begin_turn(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
 
-    assert seen(monitor, tasks(0), begin(1)) == []
+    assert seen(monitor, tasks(0), begin_turn(1)) == []
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
@@ -285,7 +313,13 @@ def recover(*completed: CompletedCheckpoint) -> Turn:
 def test_the_next_coordinator_goes_back_to_what_the_former_has_completed() -> None:
     gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
 
-    recovered = [tasks(0, 1), *whole_life(1), gone, recover(checkpoint(1, 0, 1)), restore(checkpoint(1, 0, 1))]
+    recovered = [
+        tasks(0, 1),
+        *whole_life(1),
+        gone,
+        recover(checkpoint_of_subtasks(1, 0, 1)),
+        restore(checkpoint_of_subtasks(1, 0, 1)),
+    ]
 
     assert seen(CheckpointMonitor(), *recovered) == []
 

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.attempt.commands import CommitCheckpoint
-from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted
 from flykka.messages.wire.message import Message
 from flykka.monitors.commits import CommitMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, seen, turn
+from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, notify_complete, seen, turn
 
 
-def completed(checkpoint_id: int) -> Message:
-    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
-
-
-def aborted(checkpoint_id: int) -> Message:
+def notify_aborted(checkpoint_id: int) -> Message:
     return NotifyCheckpointAborted(
         job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, latest_completed_id=None, timestamp_ms=0
     )
 
 
 def commit(checkpoint_id: int, because: Message | None = None) -> Turn:
-    because = because or completed(checkpoint_id)
+    because = because or notify_complete(checkpoint_id)
     return turn(TASK, because, (BRIDGE, CommitCheckpoint(checkpoint_id=checkpoint_id)))
 
 
 def test_what_is_complete_may_be_published() -> None:
-    assert seen(CommitMonitor(), commit(1), turn(TASK, aborted(2)), commit(3)) == []
+    assert seen(CommitMonitor(), commit(1), turn(TASK, notify_aborted(2)), commit(3)) == []
 
 
 def test_a_commit_may_wait_for_other_work() -> None:
     snapshotted = SnapshotWritten(checkpoint_id=2)
 
-    assert seen(CommitMonitor(), turn(TASK, completed(1)), commit(1, snapshotted)) == []
+    assert seen(CommitMonitor(), turn(TASK, notify_complete(1)), commit(1, snapshotted)) == []
 
 
 def test_nothing_must_be_published_before_it_is_complete() -> None:
     snapshotted = SnapshotWritten(checkpoint_id=1)
-    said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, completed(2)))
+    said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
 
     assert said == [
         "checkpoint 1 is published, and nobody has said that it is complete",
@@ -56,4 +52,6 @@ def test_nothing_must_be_published_twice_by_an_attempt_nor_out_of_order() -> Non
 
 
 def test_what_was_given_up_must_not_be_published() -> None:
-    assert seen(CommitMonitor(), turn(TASK, aborted(1)), commit(1)) == ["checkpoint 1 is published, which was given up"]
+    assert seen(CommitMonitor(), turn(TASK, notify_aborted(1)), commit(1)) == [
+        "checkpoint 1 is published, which was given up"
+    ]

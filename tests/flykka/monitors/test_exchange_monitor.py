@@ -43,11 +43,11 @@ def element(number: int, buffer: Buffer = BATCH) -> Message:
     return BufferResponse(partition_id=PARTITION, subpartition=0, sequence_number=number, buffer=buffer, backlog=0)
 
 
-def asks(credit: int = 2) -> Turn:
+def request_sent_turn(credit: int = 2) -> Turn:
     return turn(TASK, ChainOpened(), (TASK_MANAGER, request(credit)))
 
 
-def asked(credit: int = 2) -> Turn:
+def request_turn(credit: int = 2) -> Turn:
     return turn(PRODUCER, request(credit))
 
 
@@ -58,37 +58,39 @@ def sends(*elements: Message) -> Turn:
 def test_what_is_paid_for_may_be_sent_and_events_cost_nothing() -> None:
     sent = sends(element(0), element(1), element(2, Watermark(timestamp_ms=1)))
 
-    assert seen(ExchangeMonitor(), asked(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
+    assert seen(ExchangeMonitor(), request_turn(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
 
 
 def test_a_batch_must_not_be_sent_without_credit() -> None:
-    said = seen(ExchangeMonitor(), asked(credit=1), sends(element(0), element(1, EMPTY)))
+    said = seen(ExchangeMonitor(), request_turn(credit=1), sends(element(0), element(1, EMPTY)))
 
     assert said == ["element 1 of subpartition 0 of job_source_0_0:0 is sent without credit"]
 
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_elements_must_be_sent_in_their_order(number: int) -> None:
-    said = seen(ExchangeMonitor(), asked(), sends(element(0), element(number)))
+    said = seen(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
 
     assert said == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
 
 
 def test_what_a_consumer_has_room_for_may_arrive() -> None:
-    run = [asks(), turn(TASK, element(0)), turn(TASK, element(1)), turn(TASK, element(2, EMPTY))]
+    run = [request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(1)), turn(TASK, element(2, EMPTY))]
     gives = turn(TASK, DONE, (TASK_MANAGER, more(1)))
 
     assert seen(ExchangeMonitor(), *run, gives, turn(TASK, element(3)), turn(TASK, element(4, EndOfPartition()))) == []
 
 
 def test_a_batch_must_not_arrive_without_credit() -> None:
-    said = seen(ExchangeMonitor(), asks(credit=1), turn(TASK, element(0)), turn(TASK, element(1)))
+    said = seen(ExchangeMonitor(), request_sent_turn(credit=1), turn(TASK, element(0)), turn(TASK, element(1)))
 
     assert said == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
 
 
 def test_no_element_must_be_lost_or_doubled_on_its_way() -> None:
-    said = seen(ExchangeMonitor(), asks(), turn(TASK, element(0)), turn(TASK, element(0)), turn(TASK, element(2)))
+    said = seen(
+        ExchangeMonitor(), request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(0)), turn(TASK, element(2))
+    )
 
     assert said[:2] == [
         "element 0 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
@@ -97,12 +99,12 @@ def test_no_element_must_be_lost_or_doubled_on_its_way() -> None:
 
 
 def test_who_asks_again_is_served_from_the_beginning() -> None:
-    assert seen(ExchangeMonitor(), asked(), sends(element(0)), asked(), sends(element(0))) == []
+    assert seen(ExchangeMonitor(), request_turn(), sends(element(0)), request_turn(), sends(element(0))) == []
 
 
 def test_what_comes_behind_a_leave_or_before_any_request_is_not_looked_at() -> None:
     leaves = turn(TASK, DONE, (TASK_MANAGER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0)))
-    run = [turn(TASK, element(7)), sends(element(7)), asks(), leaves, turn(TASK, element(9))]
+    run = [turn(TASK, element(7)), sends(element(7)), request_sent_turn(), leaves, turn(TASK, element(9))]
 
     assert seen(ExchangeMonitor(), *run) == []
 
@@ -117,7 +119,7 @@ def test_a_task_manager_that_hands_a_request_on_produces_nothing() -> None:
 def test_the_channels_of_who_has_ended_are_forgotten() -> None:
     ended = turn(TASK_MANAGER, DeathWatchNotification(ref=PRODUCER))
 
-    assert seen(ExchangeMonitor(), asked(credit=0), ended, sends(element(3))) == []
+    assert seen(ExchangeMonitor(), request_turn(credit=0), ended, sends(element(3))) == []
 
 
 def finishes(attempt_id: str = "job_source_0_0") -> Turn:
@@ -127,7 +129,7 @@ def finishes(attempt_id: str = "job_source_0_0") -> Turn:
 
 
 def test_a_task_that_has_finished_must_have_sent_the_end() -> None:
-    said = seen(ExchangeMonitor(), asked(), sends(element(0)), finishes())
+    said = seen(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
 
     assert said == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
 
@@ -135,5 +137,5 @@ def test_a_task_that_has_finished_must_have_sent_the_end() -> None:
 def test_a_task_may_finish_behind_the_end_or_when_its_reader_has_left() -> None:
     left = turn(PRODUCER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0))
 
-    assert seen(ExchangeMonitor(), asked(), sends(element(0, EndOfPartition())), finishes()) == []
-    assert seen(ExchangeMonitor(), asked(), left, finishes()) == []
+    assert seen(ExchangeMonitor(), request_turn(), sends(element(0, EndOfPartition())), finishes()) == []
+    assert seen(ExchangeMonitor(), request_turn(), left, finishes()) == []

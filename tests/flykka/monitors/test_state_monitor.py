@@ -20,12 +20,12 @@ E = ExecutionState
 DUE = JobRestartDue(version=1)
 
 
-def job(*statuses: JobStatus, to: Ref = CLIENT) -> Turn:
+def job_turn(*statuses: JobStatus, to: Ref = CLIENT) -> Turn:
     changes = (JobStatusChanged(job_id=JOB, status=status, timestamp_ms=0) for status in statuses)
     return turn(JOB_MASTER, DUE, *((to, change) for change in changes))
 
 
-def execution(*states: ExecutionState, number: int = 0) -> Turn:
+def execution_turn(*states: ExecutionState, number: int = 0) -> Turn:
     changes = (
         ExecutionStateChanged(job_id=JOB, attempt=attempt(0, number), task_name="map", state=state, timestamp_ms=0)
         for state in states
@@ -33,24 +33,28 @@ def execution(*states: ExecutionState, number: int = 0) -> Turn:
     return turn(JOB_MASTER, DUE, *((CLIENT, change) for change in changes))
 
 
-def task(*states: ExecutionState) -> Turn:
+def task_turn(*states: ExecutionState) -> Turn:
     updates = (UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=state)) for state in states)
     return turn(TASK, ChainClosed(), *((JOB_MASTER, update) for update in updates))
 
 
 @pytest.mark.parametrize("status", JOB_MOVES[JobStatus.RUNNING])
 def test_a_job_may_move_as_its_table_says(status: JobStatus) -> None:
-    assert seen(StateMonitor(), job(JobStatus.RUNNING), job(status)) == []
+    assert seen(StateMonitor(), job_turn(JobStatus.RUNNING), job_turn(status)) == []
 
 
 def test_a_job_must_not_move_otherwise() -> None:
-    said = seen(StateMonitor(), job(JobStatus.RUNNING, JobStatus.FINISHED), job(JobStatus.RUNNING))
+    said = seen(StateMonitor(), job_turn(JobStatus.RUNNING, JobStatus.FINISHED), job_turn(JobStatus.RUNNING))
 
     assert said == ["job job moves from FINISHED to RUNNING"]
 
 
 def test_every_listener_hears_of_every_move() -> None:
-    run = [job(JobStatus.RUNNING), job(JobStatus.RUNNING, to=TASK_MANAGER), job(JobStatus.FINISHED, to=TASK_MANAGER)]
+    run = [
+        job_turn(JobStatus.RUNNING),
+        job_turn(JobStatus.RUNNING, to=TASK_MANAGER),
+        job_turn(JobStatus.FINISHED, to=TASK_MANAGER),
+    ]
 
     assert seen(StateMonitor(), *run) == []
 
@@ -59,23 +63,26 @@ def test_the_turn_in_which_an_actor_was_killed_may_come_behind_the_kill() -> Non
     killed = Killed(sequence=2, now_ms=0, ref=JOB_MASTER)
     news = turn(TASK_MANAGER, DeathWatchNotification(ref=JOB_MASTER))
 
-    assert seen(StateMonitor(), job(JobStatus.RUNNING), killed, news, job(JobStatus.FINISHED)) == []
+    assert seen(StateMonitor(), job_turn(JobStatus.RUNNING), killed, news, job_turn(JobStatus.FINISHED)) == []
 
 
 @pytest.mark.parametrize("state", EXECUTION_MOVES[E.RUNNING])
 def test_an_attempt_may_move_as_its_table_says(state: ExecutionState) -> None:
-    assert seen(StateMonitor(), execution(E.SCHEDULED, E.DEPLOYING, E.RUNNING, state)) == []
+    assert seen(StateMonitor(), execution_turn(E.SCHEDULED, E.DEPLOYING, E.RUNNING, state)) == []
 
 
 def test_an_attempt_must_not_move_otherwise() -> None:
-    said = seen(StateMonitor(), execution(E.SCHEDULED, E.RUNNING), execution(E.CANCELED, E.FINISHED))
+    said = seen(StateMonitor(), execution_turn(E.SCHEDULED, E.RUNNING), execution_turn(E.CANCELED, E.FINISHED))
 
     assert said == ["job_map_0_0 moves from SCHEDULED to RUNNING", "job_map_0_0 moves from CANCELED to FINISHED"]
 
 
 def test_an_attempt_must_not_move_when_another_has_taken_its_place() -> None:
     said = seen(
-        StateMonitor(), execution(E.SCHEDULED, E.CANCELED), execution(E.SCHEDULED, number=1), execution(E.FAILED)
+        StateMonitor(),
+        execution_turn(E.SCHEDULED, E.CANCELED),
+        execution_turn(E.SCHEDULED, number=1),
+        execution_turn(E.FAILED),
     )
 
     assert said == ["job_map_0_0 moves to FAILED, and job_map_0_1 has taken its place"]
@@ -83,18 +90,18 @@ def test_an_attempt_must_not_move_when_another_has_taken_its_place() -> None:
 
 @pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])
 def test_a_task_need_not_tell_of_every_state(state: ExecutionState) -> None:
-    assert seen(StateMonitor(), task(E.RUNNING), task(state)) == []
-    assert seen(StateMonitor(), task(E.CANCELED)) == []
+    assert seen(StateMonitor(), task_turn(E.RUNNING), task_turn(state)) == []
+    assert seen(StateMonitor(), task_turn(E.CANCELED)) == []
 
 
 def test_a_task_must_not_come_to_life_again() -> None:
-    said = seen(StateMonitor(), task(E.FAILED), task(E.RUNNING))
+    said = seen(StateMonitor(), task_turn(E.FAILED), task_turn(E.RUNNING))
 
     assert said == ["job_map_0_0 moves from FAILED to RUNNING"]
 
 
 def test_of_a_run_that_is_not_shown_from_its_beginning_the_first_state_is_believed() -> None:
-    run = [job(JobStatus.FINISHED), execution(E.RUNNING, E.FINISHED), task(E.CANCELED)]
+    run = [job_turn(JobStatus.FINISHED), execution_turn(E.RUNNING, E.FINISHED), task_turn(E.CANCELED)]
 
     assert seen(StateMonitor(is_whole=False), *run) == []
 

@@ -10,39 +10,35 @@ from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot, WatermarkState
-from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest, Watermark, WatermarkStatus
+from flykka.messages.tasks.exchange import BufferResponse, Watermark, WatermarkStatus
 from flykka.messages.tasks.source import AlignWatermark
 from flykka.messages.tasks.task import ExecutionState, SubmitTask, TaskExecutionState, UpdateTaskExecutionState
-from flykka.messages.wire.ids import BatchId, ResultPartitionId
+from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.message import Message
-from flykka.messages.wire.ref import Ref
 from flykka.monitors.watermarks import WatermarkMonitor
 from flykka.runtime.trace.records import Turn
 from tests.actors.machines.attempt.attempt_machine import SOURCE, descriptor
-from tests.flykka.monitors.turns import BRIDGE, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import (
+    BRIDGE,
+    JOB_MASTER,
+    TASK,
+    TASK_MANAGER,
+    arrived,
+    attempt,
+    batch_ref,
+    partition_request,
+    seen,
+    turn,
+)
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 
 
-def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
+OPENED = turn(TASK, ChainOpened(), partition_request(LEFT), partition_request(RIGHT))
 
 
-OPENED = turn(TASK, ChainOpened(), asked(LEFT), asked(RIGHT))
-
-
-def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
-    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
-
-
-def batch(name: str) -> BatchRef:
-    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
-
-
-def read(name: str, watermark_ms: int) -> ProcessBatch:
-    return ProcessBatch(stage=0, gate=0, batch=batch(name), watermark_ms=watermark_ms)
+def process_batch(name: str, watermark_ms: int) -> ProcessBatch:
+    return ProcessBatch(stage=0, gate=0, batch=batch_ref(name), watermark_ms=watermark_ms)
 
 
 def advanced(watermark_ms: int) -> AdvanceWatermark:
@@ -53,9 +49,9 @@ LEFT_AT_9 = arrived(LEFT, Watermark(timestamp_ms=9))
 RIGHT_AT_5 = arrived(RIGHT, Watermark(timestamp_ms=5))
 
 
-@pytest.mark.parametrize("said", [advanced(6), read("b", 6)], ids=str)
+@pytest.mark.parametrize("said", [advanced(6), process_batch("b", 6)], ids=str)
 def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch("b"), said)]
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), said)]
 
     (text,) = seen(WatermarkMonitor(), *run)
 
@@ -63,7 +59,7 @@ def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
 
 
 def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch("b"), advanced(5), read("b", 5))]
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), advanced(5), process_batch("b", 5))]
 
     assert seen(WatermarkMonitor(), *run) == []
 
@@ -71,8 +67,8 @@ def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
 def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
     run = [
         *(OPENED, LEFT_AT_9, RIGHT_AT_5),
-        arrived(LEFT, batch("l"), read("l", 5)),
-        arrived(RIGHT, batch("r"), read("r", 4)),
+        arrived(LEFT, batch_ref("l"), process_batch("l", 5)),
+        arrived(RIGHT, batch_ref("r"), process_batch("r", 4)),
     ]
 
     assert seen(WatermarkMonitor(), *run) == [
@@ -103,7 +99,7 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
     assert run(8) == ["the source reads on at watermark 9, and may go to 8"]
 
 
-def restored(watermark_ms: int) -> list[Turn]:
+def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
     """A task begins with a watermark."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
     deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
@@ -111,18 +107,20 @@ def restored(watermark_ms: int) -> list[Turn]:
     running = UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=ExecutionState.RUNNING))
     return [
         turn(JOB_MASTER, StageResult(stage=0), (TASK_MANAGER, SubmitTask(descriptor=deployed, job_master=JOB_MASTER))),
-        turn(TASK, ChainOpened(), (JOB_MASTER, running), asked(LEFT)),
+        turn(TASK, ChainOpened(), (JOB_MASTER, running), partition_request(LEFT)),
     ]
 
 
 def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
-    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch("b"), read("b", 7))) == []
+    assert (
+        seen(WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 7))) == []
+    )
 
 
 def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
-    assert seen(WatermarkMonitor(), *restored(7), arrived(LEFT, batch("b"), read("b", 6))) == [
-        "b is read at watermark 6, and all channels have said 7 before what was read of them"
-    ]
+    assert seen(
+        WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 6))
+    ) == ["b is read at watermark 6, and all channels have said 7 before what was read of them"]
 
 
 def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobId, ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import Monitor
@@ -44,6 +47,26 @@ def turn(
         effects=tuple(Send(target=target, message=sent) for target, sent in sends),
         failure=failure,
     )
+
+
+def batch_ref(name: str) -> BatchRef:
+    """A batch of one row."""
+    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
+
+
+def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
+    """A request of the task, as it is sent."""
+    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
+
+
+def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
+    """The task takes a buffer, and sends commands to its bridge."""
+    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
+    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
+
+
+def notify_complete(checkpoint_id: int) -> NotifyCheckpointComplete:
+    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
 def seen(monitor: Monitor, *records: Record) -> list[str]:

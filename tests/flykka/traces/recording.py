@@ -102,7 +102,7 @@ def coordinator(job: JobId = JOB) -> Ref:
     return Ref(f"/user/job-manager/job-{job}/checkpoint-coordinator", 1)
 
 
-def task(subtask: int) -> Ref:
+def task_ref(subtask: int) -> Ref:
     """The task of a subtask."""
     return Ref(f"/user/task-manager-1/window-{subtask}.0-{subtask}", 1)
 
@@ -128,7 +128,7 @@ def record_checkpoint(
         trigger = TriggerCheckpoint(
             job_id=job, attempt=attempt(subtask, job), checkpoint_id=number, timestamp_ms=BEGIN_MS
         )
-        recording.turn(task(subtask), trigger, sender=TASK_MANAGER, cause=asked, after_ms=1)
+        recording.turn(task_ref(subtask), trigger, sender=TASK_MANAGER, cause=asked, after_ms=1)
     if aborted is not None:
         given_up = CheckpointAborted(job_id=job, checkpoint_id=number, reason=aborted, timestamp_ms=BEGIN_MS)
         recording.turn(job_master(job), given_up, sender=coordinator(job))
@@ -156,4 +156,4 @@ def record_checkpoint(
         notify = NotifyCheckpointComplete(
             job_id=job, attempt=attempt(subtask, job), checkpoint_id=number, timestamp_ms=BEGIN_MS
         )
-        recording.turn(task(subtask), notify, sender=TASK_MANAGER, after_ms=1)
+        recording.turn(task_ref(subtask), notify, sender=TASK_MANAGER, after_ms=1)

@@ -30,7 +30,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, attempt, job_master, task
+from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, attempt, job_master, task_ref
 
 BOOM = SerializedThrowable(type_name="OSError", message="disk full")
 CLIENT = Ref("/user/client", 1)
@@ -38,26 +38,26 @@ LISTENER = Ref("/user/listener", 1)
 
 
 def bridge(subtask: int) -> Ref:
-    return Ref(f"{task(subtask).path}/bridge", 1)
+    return Ref(f"{task_ref(subtask).path}/bridge", 1)
 
 
 def record_attempt(recording: Recording, subtask: int, *, ends: ExecutionState = ExecutionState.FINISHED) -> None:
     """What is told to and of an attempt: restored, three stages, a checkpoint, the end."""
     trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     complete = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
-    recording.turn(task(subtask), trigger, sender=TASK_MANAGER)
-    recording.turn(bridge(subtask), OpenChain(restore=None, restored_checkpoint_id=4), sender=task(subtask))
-    recording.turn(task(subtask), ChainOpened(), sender=bridge(subtask))
+    recording.turn(task_ref(subtask), trigger, sender=TASK_MANAGER)
+    recording.turn(bridge(subtask), OpenChain(restore=None, restored_checkpoint_id=4), sender=task_ref(subtask))
+    recording.turn(task_ref(subtask), ChainOpened(), sender=bridge(subtask))
     for stage in range(3):
-        recording.turn(task(subtask), StageResult(stage=stage, rows_in=10, rows_out=2), sender=bridge(subtask))
-    recording.turn(task(subtask), complete, sender=TASK_MANAGER)
+        recording.turn(task_ref(subtask), StageResult(stage=stage, rows_in=10, rows_out=2), sender=bridge(subtask))
+    recording.turn(task_ref(subtask), complete, sender=TASK_MANAGER)
     if ends is ExecutionState.FAILED:
-        recording.turn(task(subtask), EngineFailed(cause=BOOM), sender=bridge(subtask))
-    recording.turn(bridge(subtask), CloseChain(cancel=False), sender=task(subtask))
-    recording.turn(task(subtask), ChainClosed(), sender=bridge(subtask))
+        recording.turn(task_ref(subtask), EngineFailed(cause=BOOM), sender=bridge(subtask))
+    recording.turn(bridge(subtask), CloseChain(cancel=False), sender=task_ref(subtask))
+    recording.turn(task_ref(subtask), ChainClosed(), sender=bridge(subtask))
     failure = BOOM if ends is ExecutionState.FAILED else None
     state = TaskExecutionState(attempt=attempt(subtask), state=ends, failure=failure)
-    recording.turn(job_master(), UpdateTaskExecutionState(state=state), sender=task(subtask))
+    recording.turn(job_master(), UpdateTaskExecutionState(state=state), sender=task_ref(subtask))
 
 
 def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(recording: Recording) -> None:
@@ -94,8 +94,8 @@ def test_an_attempt_that_fails_says_where_and_why(recording: Recording) -> None:
 
 def test_an_attempt_that_goes_with_its_task_manager_was_killed(recording: Recording) -> None:
     trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(0), checkpoint_id=5, timestamp_ms=BEGIN_MS)
-    recording.turn(task(0), trigger, sender=TASK_MANAGER)
-    recording.killed(task(0))
+    recording.turn(task_ref(0), trigger, sender=TASK_MANAGER)
+    recording.killed(task_ref(0))
 
     story = recording.closed().story(attempt=attempt(0))
 
@@ -139,7 +139,7 @@ def task_state(subtask: int, state: ExecutionState, why: SerializedThrowable | N
     )
 
 
-def completed(number: int) -> CheckpointCompleted:
+def checkpoint_completed(number: int) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB, checkpoint_id=number, duration_ms=20, size_bytes=1, incremental_bytes=1, path="x",
         timestamp_ms=BEGIN_MS,
@@ -155,8 +155,8 @@ def record_job(recording: Recording) -> None:
     )
     announced(recording, status(JobStatus.RUNNING))
     announced(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
-    announced(recording, completed(1))
-    announced(recording, completed(2))
+    announced(recording, checkpoint_completed(1))
+    announced(recording, checkpoint_completed(2))
     recording.killed(TASK_MANAGER)
     announced(recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up)
     announced(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))

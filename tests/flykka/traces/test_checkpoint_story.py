@@ -32,7 +32,7 @@ from tests.flykka.traces.recording import (
     job_master,
     play_into,
     record_checkpoint,
-    task,
+    task_ref,
 )
 
 OTHER_JOB = JobId("fedcba9876543210fedcba9876543210")
@@ -122,8 +122,10 @@ def test_barriers_and_commits_belong_to_it_though_they_name_no_job(recording: Re
         buffer=CheckpointBarrier(checkpoint_id=2, timestamp_ms=BEGIN_MS),
         backlog=0,
     )
-    recording.turn(task(1), barrier, sender=task(0))
-    recording.turn(type(task(1))(f"{task(1).path}/bridge", 1), CommitCheckpoint(checkpoint_id=2), sender=task(1))
+    recording.turn(task_ref(1), barrier, sender=task_ref(0))
+    recording.turn(
+        type(task_ref(1))(f"{task_ref(1).path}/bridge", 1), CommitCheckpoint(checkpoint_id=2), sender=task_ref(1)
+    )
 
     told = [line.text for line in recording.closed().story(checkpoint=2).lines()]
 
@@ -133,7 +135,7 @@ def test_barriers_and_commits_belong_to_it_though_they_name_no_job(recording: Re
 def test_a_dead_letter_is_told_as_what_somebody_does_not_hear(recording: Recording) -> None:
     record_checkpoint(recording, 2)
     notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=2, timestamp_ms=BEGIN_MS)
-    recording.dead_letter(task(0), notify, "the recipient was killed")
+    recording.dead_letter(task_ref(0), notify, "the recipient was killed")
 
     line = recording.closed().story(checkpoint=2).lines()[-1]
 
@@ -212,7 +214,7 @@ def test_a_story_is_of_one_thing(recording: Recording) -> None:
 def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:
     record_checkpoint(recording, 2)
     restored = JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS)
-    recording.turn(job_master(), Terminated(ref=TASK_MANAGER), ("send", task(9), restored))
+    recording.turn(job_master(), Terminated(ref=TASK_MANAGER), ("send", task_ref(9), restored))
 
     line = recording.closed().story(checkpoint=2).lines()[-1]
 
@@ -220,7 +222,7 @@ def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:
 
 
 def test_of_tasks_that_no_job_is_known_of_a_story_is_told_all_the_same(recording: Recording) -> None:
-    recording.turn(task(0), CommitCheckpoint(checkpoint_id=2))
+    recording.turn(task_ref(0), CommitCheckpoint(checkpoint_id=2))
 
     assert recording.closed().story(checkpoint=2).subject == "checkpoint 2 of job that the trace does not name"
 
@@ -228,7 +230,7 @@ def test_of_tasks_that_no_job_is_known_of_a_story_is_told_all_the_same(recording
 def test_where_there_are_several_jobs_what_may_be_of_either_is_left_out_and_counted(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=0)
     record_checkpoint(recording, 1, tasks=0, job=OTHER_JOB)
-    recording.turn(task(0), CommitCheckpoint(checkpoint_id=1))
+    recording.turn(task_ref(0), CommitCheckpoint(checkpoint_id=1))
 
     story = recording.closed().story(checkpoint=1, job=JOB)
 

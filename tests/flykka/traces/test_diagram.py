@@ -20,7 +20,7 @@ from flykka.traces.diagram import Arrow, Collapsed, Line, View, lines_of, short_
 from flykka.traces.diagram_drawing import begin_of, drawn, streamed
 from flykka.traces.perfetto import perfetto
 from flykka.traces.trace import Trace
-from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task
+from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task_ref
 from tests.runtime.players import says
 
 ALICE, BOB, EVE = Ref("/user/alice", 1), Ref("/user/bob", 1), Ref("/user/eve", 1)
@@ -37,7 +37,7 @@ def record_talk(recording: Recording) -> Trace:
     return recording.closed()
 
 
-def told(line: Line) -> str:
+def line_text(line: Line) -> str:
     if isinstance(line, Collapsed):
         return line.text
     return f"{line.turn} {line.sender} -> {line.recipient} {line.kind} {line.name}"
@@ -48,7 +48,7 @@ def test_each_turn_is_an_arrow_from_who_told_to_who_was_told(recording: Recordin
 
     lines = list(lines_of(trace.records(), View()))
 
-    assert [told(line) for line in lines] == [
+    assert [line_text(line) for line in lines] == [
         "1 None -> /user/alice message Say",
         "2 /user/alice -> /user/bob message Say",
         "3 None -> /user/alice timer Say",
@@ -86,7 +86,7 @@ def test_a_run_of_what_is_collapsed_is_one_line(recording: Recording) -> None:
     by_name = list(lines_of(trace.records(), View(collapse=("heartbeats",))))
     by_type = list(lines_of(trace.records(), View(collapse=("heartbeat.due",))))
 
-    assert [told(line) for line in by_name] == [
+    assert [line_text(line) for line in by_name] == [
         "2 HeartbeatDue, 2 HeartbeatRequest",
         "5 None -> /user/eve message Say",
         "1 HeartbeatDue",
@@ -242,7 +242,7 @@ def test_a_diagram_may_be_of_one_checkpoint(recording: Recording) -> None:
     data, _ = read_page(trace.to_html(checkpoint=1))
 
     told_to = {data["actors"][row[4]] for row in data["rows"]}
-    assert told_to == {each.path for each in (coordinator(), job_master(), task(0), task(1))}
+    assert told_to == {each.path for each in (coordinator(), job_master(), task_ref(0), task_ref(1))}
     assert "Say" not in trace.to_mermaid(checkpoint=1)
 
 

@@ -14,7 +14,7 @@ from tests.runtime.players import Say, says
 ALICE = Ref("/user/alice", 1)
 
 
-def record(recorder: TraceRecorder, turns: int) -> Trace:
+def record_turns(recorder: TraceRecorder, turns: int) -> Trace:
     recorder.open(system="recorded", seed=0)
     for number in range(1, turns + 1):
         recorder.turn(number, 0, ALICE, Envelope(says(f"secret {number}" * 100), None, None), [], None)
@@ -23,11 +23,11 @@ def record(recorder: TraceRecorder, turns: int) -> Trace:
 
 
 def test_a_whole_recording_has_nothing_to_excuse(tmp_path: Path) -> None:
-    assert list(shortcomings(record(TraceRecorder(tmp_path / "run.trace"), 3))) == []
+    assert list(shortcomings(record_turns(TraceRecorder(tmp_path / "run.trace"), 3))) == []
 
 
 def test_messages_that_were_redacted_are_named(tmp_path: Path) -> None:
-    trace = record(TraceRecorder(tmp_path / "run.trace", redact={Say: lambda said: says("***")}), 3)
+    trace = record_turns(TraceRecorder(tmp_path / "run.trace", redact={Say: lambda said: says("***")}), 3)
 
     assert list(shortcomings(trace)) == ["redacted before they were written: test.say"]
     assert "redacted before they were written: test.say" in trace.to_html()
@@ -36,7 +36,7 @@ def test_messages_that_were_redacted_are_named(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_its_size_has_ended_says_where(tmp_path: Path) -> None:
-    trace = record(TraceRecorder(tmp_path / "run.trace", max_bytes=20_000), 20_000)
+    trace = record_turns(TraceRecorder(tmp_path / "run.trace", max_bytes=20_000), 20_000)
 
     (note,) = shortcomings(trace)
 

@@ -13,8 +13,17 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.views.job_html import job_html
 from flykka.views.job_text import job_text
-from tests.notebook.html_reader import Reader
-from tests.notebook.jobs import LOST, NEW, RESTARTED, SOURCE, WINDOWS, aborted, completed, job
+from tests.flykka.notebook.html_reader import Reader
+from tests.flykka.notebook.jobs import (
+    LOST,
+    NEW,
+    RESTARTED,
+    SOURCE,
+    WINDOWS,
+    completed_statistics,
+    failed_statistics,
+    job_details,
+)
 
 
 def shown(details: JobDetails) -> Reader:
@@ -63,13 +72,13 @@ def test_latency_is_told_where_it_is_tracked() -> None:
 
 
 def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
-    picture = shown(job(status=JobStatus.FINISHED, vertices=(SOURCE,)))
+    picture = shown(job_details(status=JobStatus.FINISHED, vertices=(SOURCE,)))
 
     assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
 
 
 def test_staged_rows_have_a_column_where_there_are_some() -> None:
-    details = job(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
+    details = job_details(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
 
     picture = shown(details)
 
@@ -78,14 +87,14 @@ def test_staged_rows_have_a_column_where_there_are_some() -> None:
 
 
 def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
-    stopped = job(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
+    stopped = job_details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
 
     assert "</span>STOPPED</span>" in job_html(stopped)
     assert job_text(stopped).startswith(f"job {stopped.name!r} STOPPED")
 
 
 def test_late_rows_have_a_column_where_there_are_some() -> None:
-    picture = shown(job(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
+    picture = shown(job_details(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 
     assert [row[7] for row in picture.rows[:3]] == ["late", "0", "1,234"]
 
@@ -101,7 +110,7 @@ def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
 
 
 def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> None:
-    picture = shown(job(checkpoints=(aborted(1), *map(completed, range(2, 40)))))
+    picture = shown(job_details(checkpoints=(failed_statistics(1), *map(completed_statistics, range(2, 40)))))
 
     checkpoints = [row for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])]
     assert [row[0] for row in checkpoints] == ["39", "38", "37", "36", "35", "1"]
@@ -110,9 +119,9 @@ def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> 
 
 
 def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
-    every = (aborted(1), *map(completed, range(2, 40)))
+    every = (failed_statistics(1), *map(completed_statistics, range(2, 40)))
 
-    picture = shown(job(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
+    picture = shown(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
 
     assert "details" in picture.seen
     assert "all 39 checkpoints" in picture.text
@@ -122,7 +131,7 @@ def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
 
 
 def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> None:
-    details = job(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
+    details = job_details(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
 
     picture = shown(details)
 
@@ -135,7 +144,7 @@ def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> No
 
 
 def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() -> None:
-    details = job(
+    details = job_details(
         throughput=TimeSeries(start_ms=0, step_ms=1_000, values=(0.0, 900.0, 1_200.0)),
         watermark_lag=TimeSeries(start_ms=0, step_ms=1_000, values=(None, 5_000.0, 2_000.0)),
     )
@@ -157,15 +166,15 @@ def test_the_rate_of_a_step_that_has_only_just_begun_is_not_drawn(
     into_the_step_ms: int, status: JobStatus, most: str
 ) -> None:
     rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
-    details = job(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
+    details = job_details(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
 
     assert f"at most {most}, in steps of 2.0 s" in shown(details).text
 
 
 def test_the_words_beside_the_bars_are_about_the_checkpoints_that_are_drawn() -> None:
-    slow = replace(completed(1), duration_ms=90_000)
+    slow = replace(completed_statistics(1), duration_ms=90_000)
 
-    picture = shown(job(checkpoints=(slow, aborted(2), *map(completed, range(3, 60)))))
+    picture = shown(job_details(checkpoints=(slow, failed_statistics(2), *map(completed_statistics, range(3, 60)))))
 
     assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
 
@@ -185,7 +194,7 @@ def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
 
 
 def test_a_failed_job_tells_its_whole_failure_and_one_that_has_overcome_it_does_not() -> None:
-    failed = shown(job(status=JobStatus.FAILED))
+    failed = shown(job_details(status=JobStatus.FAILED))
     running = shown(RESTARTED)
 
     assert failed.text.endswith("SlotLostError: task-manager-2 is lost\nits actor has ended")
@@ -202,21 +211,21 @@ def test_before_anything_has_happened_the_plan_is_shown_and_nothing_else() -> No
 @pytest.mark.parametrize(
     "hostile",
     [
-        job(name="<script>alert(1)</script>"),
-        job(job_id=JobId("<script>")),
-        job(vertices=(replace(SOURCE, name="<script>"),)),
-        job(
+        job_details(name="<script>alert(1)</script>"),
+        job_details(job_id=JobId("<script>")),
+        job_details(vertices=(replace(SOURCE, name="<script>"),)),
+        job_details(
             status=JobStatus.FAILED,
             last_failure=SerializedThrowable(type_name="<script>", message="<script>alert(1)</script></div>"),
         ),
-        job(restarts=(replace(RESTARTED.restarts[0], cause=replace(LOST, message="<script>")),)),
+        job_details(restarts=(replace(RESTARTED.restarts[0], cause=replace(LOST, message="<script>")),)),
     ],
 )
 def test_what_users_and_failures_say_is_text_and_never_markup(hostile: JobDetails) -> None:
     picture = shown(hostile)
 
     assert "<script>" in picture.text
-    assert picture.seen == shown(job(status=hostile.status)).seen
+    assert picture.seen == shown(job_details(status=hostile.status)).seen
 
 
 def test_the_text_says_the_same_in_a_few_lines() -> None:
@@ -232,6 +241,6 @@ def test_the_text_says_the_same_in_a_few_lines() -> None:
 
 
 def test_the_text_of_a_job_that_has_failed_ends_with_why() -> None:
-    text = job_text(job(status=JobStatus.FAILED, checkpoints=(completed(1), aborted(2))))
+    text = job_text(job_details(status=JobStatus.FAILED, checkpoints=(completed_statistics(1), failed_statistics(2))))
 
     assert text.splitlines()[-1] == "  failed: SlotLostError: task-manager-2 is lost"

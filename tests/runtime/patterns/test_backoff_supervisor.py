@@ -36,7 +36,7 @@ def on_failure(log: list[str]) -> BackoffOptions:
     return BackoffOpts.on_failure(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
 
 
-def begin(system: SeededSystem, options: BackoffOptions, log: list[str]) -> ActorRef:
+def spawn_supervisor(system: SeededSystem, options: BackoffOptions, log: list[str]) -> ActorRef:
     ref = system.spawn(BackoffSupervisor.props(options), "s")
     system.run_until_idle()
     log.clear()
@@ -51,7 +51,7 @@ def tell(system: SeededSystem, ref: ActorRef, *words: str) -> None:
 
 def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log), log)
+    ref = spawn_supervisor(system, on_stop(log), log)
 
     reply = ref.ask(says("q"))
 
@@ -61,7 +61,7 @@ def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededS
 
 def test_who_asks_hears_of_the_childs_failure(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log), log)
+    ref = spawn_supervisor(system, on_stop(log), log)
 
     with pytest.raises(AskFailedError, match="as the part says"):
         ref.ask(says("fail"))
@@ -69,7 +69,7 @@ def test_who_asks_hears_of_the_childs_failure(system: SeededSystem) -> None:
 
 def test_a_child_that_stops_is_started_again_with_growing_delays(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_manual_reset(), log)
+    ref = spawn_supervisor(system, on_stop(log).with_manual_reset(), log)
     waits: list[int] = []
 
     for _ in range(4):
@@ -86,7 +86,7 @@ def test_a_child_that_stops_is_started_again_with_growing_delays(system: SeededS
 
 def test_on_stop_leaves_restarts_to_the_strategy_at_once(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log), log)
+    ref = spawn_supervisor(system, on_stop(log), log)
 
     tell(system, ref, "fail", "hello")
 
@@ -96,7 +96,7 @@ def test_on_stop_leaves_restarts_to_the_strategy_at_once(system: SeededSystem) -
 
 def test_on_failure_the_child_is_stopped_and_started_with_a_delay(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_failure(log), log)
+    ref = spawn_supervisor(system, on_failure(log), log)
 
     tell(system, ref, "fail")
     system.advance(99)
@@ -108,7 +108,7 @@ def test_on_failure_the_child_is_stopped_and_started_with_a_delay(system: Seeded
 
 def test_on_failure_a_child_that_stops_takes_the_supervisor_along(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_failure(log), log)
+    ref = spawn_supervisor(system, on_failure(log), log)
 
     tell(system, ref, "end")
 
@@ -117,7 +117,7 @@ def test_on_failure_a_child_that_stops_takes_the_supervisor_along(system: Seeded
 
 def test_on_failure_the_strategy_may_say_stop(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_failure(log).with_supervisor_strategy(STOPPING_STRATEGY), log)
+    ref = spawn_supervisor(system, on_failure(log).with_supervisor_strategy(STOPPING_STRATEGY), log)
 
     tell(system, ref, "fail")
     system.advance(1_000)
@@ -145,7 +145,7 @@ def test_a_child_that_cannot_start_yet_is_tried_again(system: SeededSystem) -> N
 
 def test_the_delays_begin_again_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_auto_reset(1_000), log)
+    ref = spawn_supervisor(system, on_stop(log).with_auto_reset(1_000), log)
     tell(system, ref, "end")
     system.advance(100)
     assert ref.ask(GetRestartCount()) == RestartCount(count=1)
@@ -157,7 +157,7 @@ def test_the_delays_begin_again_when_the_child_has_lived_long_enough(system: See
 
 def test_a_reset_by_hand(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_manual_reset(), log)
+    ref = spawn_supervisor(system, on_stop(log).with_manual_reset(), log)
     tell(system, ref, "end")
     system.advance(60_000)
     assert ref.ask(GetRestartCount()) == RestartCount(count=1)
@@ -169,7 +169,7 @@ def test_a_reset_by_hand(system: SeededSystem) -> None:
 
 def test_it_gives_up_behind_so_many_starts_in_a_row(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
+    ref = spawn_supervisor(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
 
     for _ in range(3):
         tell(system, ref, "end")
@@ -183,7 +183,7 @@ def test_by_default_messages_to_a_stopped_child_are_dead_letters(system: SeededS
     log: list[str] = []
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = begin(system, on_stop(log), log)
+    ref = spawn_supervisor(system, on_stop(log), log)
     tell(system, ref, "end")
 
     tell(system, ref, "hello")
@@ -196,7 +196,7 @@ def test_by_default_messages_to_a_stopped_child_are_dead_letters(system: SeededS
 
 def test_a_reply_while_stopped(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_reply_while_stopped(says("later")), log)
+    ref = spawn_supervisor(system, on_stop(log).with_reply_while_stopped(says("later")), log)
     tell(system, ref, "end")
 
     assert ref.ask(says("q")) == says("later")
@@ -205,7 +205,7 @@ def test_a_reply_while_stopped(system: SeededSystem) -> None:
 def test_a_handler_while_stopped(system: SeededSystem) -> None:
     log: list[str] = []
     handler = system.spawn(player(log, {"q": replies}), "h")
-    ref = begin(system, on_stop(log).with_handler_while_stopped(handler), log)
+    ref = spawn_supervisor(system, on_stop(log).with_handler_while_stopped(handler), log)
     tell(system, ref, "end")
 
     assert ref.ask(says("q")) == says("reply")
@@ -216,7 +216,7 @@ def test_a_stash_while_stopped_keeps_so_many_messages_in_their_order(system: See
     log: list[str] = []
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = begin(system, on_stop(log).with_stash_while_stopped(2), log)
+    ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(2), log)
     tell(system, ref, "end")
 
     tell(system, ref, "one", "two", "three")
@@ -229,7 +229,7 @@ def test_a_stash_while_stopped_keeps_so_many_messages_in_their_order(system: See
 
 def test_a_stashed_ask_is_answered_by_the_next_child(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_stash_while_stopped(9), log)
+    ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(9), log)
     tell(system, ref, "end")
 
     assert ref.ask(says("q"), timeout=1) == says("reply")
@@ -264,7 +264,7 @@ def test_what_the_child_tells_its_supervisor_goes_up(system: SeededSystem) -> No
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_an_end_while_it_waits_is_the_end(system: SeededSystem, end: str) -> None:
     log: list[str] = []
-    ref = begin(system, on_stop(log).with_stash_while_stopped(9), log)
+    ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(9), log)
     tell(system, ref, "end")
     reply = ref.ask(says("q"), block=False)
     system.run_until_idle()

@@ -122,7 +122,9 @@ class Scales:
 SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
 
 
-def record(path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None) -> TraceReader:
+def record_deliveries(
+    path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None
+) -> TraceReader:
     """Two couriers with so many parcels each, to the end; so many of them are lost on the way, and brought again."""
     with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path, ring=ring)) as system:
         depot = system.spawn(Props(Depot, Scales(), lost), "depot")

@@ -126,7 +126,7 @@ class Listener(Actor):
         self.heard += 1
 
 
-def begin(system: ActorSystem, seed: int) -> list[ActorRef]:
+def spawn_runners(system: ActorSystem, seed: int) -> list[ActorRef]:
     dice = random.Random(seed)
     answerer = system.spawn(Props(Answerer), "answerer")
     listener = system.spawn(Props(Listener), "listener")
@@ -144,7 +144,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("seed", range(15))
 def test_coroutines_recorded_in_virtual_time_replay(path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(path)) as system:
-        runners = begin(system, seed)
+        runners = spawn_runners(system, seed)
         system.advance(seed)
         system.kill(runners[0])
         system.advance(20 + seed)
@@ -157,7 +157,7 @@ def test_coroutines_recorded_in_virtual_time_replay(path: Path, seed: int) -> No
 @pytest.mark.parametrize("seed", range(6))
 def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> None:
     with ActorSystem("real", seed=seed, recorder=TraceRecorder(path), serialize_messages=True) as system:
-        runners = begin(system, seed)
+        runners = spawn_runners(system, seed)
         system.kill(runners[0])
         for runner in runners[1:]:
             with suppress(KernelError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +22,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Deed, fails, in_turn, player, raises, replies, says, spawns
 
-
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures() -> Iterator[None]:
-    logger = logging.getLogger("flykka.runtime")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(before)
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,7 @@ def nothing(_context: ActorContext) -> None:
     pass
 
 
-def asks(context: ActorContext) -> None:
+def ask_question(context: ActorContext) -> None:
     found = context.system.find("/user/b")
     assert found is not None
     context.parent.tell(found.ask(says("question")))
@@ -137,8 +129,8 @@ def test_a_question_is_no_deed(stage: Stage) -> None:
 
 
 def test_a_reply_is_compared(stage: Stage) -> None:
-    stage.record(do=asks)
-    actors = {"/user/a": player([], {"do": asks}), "/user/b": player([], {"question": nothing})}
+    stage.record(do=ask_question)
+    actors = {"/user/a": player([], {"do": ask_question}), "/user/b": player([], {"question": nothing})}
 
     divergence = TraceReplayer(actors=actors).replay(stage.path).divergence
 

@@ -28,7 +28,7 @@ KEPT = {path: list(range(1, PARCELS + 1)) for path in COURIERS}
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
-    return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=PARCELS)
+    return couriers.record_deliveries(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=PARCELS)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def instance(fork: Fork, path: str) -> object:
     return None if cell is None else cell.instance
 
 
-def kept(fork: Fork) -> dict[str, list[int]]:
+def parcels_in_depot(fork: Fork) -> dict[str, list[int]]:
     depot = instance(fork, "/user/depot")
     assert isinstance(depot, Depot)
     return {ref.path: parcels for ref, parcels in sorted(depot.kept.items(), key=lambda each: each[0].path)}
@@ -76,7 +76,7 @@ def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(
             run = fork.run()
 
             assert (run.ended, run.silent) == ("nothing is left to do", {})
-            assert kept(fork) == KEPT
+            assert parcels_in_depot(fork) == KEPT
             depot = instance(fork, "/user/depot")
             assert isinstance(depot, Depot)
             assert depot.grams == 2 * 100 * sum(range(1, PARCELS + 1))
@@ -112,7 +112,7 @@ def test_a_dropped_parcel_is_brought_again(session: ReplaySession) -> None:
     fork.drop()
     run = fork.run()
 
-    assert kept(fork) == KEPT
+    assert parcels_in_depot(fork) == KEPT
     assert run.duration_ms == couriers.RETRY_MS
 
 
@@ -127,7 +127,7 @@ def test_a_parcel_that_is_late_comes_twice_for_it_was_brought_again(session: Rep
 
     assert run.duration_ms == 5_000
     assert run.silent == {}
-    assert kept(fork)[step.turn.sender.path] == [*range(1, PARCELS + 1), 2]
+    assert parcels_in_depot(fork)[step.turn.sender.path] == [*range(1, PARCELS + 1), 2]
 
 
 def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
@@ -139,7 +139,7 @@ def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
     fork.duplicate()
     fork.run()
 
-    assert kept(fork)[step.turn.sender.path] == [1, 2, 2, *range(3, PARCELS + 1)]
+    assert parcels_in_depot(fork)[step.turn.sender.path] == [1, 2, 2, *range(3, PARCELS + 1)]
 
 
 def test_a_crash_is_heard_of_by_those_who_watch(session: ReplaySession, outside: ReplaySession) -> None:
@@ -176,7 +176,7 @@ def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession
 
 
 def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
-    trace = couriers.record(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
+    trace = couriers.record_deliveries(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.step(3)
     fork = session.fork()
@@ -185,11 +185,11 @@ def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
 
     assert trace.header.ring is not None
     assert (run.ended, run.silent) == ("nothing is left to do", {})
-    assert kept(fork) == KEPT
+    assert parcels_in_depot(fork) == KEPT
 
 
 def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
-    trace = couriers.record(tmp_path / "slow.trace", lost=1)
+    trace = couriers.record_deliveries(tmp_path / "slow.trace", lost=1)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.run_until("Courier <- Retry")
     fork = session.fork()

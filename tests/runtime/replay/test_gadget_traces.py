@@ -107,7 +107,7 @@ SAMPLE = ["partial of os.system", "inner Props over a partial", "foreign object"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def harmful_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with a module whose import leaves a file, and so do its functions."""
     (tmp_path / "harm_of_traces.py").write_text(HARM)
     monkeypatch.chdir(tmp_path)
@@ -150,24 +150,24 @@ def refusals(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("write", [spawned_trace, ring_trace])
 @pytest.mark.parametrize("gadget", GADGETS.values(), ids=GADGETS)
-def test_replay_refuses_a_gadget(folder: Path, gadget: Nodes, write: Callable[[Path, Nodes], Path]) -> None:
-    path, loaded = write(folder / "foreign.trace", gadget), set(sys.modules)
+def test_replay_refuses_a_gadget(harmful_folder: Path, gadget: Nodes, write: Callable[[Path, Nodes], Path]) -> None:
+    path, loaded = write(harmful_folder / "foreign.trace", gadget), set(sys.modules)
 
     (refused,) = refusals(path)
     assert refused.startswith("/user/a: ") or "add --import harm_of_traces" in refused
     assert "'life'" not in refused, "the whole state was read"
-    assert_harmless(folder, loaded)
+    assert_harmless(harmful_folder, loaded)
 
 
 @pytest.mark.parametrize("gadget", GADGETS.values(), ids=GADGETS)
-def test_no_props_are_resolved_of_a_gadget(folder: Path, gadget: Nodes) -> None:
+def test_no_props_are_resolved_of_a_gadget(harmful_folder: Path, gadget: Nodes) -> None:
     graph, loaded = msgpack.packb([gadget, [[0]]]), set(sys.modules)
     spawned = Spawned(sequence=1, now_ms=0, ref=Ref("/user/a", 1), parent=Ref("/user", 1), actor="a:A", props=graph)
 
     with pytest.raises((UnresolvedPropsError, ForeignModuleError)):
         PropsResolver().props_of(spawned, Ref)
 
-    assert_harmless(folder, loaded)
+    assert_harmless(harmful_folder, loaded)
 
 
 COMMANDS = [
@@ -183,28 +183,28 @@ COMMANDS = [
 @pytest.mark.parametrize("write", [spawned_trace, ring_trace])
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_commands_do_no_harm(
-    folder: Path, words: list[str], write: Callable[[Path, Nodes], Path], monkeypatch: pytest.MonkeyPatch
+    harmful_folder: Path, words: list[str], write: Callable[[Path, Nodes], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", StringIO("actors\nstate\n"))
     loaded = set(sys.modules)
 
-    codes = {main([*words, str(write(folder / f"{name[:5]}.trace", GADGETS[name]))]) for name in SAMPLE}
+    codes = {main([*words, str(write(harmful_folder / f"{name[:5]}.trace", GADGETS[name]))]) for name in SAMPLE}
 
     assert codes <= {0, 1, 2}
-    assert_harmless(folder, loaded)
+    assert_harmless(harmful_folder, loaded)
 
 
-def test_replay_prints_the_import_to_add(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = spawned_trace(folder / "foreign.trace", GADGETS["foreign class"])
+def test_replay_prints_the_import_to_add(harmful_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = spawned_trace(harmful_folder / "foreign.trace", GADGETS["foreign class"])
 
     assert main(["replay", str(path)]) == 2
 
     assert "add --import harm_of_traces" in capsys.readouterr().err
 
 
-def test_modules_that_are_passed_are_imported(folder: Path) -> None:
-    path = spawned_trace(folder / "own.trace", argument(("named", "trusted_of_traces:answer")))
-    (folder / "trusted_of_traces.py").write_text("def answer(): return 42\n")
+def test_modules_that_are_passed_are_imported(harmful_folder: Path) -> None:
+    path = spawned_trace(harmful_folder / "own.trace", argument(("named", "trusted_of_traces:answer")))
+    (harmful_folder / "trusted_of_traces.py").write_text("def answer(): return 42\n")
 
     result = Replayer(modules=["trusted_of_traces"]).replay(path)
 
@@ -213,9 +213,9 @@ def test_modules_that_are_passed_are_imported(folder: Path) -> None:
     del sys.modules["trusted_of_traces"]
 
 
-def test_a_replay_touches_no_checkpoint_storage(folder: Path) -> None:
+def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
     storage = "flykka.actors.checkpoint_storage.storage:CheckpointStorage"
-    path = spawned_trace(folder / "job.trace", argument(("object", [storage, [["_directory", "."]]])))
+    path = spawned_trace(harmful_folder / "job.trace", argument(("object", [storage, [["_directory", "."]]])))
 
     engine = Replayer().engine(path)
     engine.run()

@@ -69,7 +69,7 @@ def spawned(props: bytes | None) -> Spawned:
     return Spawned(sequence=1, now_ms=0, ref=A, parent=Ref("/user", 1), actor="m:A", props=props)
 
 
-def made(props: bytes | None, **resolved: object) -> Keeper:
+def resolved_keeper(props: bytes | None, **resolved: object) -> Keeper:
     actor = PropsResolver(modules=[__name__], **resolved).props_of(spawned(props), Ref).make()  # type: ignore[arg-type]
     assert isinstance(actor, Keeper)
     return actor
@@ -111,7 +111,7 @@ def test_what_a_trace_tells_makes_the_actor_again() -> None:
         Keeper,
     )
 
-    keeper = made(packed(Keeper, *given, name="ten"))
+    keeper = resolved_keeper(packed(Keeper, *given, name="ten"))
 
     assert keeper.given == given
     assert keeper.named == {"name": "ten"}
@@ -120,14 +120,14 @@ def test_what_a_trace_tells_makes_the_actor_again() -> None:
 def test_what_two_arguments_share_they_share_again() -> None:
     shared = [1]
 
-    first, second = made(packed(Keeper, shared, (shared,))).given
+    first, second = resolved_keeper(packed(Keeper, shared, (shared,))).given
 
     assert isinstance(second, tuple)
     assert second[0] is first
 
 
 def test_a_function_that_says_it_returns_an_actor_makes_one() -> None:
-    assert made(packed(a_keeper, 3)).given == (3,)
+    assert resolved_keeper(packed(a_keeper, 3)).given == (3,)
 
 
 def test_dispatcher_and_stash_are_those_of_the_recorded_props() -> None:
@@ -139,7 +139,7 @@ def test_dispatcher_and_stash_are_those_of_the_recorded_props() -> None:
 
 
 def test_given_props_come_before_the_trace() -> None:
-    keeper = made(None, actors={"/user/a": Props(Keeper, "given")})
+    keeper = resolved_keeper(None, actors={"/user/a": Props(Keeper, "given")})
 
     assert keeper.given == ("given",)
 
@@ -147,7 +147,7 @@ def test_given_props_come_before_the_trace() -> None:
 def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
     session = Session()
 
-    keeper = made(packed(Keeper, Session(), [Session()]), stand_ins={f"{HERE}:Session": session})
+    keeper = resolved_keeper(packed(Keeper, Session(), [Session()]), stand_ins={f"{HERE}:Session": session})
 
     assert keeper.given == (session, [session])
 
@@ -155,7 +155,7 @@ def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
 def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
     told = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
 
-    assert made(told).given == (Settings(size=3),)
+    assert resolved_keeper(told).given == (Settings(size=3),)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
 )
 def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
     with pytest.raises(UnresolvedPropsError, match=reason):
-        made(told)
+        resolved_keeper(told)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
 )
 def test_nothing_is_called_that_makes_no_actor(told: bytes) -> None:
     with pytest.raises(UnresolvedPropsError):
-        made(told)
+        resolved_keeper(told)
 
     assert called == []
 
 
 def test_messages_in_props_are_values() -> None:
-    assert isinstance(made(packed(Keeper, says("x"))).given[0], Say)
+    assert isinstance(resolved_keeper(packed(Keeper, says("x"))).given[0], Say)

@@ -70,7 +70,7 @@ def test_a_name_is_free_that_became_free_in_the_midst_of_the_turn(tmp_path: Path
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         system.spawn(big.with_dispatcher("pinned"), "big").tell(says("play"))
         moment.wait()
-        found(system, "/user/big/small").stop()
+        actor_at(system, "/user/big/small").stop()
         moment.let_go()
 
     assert effects(tmp_path / "run.trace", "play") == "spawns /user/big/small"
@@ -89,7 +89,7 @@ def test_a_name_is_not_free_while_the_one_before_still_stops(tmp_path: Path) -> 
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         big_ref = system.spawn(big.with_dispatcher("pinned"), "big")
         big_ref.ask(says("ready"))
-        first = found(system, "/user/big/small")
+        first = actor_at(system, "/user/big/small")
         first.stop(block=False)
         moment.wait()
         big_ref.tell(says("play"))
@@ -164,9 +164,9 @@ def test_a_parent_decides_again_about_a_child_that_is_about_to_begin_again(tmp_p
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big().with_dispatcher("pinned"), "big")
         ref.ask(says("ready"))
-        found(system, "/user/big/b").tell(says("play"))
+        actor_at(system, "/user/big/b").tell(says("play"))
         in_turn.wait()
-        found(system, "/user/big/a").tell(says("fail"))
+        actor_at(system, "/user/big/a").tell(says("fail"))
         assert decided_about_a.wait(WAIT_SECONDS)
         ref.tell(says("wait"))
         busy.wait()
@@ -186,7 +186,7 @@ def tries(context: ActorContext, path: str) -> None:
         context.parent.tell(says(str(refusal)))
 
 
-def found(system: ActorSystem, path: str) -> ActorRef:
+def actor_at(system: ActorSystem, path: str) -> ActorRef:
     ref = system.find(path)
     assert ref is not None
     return ref

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,26 +17,18 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player, says
-from tests.runtime.replay.troupe import Question, begin
+from tests.runtime.replay.troupe import Question, spawn_puppets
+
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 SEEDS = 20
 SEEDS_ON_THREADS = 12
 
 
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures() -> Iterator[None]:
-    """Thousands of failures are meant."""
-    logger = logging.getLogger("flykka.runtime")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(before)
-
-
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace"), serialize_messages=seed % 2 == 0) as system:
-        begin(system, seed)
+        spawn_puppets(system, seed)
         system.advance(300)
 
     result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
@@ -50,7 +40,7 @@ def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) ->
 def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     with ActorSystem("threads", seed=seed, recorder=recorder, serialize_messages=seed % 2 == 0) as system:
-        for ref in begin(system, seed) * 4:
+        for ref in spawn_puppets(system, seed) * 4:
             with suppress(KernelError):
                 ref.ask(Question(seed=seed), timeout=0.01)
 
@@ -84,7 +74,7 @@ def replies_to_parent(context: ActorContext) -> None:
 
 def test_the_actors_of_a_replay_are_not_found_among_the_living(tmp_path: Path) -> None:
     with SeededSystem(1, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        begin(system, 1)
+        spawn_puppets(system, 1)
         system.advance(300)
     living = pykka.ActorRegistry.get_all()
 

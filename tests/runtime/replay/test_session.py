@@ -25,7 +25,7 @@ DEPOT = "/user/depot"
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
-    return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=40)
+    return couriers.record_deliveries(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=40)
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_session_stops_where_the_replay_is_not_what_was_recorded(
 
 def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
     path = tmp_path / "empty.trace"
-    whole = couriers.record(tmp_path / "whole.trace").path.read_bytes()
+    whole = couriers.record_deliveries(tmp_path / "whole.trace").path.read_bytes()
     header_length = 8 + int.from_bytes(whole[:4], "little")
     path.write_bytes(whole[:header_length])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from pathlib import Path
 
@@ -18,14 +17,10 @@ from flykka.runtime.trace.state.description import State, describe
 from tests.runtime.replay import test_coroutines as coroutines
 from tests.runtime.replay import troupe
 
+pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+
 KEPT = 12
 MOVES = 20
-
-
-@pytest.fixture(autouse=True)
-def _without_the_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
-    """Many failures are meant."""
-    caplog.set_level(logging.CRITICAL, "flykka.runtime")
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +29,7 @@ def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk_module, "_KEPT", KEPT)
 
 
-def truth(path: Path) -> list[dict[str, State]]:
+def states_by_turn(path: Path) -> list[dict[str, State]]:
     """What every actor knows behind each turn, and at the beginning."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
@@ -46,7 +41,7 @@ def truth(path: Path) -> list[dict[str, State]]:
 
 
 def walk(path: Path, seed: int) -> None:
-    known, session, dice = truth(path), TraceReplayer().session(path), random.Random(seed)
+    known, session, dice = states_by_turn(path), TraceReplayer().session(path), random.Random(seed)
     numbers = [turn.sequence for turn in session.trace.turns]
     last = len(numbers)
     for _ in range(MOVES):
@@ -71,7 +66,7 @@ def walk(path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        troupe.begin(system, seed, actors=2)
+        troupe.spawn_puppets(system, seed, actors=2)
         system.advance(30)
 
     walk(tmp_path / "run.trace", seed)
@@ -80,7 +75,7 @@ def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: in
 @pytest.mark.parametrize("seed", range(3))
 def test_while_coroutines_wait_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        runners = coroutines.begin(system, seed)
+        runners = coroutines.spawn_runners(system, seed)
         system.advance(seed)
         system.kill(runners[0])
         system.advance(5)

@@ -43,7 +43,7 @@ def cell_of(ref: ActorRef) -> Cell:
     return cell
 
 
-def place(function: Callable[..., object], line: int) -> str:
+def place_of_line(function: Callable[..., object], line: int) -> str:
     return f"{os.path.relpath(__file__)}:{inspect.getsourcelines(function)[1] + line}"
 
 
@@ -51,8 +51,8 @@ def test_the_line_is_that_of_the_case_which_names_the_class(system: SeededSystem
     ref = system.spawn(Props(Matches), "a")
     system.run_until_idle()
 
-    assert source_of(cell_of(ref), says("x")) == place(Matches.handle_message, 2)
-    assert source_of(cell_of(ref), ReceiveTimeout()) == place(Matches.handle_message, 4)
+    assert source_of(cell_of(ref), says("x")) == place_of_line(Matches.handle_message, 2)
+    assert source_of(cell_of(ref), ReceiveTimeout()) == place_of_line(Matches.handle_message, 4)
 
 
 def test_without_a_case_it_is_that_of_the_handler(system: SeededSystem) -> None:
@@ -60,7 +60,7 @@ def test_without_a_case_it_is_that_of_the_handler(system: SeededSystem) -> None:
     ref.tell(says("become"))
     system.run_until_idle()
 
-    assert source_of(cell_of(ref), says("x")) == place(Matches.other, 0)
+    assert source_of(cell_of(ref), says("x")) == place_of_line(Matches.other, 0)
 
 
 def test_an_actor_without_an_instance_has_none(system: SeededSystem) -> None:
@@ -74,7 +74,7 @@ def test_it_reads_the_same_from_every_folder(
 ) -> None:
     ref = system.spawn(Props(Matches), "a")
     system.run_until_idle()
-    expected = place(Matches.handle_message, 2)
+    expected = place_of_line(Matches.handle_message, 2)
 
     monkeypatch.syspath_prepend(os.getcwd())
     monkeypatch.chdir(tmp_path)

@@ -269,7 +269,7 @@ DEEDS: tuple[Deed, ...] = (
 )
 
 
-def begin(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
+def spawn_puppets(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
     """A few puppets, each told a few things."""
     dice = random.Random(seed)
     refs = [system.spawn(Props(Puppet, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)]

@@ -41,7 +41,7 @@ from tests.runtime.players import Say, fails, in_turn, player, replies, says
 """
 
 
-def run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
+def run_with_plugin(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
     """Run tests with the plugin, which is there already where flykka is installed."""
     pytester.makeini(INI)
     pytester.makepyfile(HEAD + dedent(body))
@@ -50,7 +50,7 @@ def run(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult
 
 
 def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         lent = []
@@ -75,7 +75,7 @@ def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) ->
 
 
 def test_a_coroutine_test_awaits_asks(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
@@ -98,7 +98,7 @@ def test_a_coroutine_test_awaits_asks(pytester: pytest.Pytester) -> None:
 
 
 def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
@@ -120,7 +120,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
 
 
 def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         def test_stop(seeded_system):
@@ -134,7 +134,7 @@ def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pyt
 
 
 def test_a_test_that_fails_itself_is_told_so_once(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         def test_ask(seeded_system):
@@ -147,7 +147,7 @@ def test_a_test_that_fails_itself_is_told_so_once(pytester: pytest.Pytester) -> 
 
 
 def test_an_expected_failure_is_none(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
@@ -181,7 +181,7 @@ def test_an_expected_failure_is_none(pytester: pytest.Pytester) -> None:
 def test_a_failure_that_does_not_come_as_expected_fails_the_test(
     pytester: pytest.Pytester, expected: str, text: str
 ) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         f"""
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
@@ -198,7 +198,7 @@ def test_a_failure_that_does_not_come_as_expected_fails_the_test(
 
 
 def test_an_actor_that_outlives_the_test_is_named(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         free = threading.Event()
@@ -221,7 +221,7 @@ def test_an_actor_that_outlives_the_test_is_named(pytester: pytest.Pytester) -> 
 
 
 def test_a_coroutine_that_does_not_end_is_named(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         from flykka.runtime import Actor, Props
@@ -256,8 +256,8 @@ def test_a_thread_that_outlives_the_test_is_named_with_its_place(pytester: pytes
             threading.Thread(target=keep_busy, args=(free,), name="mine", daemon=True).start()
         """
 
-    result = run(pytester, body, *IMPATIENT)
-    ignoring = run(pytester, body, "-o", "flykka_ignored_threads=mi*")
+    result = run_with_plugin(pytester, body, *IMPATIENT)
+    ignoring = run_with_plugin(pytester, body, "-o", "flykka_ignored_threads=mi*")
 
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*threads outlive the test:", "mine, in keep_busy (*.py:*)"])
@@ -265,7 +265,7 @@ def test_a_thread_that_outlives_the_test_is_named_with_its_place(pytester: pytes
 
 
 def test_an_actor_system_that_the_test_made_and_left_is_a_leak(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         from flykka.runtime import ActorSystem
@@ -285,7 +285,7 @@ def test_an_actor_system_that_the_test_made_and_left_is_a_leak(pytester: pytest.
 
 
 def test_a_test_runs_in_the_orders_of_several_seeds(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         seeds = []
@@ -314,14 +314,14 @@ def test_a_test_runs_in_the_orders_of_several_seeds(pytester: pytest.Pytester) -
     "test", ["@pytest.mark.seeds(3)\ndef test(): pass", "@pytest.mark.seeds()\ndef test(seeded_system): pass"]
 )
 def test_seeds_that_would_mean_nothing_are_refused(pytester: pytest.Pytester, test: str) -> None:
-    result = run(pytester, f"\n{test}\n")
+    result = run_with_plugin(pytester, f"\n{test}\n")
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is for tests that use*"])
 
 
 def test_a_suite_says_how_its_systems_are_made(pytester: pytest.Pytester) -> None:
-    result = run(
+    result = run_with_plugin(
         pytester,
         """
         @pytest.fixture

@@ -19,7 +19,7 @@ def probe(system: SeededSystem) -> TestProbe:
     return TestProbe(system, "probe")
 
 
-def told(probe: TestProbe, *texts: str) -> TestProbe:
+def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
     """The probe, with these words on their way to it."""
     for text in texts:
         probe.ref.tell(says(text))
@@ -44,7 +44,7 @@ def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> Test
 
 
 def test_a_message_is_expected_by_its_class_its_value_or_what_it_says(probe: TestProbe) -> None:
-    told(probe, "a", "b", "c")
+    probe_with_messages(probe, "a", "b", "c")
 
     assert probe.expect_message(Say) == says("a")
     assert probe.expect_message(says("b")) == says("b")
@@ -55,9 +55,9 @@ def test_what_is_not_expected_is_shown(probe: TestProbe) -> None:
     with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, nothing came"):
         probe.expect_message(Say)
     with pytest.raises(AssertionError, match=r"expected Say\(text='a'\), got Say\(text='b'\)"):
-        told(probe, "b").expect_message(says("a"))
+        probe_with_messages(probe, "b").expect_message(says("a"))
     with pytest.raises(AssertionError, match=r"the message does not fit: Say\(text='b'\)"):
-        told(probe, "b").expect_message(Say, where=lambda say: say.text == "a")
+        probe_with_messages(probe, "b").expect_message(Say, where=lambda say: say.text == "a")
 
 
 def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSystem) -> None:
@@ -149,7 +149,7 @@ def test_a_reply_answers_a_tell_and_an_ask(probe: TestProbe, system: SeededSyste
 
 
 def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
-    told(probe, "a").expect_message(Say)
+    probe_with_messages(probe, "a").expect_message(Say)
 
     with pytest.raises(AssertionError, match="no one to reply to"):
         probe.reply(says("b"))

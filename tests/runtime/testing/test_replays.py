@@ -15,7 +15,7 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player, says
 
 
-def record(path: Path) -> Path:
+def record_players(path: Path) -> Path:
     with SeededSystem(3, recorder=TraceRecorder(path)) as system:
         system.spawn(player([], {}), "a").tell(says("x"))
         system.spawn(player([], {"x": lambda c: c.parent.tell(says("y"))}), "b").tell(says("x"))
@@ -24,7 +24,7 @@ def record(path: Path) -> Path:
 
 
 def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
-    path = record(tmp_path / "run.trace")
+    path = record_players(tmp_path / "run.trace")
     part = {"x": lambda c: c.parent.tell(says("y"))}
     good = TraceReplayer(actors={"/user/b": player([], part)})
     bad = TraceReplayer(actors={"/user/b": player([])})
@@ -35,7 +35,7 @@ def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
 
 
 def test_what_is_not_replayed_is_held_against_a_whole_replay(tmp_path: Path) -> None:
-    path = record(tmp_path / "run.trace")
+    path = record_players(tmp_path / "run.trace")
 
     assert_replays(path)
     with pytest.raises(AssertionError, match="not replayed: /user/b: "):
@@ -43,7 +43,7 @@ def test_what_is_not_replayed_is_held_against_a_whole_replay(tmp_path: Path) -> 
 
 
 def test_what_is_cut_off_is_held_against_a_whole_replay(tmp_path: Path) -> None:
-    path = record(tmp_path / "run.trace")
+    path = record_players(tmp_path / "run.trace")
     path.write_bytes(path.read_bytes()[:-3])
     part = {"x": lambda c: c.parent.tell(says("y"))}
 

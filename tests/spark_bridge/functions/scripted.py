@@ -58,20 +58,20 @@ class Scripted(KeyedProcessFunction):
         yield {"key": ctx.get_current_key(), "value": value}
 
 
-def at(key: object, do: Action, time: int | None = None) -> Row:
+def scripted_row(key: object, do: Action, time: int | None = None) -> Row:
     """Return a row of a key that says what to do."""
     return {"key": key, "do": do, "time": time}
 
 
-def table(*descriptors: StateDescriptor, on_timer: Action | None = None) -> StateTable:
+def scripted_table(*descriptors: StateDescriptor, on_timer: Action | None = None) -> StateTable:
     return StateTable(Scripted(*descriptors, on_timer=on_timer))
 
 
-def values(rows: list[Row]) -> list[Any]:
+def values_of_rows(rows: list[Row]) -> list[Any]:
     return [row["value"] for row in rows]
 
 
 def done(table: StateTable, do: Action, time: int | None = None) -> Any:
     """Do one thing to the key 'a' in a batch of its own, and return what it returns."""
-    (value,) = values(table.process(at("a", do, time)))
+    (value,) = values_of_rows(table.process(scripted_row("a", do, time)))
     return value

@@ -20,7 +20,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
     ValueStateDescriptor,
 )
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
-from tests.spark_bridge.functions.scripted import at, done, table
+from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_table
 from tests.spark_bridge.functions.state_table import Row, StateTable
 from tests.spark_bridge.functions.test_keyed_function_runner import ODD, Returning
 
@@ -285,7 +285,7 @@ NO_KEY = "state and timers are those of the key at work, and no key is"
 def test_state_cannot_be_used_where_no_key_is_at_work(
     descriptor: Callable[[], Any], use: Callable[[Any], object], living: Callable[[Any], Any]
 ) -> None:
-    kept = table(living(descriptor()))
+    kept = scripted_table(living(descriptor()))
     states = kept.runner._function.states  # type: ignore[union-attr]
 
     with pytest.raises(KeyContextError, match=NO_KEY):
@@ -297,7 +297,7 @@ def test_state_cannot_be_used_where_no_key_is_at_work(
 
 def test_timers_cannot_be_set_when_their_call_is_over() -> None:
     timers: list[Any] = []
-    done(table(), lambda _, ctx: timers.append(ctx.timer_service()))
+    done(scripted_table(), lambda _, ctx: timers.append(ctx.timer_service()))
 
     with pytest.raises(KeyContextError, match=NO_KEY):
         timers[0].register_event_time_timer(1)
@@ -360,7 +360,7 @@ def test_at_a_watermark_no_key_is_at_work() -> None:
             self.count.update(1)
 
     kept = StateTable(Counting())
-    kept.process(at("a", lambda _, __: None))
+    kept.process(scripted_row("a", lambda _, __: None))
 
     with pytest.raises(KeyContextError, match=NO_KEY):
         kept.runner.process_watermark(watermark_ms=0, processing_time_ms=0)

@@ -20,7 +20,7 @@ from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state import ValueState
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, ValueStateDescriptor
-from tests.spark_bridge.functions.scripted import Scripted, at, table
+from tests.spark_bridge.functions.scripted import Scripted, scripted_row, scripted_table
 from tests.spark_bridge.functions.state_table import Row, StateTable
 
 
@@ -114,11 +114,13 @@ def test_a_key_whose_timer_cleared_everything_is_deleted() -> None:
 
 
 def test_only_keys_that_have_changed_are_written() -> None:
-    kept = table(ValueStateDescriptor("count", "bigint"))
-    kept.process(*(at(key, lambda s, _: s.count.update(1)) for key in "abc"))
+    kept = scripted_table(ValueStateDescriptor("count", "bigint"))
+    kept.process(*(scripted_row(key, lambda s, _: s.count.update(1)) for key in "abc"))
 
     kept.process(
-        at("a", lambda s, _: s.count.value()), at("b", lambda s, _: s.count.update(2)), at("c", lambda s, _: None)
+        scripted_row("a", lambda s, _: s.count.value()),
+        scripted_row("b", lambda s, _: s.count.update(2)),
+        scripted_row("c", lambda s, _: None),
     )
 
     assert kept.written == ["b"]
@@ -236,7 +238,7 @@ def test_states_of_several_kinds_are_columns_of_their_own() -> None:
     kept = StateTable(Scripted(ValueStateDescriptor("last", "bigint"), ListStateDescriptor("all", "bigint")))
 
     for value in (1, 2):
-        kept.process(at("a", lambda s, _, value=value: (s.last.update(value), s.all.add(value))))  # type: ignore[misc]
+        kept.process(scripted_row("a", lambda s, _, value=value: (s.last.update(value), s.all.add(value))))  # type: ignore[misc]
 
     assert kept.entries["a"].values == {"last": 2, "all": [1, 2]}
 
@@ -246,11 +248,11 @@ def test_a_function_travels_to_a_worker_though_it_was_opened_and_has_kept_its_co
         ValueStateDescriptor("count", "bigint", 5), ValueStateDescriptor("nested", "struct<a:map<string,array<date>>>")
     )
     kept = StateTable(function)
-    kept.process(at("a", lambda s, ctx: setattr(s, "kept", ctx)))
+    kept.process(scripted_row("a", lambda s, ctx: setattr(s, "kept", ctx)))
 
     travelled = StateTable(cloudpickle.loads(cloudpickle.dumps(function)))
 
-    assert travelled.process(at("a", lambda s, _: s.count.value())) == [{"key": "a", "value": 5}]
+    assert travelled.process(scripted_row("a", lambda s, _: s.count.value())) == [{"key": "a", "value": 5}]
 
 
 def test_rows_without_slots_are_a_mistake_of_the_caller() -> None:
@@ -263,7 +265,7 @@ def test_rows_without_slots_are_a_mistake_of_the_caller() -> None:
 EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integers(0, 40)), max_size=30)
 
 
-def run(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], dict[str, Any]]:
+def run_sums(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], dict[str, Any]]:
     """Process events in batches that end where they are told to; everything fires at the end."""
     kept = StateTable(Sums())
     batch: list[Row] = []
@@ -283,4 +285,4 @@ def run(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], 
 @pytest.mark.slow
 @given(EVENTS, st.sets(st.integers(0, 29)))
 def test_results_do_not_depend_on_where_batches_end(events: list[tuple[str, int, int]], ends: set[int]) -> None:
-    assert run(events, ends) == run(events, set())
+    assert run_sums(events, ends) == run_sums(events, set())

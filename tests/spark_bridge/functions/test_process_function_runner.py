@@ -35,14 +35,14 @@ class Halves(ProcessFunction):
             }
 
 
-def opened(function: ProcessFunction) -> ProcessFunctionRunner:
+def open_runner(function: ProcessFunction) -> ProcessFunctionRunner:
     runner = ProcessFunctionRunner(function)
     runner.open()
     return runner
 
 
 def test_rows_are_made_of_each_row() -> None:
-    runner = opened(Halves())
+    runner = open_runner(Halves())
 
     emitted = runner.process(
         [{"value": value} for value in (2, 3, 4)], [10, 20, 30], watermark_ms=5, processing_time_ms=7
@@ -56,7 +56,7 @@ def test_rows_are_made_of_each_row() -> None:
 
 
 def test_rows_without_event_time_have_no_timestamp() -> None:
-    runner = opened(Halves())
+    runner = open_runner(Halves())
 
     emitted = runner.process([{"value": 2}], None, watermark_ms=5, processing_time_ms=7)
 
@@ -64,11 +64,11 @@ def test_rows_without_event_time_have_no_timestamp() -> None:
 
 
 def test_no_rows_give_no_rows() -> None:
-    assert opened(Halves()).process([], [], watermark_ms=5, processing_time_ms=7).rows == []
+    assert open_runner(Halves()).process([], [], watermark_ms=5, processing_time_ms=7).rows == []
 
 
 def test_metrics_are_told_once() -> None:
-    runner = opened(Halves())
+    runner = open_runner(Halves())
     runner.process([{"value": 2}, {"value": 3}], None, watermark_ms=5, processing_time_ms=7)
 
     assert runner.take_metrics() == (MetricSample(name="seen", kind=MetricKind.COUNTER, count=2),)
@@ -76,7 +76,7 @@ def test_metrics_are_told_once() -> None:
 
 
 def test_what_it_raises_has_a_note_with_the_row() -> None:
-    runner = opened(Halves())
+    runner = open_runner(Halves())
 
     with pytest.raises(TypeError) as raised:
         runner.process([{"value": 2}, {"value": None}], None, watermark_ms=5, processing_time_ms=7)

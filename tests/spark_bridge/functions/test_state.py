@@ -16,7 +16,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
     ValueStateDescriptor,
 )
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
-from tests.spark_bridge.functions.scripted import at, done, table, values
+from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_table, values_of_rows
 
 
 class Average(AggregateFunction[int, dict[str, int], float]):
@@ -48,38 +48,46 @@ AVERAGE = AggregatingStateDescriptor("average", Average(), "struct<sum:bigint,co
 
 
 def test_each_key_has_a_value_of_its_own() -> None:
-    kept = table(COUNT)
-    kept.process(at("a", lambda s, _: s.count.update(1)), at("b", lambda s, _: s.count.update(2)))
+    kept = scripted_table(COUNT)
+    kept.process(scripted_row("a", lambda s, _: s.count.update(1)), scripted_row("b", lambda s, _: s.count.update(2)))
 
-    read = kept.process(*(at(key, lambda s, _: s.count.value()) for key in "abc"))
+    read = kept.process(*(scripted_row(key, lambda s, _: s.count.value()) for key in "abc"))
 
-    assert values(read) == [1, 2, None]
+    assert values_of_rows(read) == [1, 2, None]
     assert kept.written == []
 
 
 def test_a_value_is_read_in_the_batch_that_writes_it() -> None:
-    kept = table(COUNT)
+    kept = scripted_table(COUNT)
 
     def count(s: Any, _: Any) -> int:
         s.count.update((s.count.value() or 0) + 1)
         return int(s.count.value())
 
-    assert values(kept.process(at("a", count), at("b", count), at("a", count))) == [1, 1, 2]
+    assert values_of_rows(
+        kept.process(scripted_row("a", count), scripted_row("b", count), scripted_row("a", count))
+    ) == [
+        1,
+        1,
+        2,
+    ]
     assert kept.state("count") == {"a": 2, "b": 1}
 
 
 def test_the_default_is_returned_where_there_is_no_value_and_is_not_stored() -> None:
-    kept = table(ValueStateDescriptor("seen", "array<bigint>", default=[7]))
+    kept = scripted_table(ValueStateDescriptor("seen", "array<bigint>", default=[7]))
 
-    read = kept.process(at("a", lambda s, _: s.seen.value().append(8)), at("a", lambda s, _: s.seen.value()))
+    read = kept.process(
+        scripted_row("a", lambda s, _: s.seen.value().append(8)), scripted_row("a", lambda s, _: s.seen.value())
+    )
 
-    assert values(read) == [None, [7]]
+    assert values_of_rows(read) == [None, [7]]
     assert kept.entries == {}
 
 
 @pytest.mark.parametrize("clear", [lambda s, _: s.count.clear(), lambda s, _: s.count.update(None)])
 def test_a_value_is_gone_when_it_is_cleared_or_updated_to_none(clear: Any) -> None:
-    kept = table(COUNT)
+    kept = scripted_table(COUNT)
     done(kept, lambda s, _: s.count.update(0))
     assert kept.state("count") == {"a": 0}
 
@@ -90,7 +98,7 @@ def test_a_value_is_gone_when_it_is_cleared_or_updated_to_none(clear: Any) -> No
 
 
 def test_clearing_nothing_writes_nothing() -> None:
-    kept = table(COUNT, NAMES, PRICES, AVERAGE)
+    kept = scripted_table(COUNT, NAMES, PRICES, AVERAGE)
 
     for name in ("count", "names", "prices", "average"):
         done(kept, lambda s, _, name=name: getattr(s, name).clear())  # type: ignore[misc]
@@ -99,18 +107,19 @@ def test_clearing_nothing_writes_nothing() -> None:
 
 
 def test_a_value_that_its_reader_changes_stays_as_it_was_updated() -> None:
-    kept = table(ValueStateDescriptor("order", "struct<items:array<string>>"))
+    kept = scripted_table(ValueStateDescriptor("order", "struct<items:array<string>>"))
     done(kept, lambda s, _: s.order.update({"items": ["x"]}))
 
     read = kept.process(
-        at("a", lambda s, _: s.order.value()["items"].append("y")), at("a", lambda s, _: s.order.value())
+        scripted_row("a", lambda s, _: s.order.value()["items"].append("y")),
+        scripted_row("a", lambda s, _: s.order.value()),
     )
 
     assert read[1]["value"] == {"items": ["x"]}
 
 
 def test_a_list_has_its_elements_in_the_order_in_which_they_were_added() -> None:
-    kept = table(NAMES)
+    kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add("x"))
     done(kept, lambda s, _: s.names.add_all(["y", "x"]))
 
@@ -119,7 +128,7 @@ def test_a_list_has_its_elements_in_the_order_in_which_they_were_added() -> None
 
 
 def test_a_list_may_be_replaced() -> None:
-    kept = table(NAMES)
+    kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add("x"))
 
     done(kept, lambda s, _: s.names.update(name for name in "yz"))
@@ -128,7 +137,7 @@ def test_a_list_may_be_replaced() -> None:
 
 
 def test_a_list_without_elements_is_nothing_to_store() -> None:
-    kept = table(NAMES)
+    kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add_all([]))
     assert kept.written == []
 
@@ -140,7 +149,7 @@ def test_a_list_without_elements_is_nothing_to_store() -> None:
 
 
 def test_a_list_takes_all_elements_or_none() -> None:
-    kept = table(NAMES)
+    kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add("x"))
 
     def add(s: Any, _: Any) -> Any:
@@ -152,7 +161,7 @@ def test_a_list_takes_all_elements_or_none() -> None:
 
 
 def test_a_map_has_what_was_put_and_not_removed() -> None:
-    kept = table(PRICES)
+    kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put("tea", 2))
     done(kept, lambda s, _: s.prices.put_all({"milk": 1.0, "salt": None, "tea": 3.0}))
     done(kept, lambda s, _: s.prices.remove("milk"))
@@ -172,7 +181,7 @@ def test_a_map_has_what_was_put_and_not_removed() -> None:
 
 
 def test_a_map_may_be_changed_while_it_is_read() -> None:
-    kept = table(PRICES)
+    kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put_all({"tea": 2.0, "milk": 1.0}))
 
     done(kept, lambda s, _: [s.prices.remove(name) for name in s.prices])
@@ -181,7 +190,7 @@ def test_a_map_may_be_changed_while_it_is_read() -> None:
 
 
 def test_reading_a_map_and_removing_nothing_writes_nothing() -> None:
-    kept = table(PRICES)
+    kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put("tea", 2.0))
 
     done(kept, lambda s, _: (s.prices.items(), s.prices.is_empty(), s.prices.remove("milk"), s.prices.put_all({})))
@@ -190,7 +199,7 @@ def test_reading_a_map_and_removing_nothing_writes_nothing() -> None:
 
 
 def test_an_emptied_map_is_nothing_to_store() -> None:
-    kept = table(PRICES)
+    kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put("tea", 2.0))
 
     done(kept, lambda s, _: s.prices.remove("tea"))
@@ -201,7 +210,7 @@ def test_an_emptied_map_is_nothing_to_store() -> None:
 
 @pytest.mark.parametrize("reduce", [Greatest(), max])
 def test_what_is_added_to_reducing_state_is_reduced(reduce: Any) -> None:
-    kept = table(ReducingStateDescriptor("greatest", reduce, "bigint"))
+    kept = scripted_table(ReducingStateDescriptor("greatest", reduce, "bigint"))
     assert done(kept, lambda s, _: s.greatest.get()) is None
 
     for value in (3, 5, 4):
@@ -211,7 +220,7 @@ def test_what_is_added_to_reducing_state_is_reduced(reduce: Any) -> None:
 
 
 def test_what_is_added_to_aggregating_state_is_aggregated() -> None:
-    kept = table(AVERAGE)
+    kept = scripted_table(AVERAGE)
     assert done(kept, lambda s, _: s.average.get()) is None
 
     for value in (1, 2, 6):
@@ -235,10 +244,10 @@ def test_an_aggregate_function_meets_its_accumulator_in_one_form_only() -> None:
         def get_result(self, accumulator: Any) -> int:
             return int(accumulator[0])
 
-    kept = table(AggregatingStateDescriptor("sum", Tuples(), "array<bigint>"))
+    kept = scripted_table(AggregatingStateDescriptor("sum", Tuples(), "array<bigint>"))
 
-    kept.process(*(at("a", lambda s, _: s.sum.add(1)) for _ in range(2)))
-    kept.process(at("a", lambda s, _: s.sum.add(1)))
+    kept.process(*(scripted_row("a", lambda s, _: s.sum.add(1)) for _ in range(2)))
+    kept.process(scripted_row("a", lambda s, _: s.sum.add(1)))
 
     assert seen == [list, list, list]
 
@@ -255,16 +264,16 @@ def test_an_accumulator_with_a_map_is_a_dict_before_and_after_it_was_written() -
         def get_result(self, accumulator: dict[str, int]) -> list[str]:
             return sorted(accumulator.items())  # type: ignore[arg-type]
 
-    kept = table(AggregatingStateDescriptor("votes", Votes(), "map<string,bigint>"))
+    kept = scripted_table(AggregatingStateDescriptor("votes", Votes(), "map<string,bigint>"))
 
     for _ in range(2):
-        kept.process(*(at("a", lambda s, _: s.votes.add("x")) for _ in range(2)))
+        kept.process(*(scripted_row("a", lambda s, _: s.votes.add("x")) for _ in range(2)))
 
     assert done(kept, lambda s, _: s.votes.get()) == [("x", 4)]
 
 
 def test_a_value_of_another_type_is_refused_and_what_was_there_stays() -> None:
-    kept = table(COUNT)
+    kept = scripted_table(COUNT)
     done(kept, lambda s, _: s.count.update(1))
 
     def update(s: Any, _: Any) -> Any:
@@ -280,7 +289,7 @@ def test_nan_and_zero_are_found_in_a_map_in_the_batch_that_puts_them_and_later(t
     numbers = MapStateDescriptor("numbers", "double", "string")
     if ttl is not None:
         numbers.enable_time_to_live(ttl)
-    kept = table(numbers)
+    kept = scripted_table(numbers)
 
     def put(s: Any, _: Any) -> None:
         s.numbers.put_all({float("nan"): "nan", -0.0: "zero"})

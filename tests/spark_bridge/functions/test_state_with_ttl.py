@@ -20,7 +20,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
     ValueStateDescriptor,
 )
 from flykka.spark_bridge.functions.state_ttl import StateTtlConfig, StateTtlConfigBuilder, UpdateType
-from tests.spark_bridge.functions.scripted import at, done, table
+from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_table
 from tests.spark_bridge.functions.state_table import StateTable
 from tests.spark_bridge.functions.test_state import Average
 
@@ -46,7 +46,7 @@ def later(kept: StateTable, ms: int) -> None:
 
 
 def test_a_value_lives_for_its_time_and_not_a_millisecond_longer() -> None:
-    kept = table(count(default=-1))
+    kept = scripted_table(count(default=-1))
     done(kept, lambda s, _: s.count.update(1))
 
     later(kept, TTL_MS - 1)
@@ -58,7 +58,7 @@ def test_a_value_lives_for_its_time_and_not_a_millisecond_longer() -> None:
 
 
 def test_writing_lets_a_value_live_for_its_time_again_and_reading_does_not() -> None:
-    kept = table(count())
+    kept = scripted_table(count())
     done(kept, lambda s, _: s.count.update(1))
     later(kept, 6)
     done(kept, lambda s, _: s.count.update(2))
@@ -72,7 +72,7 @@ def test_writing_lets_a_value_live_for_its_time_again_and_reading_does_not() -> 
 
 
 def test_reading_lets_a_value_live_for_its_time_again_where_it_is_asked_for() -> None:
-    kept = table(count(builder().update_ttl_on_read_and_write()))
+    kept = scripted_table(count(builder().update_ttl_on_read_and_write()))
     done(kept, lambda s, _: s.count.update(1))
 
     for _ in range(3):
@@ -85,7 +85,7 @@ def test_reading_lets_a_value_live_for_its_time_again_where_it_is_asked_for() ->
 
 
 def test_an_expired_value_is_returned_once_where_it_may_be() -> None:
-    kept = table(count(builder().return_expired_if_not_cleaned_up()))
+    kept = scripted_table(count(builder().return_expired_if_not_cleaned_up()))
     done(kept, lambda s, _: s.count.update(1))
     later(kept, TTL_MS)
 
@@ -94,7 +94,7 @@ def test_an_expired_value_is_returned_once_where_it_may_be() -> None:
 
 
 def test_an_expired_value_is_not_returned_when_it_is_cleaned_up() -> None:
-    kept = table(count(builder().return_expired_if_not_cleaned_up()))
+    kept = scripted_table(count(builder().return_expired_if_not_cleaned_up()))
     done(kept, lambda s, _: s.count.update(1))
     later(kept, TTL_MS)
 
@@ -105,7 +105,7 @@ def test_an_expired_value_is_not_returned_when_it_is_cleaned_up() -> None:
 
 
 def test_clearing_forgets_the_time_too() -> None:
-    kept = table(count(), ValueStateDescriptor("other", "bigint"))
+    kept = scripted_table(count(), ValueStateDescriptor("other", "bigint"))
     done(kept, lambda s, _: (s.count.update(1), s.other.update(1)))
 
     done(kept, lambda s, _: s.count.clear())
@@ -114,7 +114,7 @@ def test_clearing_forgets_the_time_too() -> None:
 
 
 def test_in_event_time_a_value_expires_by_the_watermark() -> None:
-    kept = table(count(builder().use_event_time()))
+    kept = scripted_table(count(builder().use_event_time()))
     done(kept, lambda s, _: s.count.update(1), time=100)
     later(kept, 10**9)
 
@@ -126,7 +126,7 @@ def test_in_event_time_a_value_expires_by_the_watermark() -> None:
 
 
 def test_in_event_time_a_late_row_lets_a_value_live_from_the_watermark() -> None:
-    kept = table(count(builder().use_event_time()))
+    kept = scripted_table(count(builder().use_event_time()))
     kept.watermark_ms = 1000
 
     done(kept, lambda s, _: s.count.update(1), time=5)
@@ -135,15 +135,17 @@ def test_in_event_time_a_late_row_lets_a_value_live_from_the_watermark() -> None
 
 
 def test_in_event_time_a_row_out_of_order_takes_no_time_from_a_value() -> None:
-    kept = table(count(builder().use_event_time()))
+    kept = scripted_table(count(builder().use_event_time()))
 
-    kept.process(at("a", lambda s, _: s.count.update(1), 100), at("a", lambda s, _: s.count.update(2), 50))
+    kept.process(
+        scripted_row("a", lambda s, _: s.count.update(1), 100), scripted_row("a", lambda s, _: s.count.update(2), 50)
+    )
 
     assert kept.entries["a"].touched_ms == {"count": 100}
 
 
 def test_in_event_time_a_processing_time_timer_touches_at_the_watermark() -> None:
-    kept = table(count(builder().use_event_time()), on_timer=lambda s, _: s.count.update(1))
+    kept = scripted_table(count(builder().use_event_time()), on_timer=lambda s, _: s.count.update(1))
     done(kept, lambda s, ctx: ctx.timer_service().register_processing_time_timer(10**9))
     kept.watermark_ms = 70
 
@@ -153,7 +155,7 @@ def test_in_event_time_a_processing_time_timer_touches_at_the_watermark() -> Non
 
 
 def test_each_element_of_a_list_lives_for_its_own_time() -> None:
-    kept = table(living(ListStateDescriptor("names", "string")))
+    kept = scripted_table(living(ListStateDescriptor("names", "string")))
     done(kept, lambda s, _: s.names.add("x"))
     later(kept, 6)
     done(kept, lambda s, _: s.names.add_all(["y", "z"]))
@@ -168,7 +170,7 @@ def test_each_element_of_a_list_lives_for_its_own_time() -> None:
 
 
 def test_each_entry_of_a_map_lives_for_its_own_time() -> None:
-    kept = table(living(MapStateDescriptor("prices", "string", "double")))
+    kept = scripted_table(living(MapStateDescriptor("prices", "string", "double")))
     done(kept, lambda s, _: s.prices.put_all({"tea": 1.0, "milk": 2.0}))
     later(kept, 6)
     done(kept, lambda s, _: s.prices.put("tea", 3.0))
@@ -184,7 +186,7 @@ def test_each_entry_of_a_map_lives_for_its_own_time() -> None:
 
 @pytest.mark.parametrize("cleans", [True, False])
 def test_the_order_of_a_map_does_not_tell_whether_it_was_cleaned_up(cleans: bool) -> None:
-    kept = table(living(MapStateDescriptor("prices", "string", "int")))
+    kept = scripted_table(living(MapStateDescriptor("prices", "string", "int")))
     done(kept, lambda s, _: s.prices.put("tea", 1))
     later(kept, 6)
     done(kept, lambda s, _: s.prices.put("milk", 2))
@@ -198,7 +200,7 @@ def test_the_order_of_a_map_does_not_tell_whether_it_was_cleaned_up(cleans: bool
 
 
 def test_a_map_of_expired_entries_is_empty() -> None:
-    kept = table(living(MapStateDescriptor("prices", "string", "double")))
+    kept = scripted_table(living(MapStateDescriptor("prices", "string", "double")))
     done(kept, lambda s, _: s.prices.put("tea", 1.0))
     later(kept, TTL_MS)
 
@@ -208,7 +210,7 @@ def test_a_map_of_expired_entries_is_empty() -> None:
 
 def test_expired_elements_and_entries_are_returned_once_where_they_may_be() -> None:
     ttl = builder().return_expired_if_not_cleaned_up()
-    kept = table(
+    kept = scripted_table(
         living(ListStateDescriptor("names", "string"), ttl), living(MapStateDescriptor("prices", "string", "int"), ttl)
     )
     done(kept, lambda s, _: (s.names.add("x"), s.prices.put_all({"tea": 1, "milk": 2})))
@@ -222,7 +224,7 @@ def test_expired_elements_and_entries_are_returned_once_where_they_may_be() -> N
 
 
 def test_what_is_added_to_an_expired_value_begins_with_nothing() -> None:
-    kept = table(
+    kept = scripted_table(
         living(ReducingStateDescriptor("sum", lambda a, b: a + b, "bigint")),
         living(AggregatingStateDescriptor("average", Average(), "struct<sum:bigint,count:bigint>")),
     )
@@ -236,9 +238,9 @@ def test_what_is_added_to_an_expired_value_begins_with_nothing() -> None:
 
 def test_what_was_written_before_there_was_a_time_to_live_lives_on_from_its_next_access() -> None:
     names, prices = ListStateDescriptor("names", "string"), MapStateDescriptor("prices", "string", "int")
-    old = table(ValueStateDescriptor("count", "bigint"), names, prices)
+    old = scripted_table(ValueStateDescriptor("count", "bigint"), names, prices)
     done(old, lambda s, _: (s.count.update(1), s.names.add("x"), s.prices.put("tea", 1)))
-    kept = table(
+    kept = scripted_table(
         count(),
         living(ListStateDescriptor("names", "string")),
         living(MapStateDescriptor("prices", "string", "int")),
@@ -363,7 +365,7 @@ def test_state_is_that_of_the_plain_model_however_often_it_is_cleaned_up(
     steps: list[tuple[tuple[str, int, int], int, bool]], update_type: UpdateType
 ) -> None:
     ttl = builder().set_update_type(update_type)
-    kept = table(
+    kept = scripted_table(
         count(ttl),
         living(MapStateDescriptor("map", "int", "bigint"), ttl),
         living(ListStateDescriptor("list", "bigint"), ttl),

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
 from flykka.spark_bridge.functions.stored_values import stored_form
-from tests.spark_bridge.functions.typed_values import types, values
+from tests.spark_bridge.functions.typed_values import types, values_of_type
 
 
 @given(st.data())
 def test_a_stored_value_is_read_as_it_was_written(data: st.DataObject) -> None:
     type_ = data.draw(types())
-    value = stored_form(type_, "state").stored(data.draw(values(type_)))
+    value = stored_form(type_, "state").stored(data.draw(values_of_type(type_)))
 
     assert from_bytes(to_bytes(value, type_), type_) == value

@@ -17,7 +17,7 @@ from flykka.spark_bridge.errors import StateValueError
 from flykka.spark_bridge.functions.column_types import ColumnType, column_type
 from flykka.spark_bridge.functions.stored_values import StoredForm, stored_form
 from tests.spark_bridge.functions.state_table import through_arrow
-from tests.spark_bridge.functions.typed_values import types, values
+from tests.spark_bridge.functions.typed_values import types, values_of_type
 
 
 def form(type_: str) -> StoredForm:
@@ -27,10 +27,10 @@ def form(type_: str) -> StoredForm:
 @st.composite
 def typed(draw: st.DrawFn) -> tuple[ColumnType, Any]:
     type_ = draw(types())
-    return type_, draw(values(type_))
+    return type_, draw(values_of_type(type_))
 
 
-def read(form: StoredForm, stored: Any) -> Any:
+def copy_of_stored(form: StoredForm, stored: Any) -> Any:
     return stored if form.copied is None else form.copied(stored)
 
 
@@ -47,8 +47,8 @@ def test_a_reader_gets_the_same_before_and_after_a_value_was_written(drawn: tupl
 
     stored = form.stored(value)
 
-    assert as_text(read(form, through_arrow(stored, str(type_)))) == as_text(read(form, stored))
-    assert read(form, stored) == value
+    assert as_text(copy_of_stored(form, through_arrow(stored, str(type_)))) == as_text(copy_of_stored(form, stored))
+    assert copy_of_stored(form, stored) == value
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_what_a_reader_changes_is_not_stored(drawn: tuple[ColumnType, Any]) -> N
     before = deepcopy(stored)
 
     spoil(value)
-    spoil(read(form, stored))
+    spoil(copy_of_stored(form, stored))
 
     assert stored == before
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.errors import TimerError
 from flykka.spark_bridge.functions.current_key import TimeDomain
-from tests.spark_bridge.functions.scripted import Action, at, done, table, values
+from tests.spark_bridge.functions.scripted import Action, done, scripted_row, scripted_table, values_of_rows
 from tests.spark_bridge.functions.state_table import StateTable
 
 
@@ -25,45 +25,47 @@ def delete(time: int) -> Action:
 
 
 def test_timers_fire_in_the_order_of_their_times_when_the_watermark_has_come_there() -> None:
-    kept = table()
-    kept.process(at("a", register(30, 10, 20)))
+    kept = scripted_table()
+    kept.process(scripted_row("a", register(30, 10, 20)))
 
-    assert values(kept.advance_watermark(9)) == []
-    assert values(kept.advance_watermark(20)) == [10, 20]
-    assert values(kept.advance_watermark(WATERMARK_MAX)) == [30]
+    assert values_of_rows(kept.advance_watermark(9)) == []
+    assert values_of_rows(kept.advance_watermark(20)) == [10, 20]
+    assert values_of_rows(kept.advance_watermark(WATERMARK_MAX)) == [30]
     assert kept.entries == {}
 
 
 def test_a_time_has_one_timer_for_each_key_and_domain() -> None:
-    kept = table()
-    kept.process(at("a", register(10, 20, 10)), at("b", register(10)), at("a", register(10, 20)))
+    kept = scripted_table()
+    kept.process(
+        scripted_row("a", register(10, 20, 10)), scripted_row("b", register(10)), scripted_row("a", register(10, 20))
+    )
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(10))
 
     assert [(row["key"], row["value"]) for row in kept.advance_watermark(20)] == [("a", 10), ("a", 20), ("b", 10)]
-    assert values(kept.advance_processing_time(20)) == [10]
+    assert values_of_rows(kept.advance_processing_time(20)) == [10]
 
 
 def test_registering_a_timer_again_writes_nothing() -> None:
-    kept = table()
-    kept.process(at("a", register(10, 20)))
+    kept = scripted_table()
+    kept.process(scripted_row("a", register(10, 20)))
 
-    kept.process(at("a", register(20, 10)), at("a", delete(15)), at("b", delete(10)))
+    kept.process(scripted_row("a", register(20, 10)), scripted_row("a", delete(15)), scripted_row("b", delete(10)))
 
     assert kept.written == []
 
 
 def test_a_deleted_timer_does_not_fire() -> None:
-    kept = table()
-    kept.process(at("a", register(10, 20)))
+    kept = scripted_table()
+    kept.process(scripted_row("a", register(10, 20)))
 
     done(kept, delete(10))
 
-    assert values(kept.advance_watermark(20)) == [20]
+    assert values_of_rows(kept.advance_watermark(20)) == [20]
 
 
 def test_a_key_without_timers_any_more_is_gone() -> None:
-    kept = table()
-    kept.process(at("a", register(10)))
+    kept = scripted_table()
+    kept.process(scripted_row("a", register(10)))
 
     done(kept, delete(10))
 
@@ -71,11 +73,11 @@ def test_a_key_without_timers_any_more_is_gone() -> None:
 
 
 def test_a_timer_that_is_due_already_fires_with_the_next_watermark() -> None:
-    kept = table()
+    kept = scripted_table()
     kept.advance_watermark(100)
 
-    assert values(kept.process(at("a", register(10)))) == [[None]]
-    assert values(kept.advance_watermark(100)) == [10]
+    assert values_of_rows(kept.process(scripted_row("a", register(10)))) == [[None]]
+    assert values_of_rows(kept.advance_watermark(100)) == [10]
 
 
 def test_a_timer_that_is_registered_while_firing_fires_too_where_it_is_due() -> None:
@@ -83,16 +85,16 @@ def test_a_timer_that_is_registered_while_firing_fires_too_where_it_is_due() -> 
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
         return ctx.timestamp()
 
-    kept = table(on_timer=every_ten)
-    kept.process(at("a", register(10)))
+    kept = scripted_table(on_timer=every_ten)
+    kept.process(scripted_row("a", register(10)))
 
-    assert values(kept.advance_watermark(35)) == [10, 20, 30]
+    assert values_of_rows(kept.advance_watermark(35)) == [10, 20, 30]
     assert kept.entries["a"].event_timers == [40]
 
 
 def test_a_timer_that_is_deleted_while_firing_does_not_fire() -> None:
-    kept = table(on_timer=lambda _, ctx: ctx.timer_service().delete_event_time_timer(20))
-    kept.process(at("a", register(10, 20, 30)))
+    kept = scripted_table(on_timer=lambda _, ctx: ctx.timer_service().delete_event_time_timer(20))
+    kept.process(scripted_row("a", register(10, 20, 30)))
 
     assert len(kept.advance_watermark(30)) == 2
 
@@ -108,25 +110,25 @@ def test_the_times_of_a_firing_are_those_of_its_watermark_and_timer() -> None:
             timers.current_processing_time(),
         ]
 
-    kept = table(on_timer=times)
-    kept.process(at("a", register(10)))
+    kept = scripted_table(on_timer=times)
+    kept.process(scripted_row("a", register(10)))
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(5))
     kept.processing_time_ms = 7
 
-    assert values(kept.advance_watermark(12)) == [[10, TimeDomain.EVENT_TIME, 12, 12, 7]]
-    assert values(kept.advance_processing_time(8)) == [[5, TimeDomain.PROCESSING_TIME, 12, 12, 8]]
+    assert values_of_rows(kept.advance_watermark(12)) == [[10, TimeDomain.EVENT_TIME, 12, 12, 7]]
+    assert values_of_rows(kept.advance_processing_time(8)) == [[5, TimeDomain.PROCESSING_TIME, 12, 12, 8]]
 
 
 def test_processing_time_timers_do_not_fire_by_event_time() -> None:
-    kept = table()
+    kept = scripted_table()
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(10))
 
     assert kept.advance_watermark(WATERMARK_MAX) == []
-    assert values(kept.advance_processing_time(10)) == [10]
+    assert values_of_rows(kept.advance_processing_time(10)) == [10]
 
 
 def test_a_deleted_processing_time_timer_does_not_fire() -> None:
-    kept = table()
+    kept = scripted_table()
     done(kept, lambda _, ctx: ctx.timer_service().register_processing_time_timer(10))
 
     done(kept, lambda _, ctx: ctx.timer_service().delete_processing_time_timer(10))
@@ -135,14 +137,14 @@ def test_a_deleted_processing_time_timer_does_not_fire() -> None:
 
 
 def test_before_the_first_watermark_it_is_the_lowest() -> None:
-    assert done(table(), lambda _, ctx: ctx.current_watermark()) == WATERMARK_MIN
+    assert done(scripted_table(), lambda _, ctx: ctx.current_watermark()) == WATERMARK_MIN
 
 
 @pytest.mark.parametrize("time", [1.5, True, None, datetime(2024, 1, 1), 2**63])
 @pytest.mark.parametrize("call", ["register_event_time_timer", "register_processing_time_timer"])
 def test_a_timer_is_at_a_time_in_whole_milliseconds(call: str, time: Any) -> None:
     with pytest.raises(TimerError, match=r"a timer cannot be at .*: its time is an int, in milliseconds since"):
-        done(table(), lambda _, ctx: getattr(ctx.timer_service(), call)(time))
+        done(scripted_table(), lambda _, ctx: getattr(ctx.timer_service(), call)(time))
 
 
 KEYS = st.sampled_from("ab")
@@ -152,17 +154,17 @@ TIMES = st.integers(0, 20)
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["register", "delete", "watermark"]), KEYS, TIMES), max_size=40))
 def test_timers_are_a_set_for_each_key(steps: list[tuple[str, str, int]]) -> None:
-    kept: StateTable = table()
+    kept: StateTable = scripted_table()
     model: set[tuple[str, int]] = set()
     watermark = -1
 
     for what, key, time in steps:
         match what:
             case "register":
-                kept.process(at(key, register(time)))
+                kept.process(scripted_row(key, register(time)))
                 model.add((key, time))
             case "delete":
-                kept.process(at(key, delete(time)))
+                kept.process(scripted_row(key, delete(time)))
                 model.discard((key, time))
             case "watermark":
                 watermark = max(watermark, time)

@@ -92,11 +92,11 @@ def done(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
     return [row["value"] for row in emitted.rows]
 
 
-def put(name: str, value: int) -> tuple[int, Any]:
+def put_rule(name: str, value: int) -> tuple[int, Any]:
     return 1, lambda _, ctx: ctx.get_broadcast_state(RULES).put(name, value)
 
 
-def read() -> tuple[int, Any]:
+def broadcast_state_reader() -> tuple[int, Any]:
     return 0, lambda _, ctx: ctx.get_broadcast_state(RULES).items()
 
 
@@ -226,21 +226,28 @@ def test_what_was_broadcast_is_read_with_every_row_and_timer_behind_it() -> None
     runner, columns = findings(), StateColumns.empty(1, ["kept"])
     columns.event_timers[0] = [3]
 
-    assert done(runner, read(), put("a", 1), put("b", 2), read()) == [[], None, None, [("a", 1), ("b", 2)]]
+    assert done(runner, broadcast_state_reader(), put_rule("a", 1), put_rule("b", 2), broadcast_state_reader()) == [
+        [],
+        None,
+        None,
+        [("a", 1), ("b", 2)],
+    ]
     fired = runner.fire(TimeDomain.EVENT_TIME, ["a"], columns, **TIMES)
     assert fired.rows == [{"key": "a", "value": [("a", 1), ("b", 2)]}]
 
 
 def test_broadcast_state_is_operator_state_which_another_runner_goes_on_with() -> None:
     first = findings()
-    done(first, put("a", 1))
+    done(first, put_rule("a", 1))
     first.snapshot_state()
     before = first.lists
-    done(first, put("b", 2))
+    done(first, put_rule("b", 2))
     first.snapshot_state()
 
-    assert done(findings(OperatorStates(before, is_restored=True)), read()) == [[("a", 1)]]
-    assert done(findings(OperatorStates(first.lists, is_restored=True)), read()) == [[("a", 1), ("b", 2)]]
+    assert done(findings(OperatorStates(before, is_restored=True)), broadcast_state_reader()) == [[("a", 1)]]
+    assert done(findings(OperatorStates(first.lists, is_restored=True)), broadcast_state_reader()) == [
+        [("a", 1), ("b", 2)]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -41,16 +41,18 @@ def types() -> st.SearchStrategy[ColumnType]:
     )
 
 
-def values(type_: ColumnType) -> st.SearchStrategy[Any]:
+def values_of_type(type_: ColumnType) -> st.SearchStrategy[Any]:
     """Return the values of a type, without None but below."""
     match type_.name:
         case "array":
-            return st.lists(st.none() | values(type_.parts[0]), max_size=3)
+            return st.lists(st.none() | values_of_type(type_.parts[0]), max_size=3)
         case "map":
-            return st.dictionaries(values(type_.parts[0]), st.none() | values(type_.parts[1]), max_size=3)
+            return st.dictionaries(
+                values_of_type(type_.parts[0]), st.none() | values_of_type(type_.parts[1]), max_size=3
+            )
         case "struct":
             of_fields = zip(type_.fields, type_.parts, strict=True)
-            return st.fixed_dictionaries({name: st.none() | values(part) for name, part in of_fields})
+            return st.fixed_dictionaries({name: st.none() | values_of_type(part) for name, part in of_fields})
         case "decimal":
             precision, scale = type_.sizes
             limit = 10**precision - 1

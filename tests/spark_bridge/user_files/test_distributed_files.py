@@ -28,7 +28,7 @@ def unit() -> Iterator[str]:
     staged_files.release(added)
 
 
-def listed(spark: SparkSession) -> list[str]:
+def listed_archives(spark: SparkSession) -> list[str]:
     return [name for name in spark.sparkContext.listArchives if "comets" in name]
 
 
@@ -46,11 +46,11 @@ def test_a_unit_is_there_until_the_last_job_that_has_it_is_over(spark: SparkSess
 
     one.withdraw()
     one.withdraw()
-    while_one_has_it = len(listed(spark)), on_executor(spark, unit)
+    while_one_has_it = len(listed_archives(spark)), on_executor(spark, unit)
     other.withdraw()
 
     assert while_one_has_it == (1, True)
-    assert listed(spark) == []
+    assert listed_archives(spark) == []
     assert not on_executor(spark, unit)
 
 

@@ -11,7 +11,7 @@ from flykka.spark_bridge.user_files.staged_files import StagedFiles
 
 
 @pytest.fixture
-def staged() -> StagedFiles:
+def staged_files() -> StagedFiles:
     return StagedFiles()
 
 
@@ -28,53 +28,53 @@ def add_folder(staged: StagedFiles, **texts: str) -> str:
     return staged.add("folder", write)
 
 
-def test_a_unit_is_named_by_its_content_and_label(staged: StagedFiles) -> None:
-    unit = add_text(staged, "one")
+def test_a_unit_is_named_by_its_content_and_label(staged_files: StagedFiles) -> None:
+    unit = add_text(staged_files, "one")
 
     assert unit.startswith("flykka-file-")
     assert unit.endswith("-a.txt")
-    assert staged.path(unit).read_text() == "one"
-    assert add_text(staged, "one") == unit
-    assert add_text(staged, "two") != unit
+    assert staged_files.path(unit).read_text() == "one"
+    assert add_text(staged_files, "one") == unit
+    assert add_text(staged_files, "two") != unit
 
 
-def test_a_folder_is_another_unit_where_a_file_of_it_is_changed_or_renamed(staged: StagedFiles) -> None:
-    unit = add_folder(staged, a="1", b="2")
+def test_a_folder_is_another_unit_where_a_file_of_it_is_changed_or_renamed(staged_files: StagedFiles) -> None:
+    unit = add_folder(staged_files, a="1", b="2")
 
-    assert add_folder(staged, a="1", b="2") == unit
-    assert len({unit, add_folder(staged, a="1", b="3"), add_folder(staged, a="1", c="2")}) == 3
+    assert add_folder(staged_files, a="1", b="2") == unit
+    assert len({unit, add_folder(staged_files, a="1", b="3"), add_folder(staged_files, a="1", c="2")}) == 3
 
 
-def test_a_unit_is_there_until_its_last_use_is_released(staged: StagedFiles) -> None:
-    unit = add_folder(staged, a="1")
-    add_folder(staged, a="1")
-    archive = staged.archive(unit)
+def test_a_unit_is_there_until_its_last_use_is_released(staged_files: StagedFiles) -> None:
+    unit = add_folder(staged_files, a="1")
+    add_folder(staged_files, a="1")
+    archive = staged_files.archive(unit)
     assert archive is not None
 
-    staged.release(unit)
-    assert staged.path(unit).is_dir()
+    staged_files.release(unit)
+    assert staged_files.path(unit).is_dir()
 
-    staged.release(unit)
-    assert not staged.path(unit).exists()
+    staged_files.release(unit)
+    assert not staged_files.path(unit).exists()
     assert not archive.exists()
 
 
-def test_a_folder_is_packed_with_all_below_it_and_a_file_is_not(staged: StagedFiles) -> None:
-    archive = staged.archive(add_folder(staged, a="1"))
+def test_a_folder_is_packed_with_all_below_it_and_a_file_is_not(staged_files: StagedFiles) -> None:
+    archive = staged_files.archive(add_folder(staged_files, a="1"))
 
     assert archive is not None
     with tarfile.open(archive) as packed:
         assert packed.getnames() == ["below", "below/a"]
-    assert staged.archive(add_text(staged, "one")) is None
+    assert staged_files.archive(add_text(staged_files, "one")) is None
 
 
-def test_nothing_is_left_of_what_could_not_be_written(staged: StagedFiles) -> None:
-    unit = add_text(staged, "one")
+def test_nothing_is_left_of_what_could_not_be_written(staged_files: StagedFiles) -> None:
+    unit = add_text(staged_files, "one")
 
     with pytest.raises(OSError, match="full"):
-        staged.add("b", lambda path: _fails_behind(path))
+        staged_files.add("b", lambda path: _fails_behind(path))
 
-    assert {each.name for each in staged.path(unit).parent.iterdir()} == {unit, ".lock"}
+    assert {each.name for each in staged_files.path(unit).parent.iterdir()} == {unit, ".lock"}
 
 
 def _fails_behind(path: Path) -> None:

@@ -29,7 +29,7 @@ def position(key: Key) -> int:
     return hash(key[1]) % 3 if key[0] is None else key[0] % 3
 
 
-def rows(keys: Iterable[Key]) -> pa.Table:
+def key_columns(keys: Iterable[Key]) -> pa.Table:
     """The columns of keys, with their positions."""
     listed = list(keys)
     return pa.table(
@@ -41,11 +41,11 @@ def rows(keys: Iterable[Key]) -> pa.Table:
     )
 
 
-def state(totals: Mapping[Key, int | None], version: int) -> pa.Table:
+def state_rows(totals: Mapping[Key, int | None], version: int) -> pa.Table:
     """Rows of one version, in any order; those of None are deleted."""
     values = list(totals.values())
     return (
-        rows(totals)
+        key_columns(totals)
         .append_column("total", pa.array([0 if value is None else value for value in values], pa.int64()))
         .append_column(VERSION, pa.array([version] * len(values), pa.int64()))
         .append_column(IS_DELETED, pa.array([value is None for value in values], pa.bool_()))

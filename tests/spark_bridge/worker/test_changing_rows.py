@@ -178,7 +178,7 @@ LEFT = pa.list_(pa.struct([("id", pa.int64()), ("name", pa.string())]))
 RIGHT = pa.list_(pa.struct([("other", pa.int64())]))
 
 
-def joined(kind: str) -> Kept:
+def join_of_kind(kind: str) -> Kept:
     function = JoinChanges(
         keys=("key",),
         side="side",
@@ -224,7 +224,7 @@ def right(key: int | None, other: int, kind: str = "+I") -> tuple[Any, ...]:
 def test_a_join_emits_what_a_row_of_either_side_changes(
     kind: str, first: list[Any], then: list[Any], last: list[Any]
 ) -> None:
-    rows = joined(kind)
+    rows = join_of_kind(kind)
 
     assert rows.batch(left(5, 1, "a"), left(None, 9, "z")) == first
     assert rows.batch(right(5, 7)) == then
@@ -236,7 +236,7 @@ def test_a_join_emits_what_a_row_of_either_side_changes(
 
 def test_changes_of_random_batches_make_what_all_of_them_at_once_make() -> None:
     draw = np.random.default_rng(7)
-    rows, whole = joined("full"), joined("full")
+    rows, whole = join_of_kind("full"), join_of_kind("full")
     now: dict[Any, Any] = {}
     everything: dict[tuple[bool, int], tuple[Any, ...]] = {}
     for _ in range(30):

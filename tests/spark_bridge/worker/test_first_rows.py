@@ -31,7 +31,7 @@ class Kept:
         return sorted((row["id"], row["n"]) for row in emitted.to_pylist())
 
 
-def kept(limit: int, *, is_descending: bool = True, nulls_first: bool = False) -> Kept:
+def first_rows(limit: int, *, is_descending: bool = True, nulls_first: bool = False) -> Kept:
     order = RowOrder(column="price", is_descending=is_descending, nulls_first=nulls_first)
     return Kept(
         FirstRows(keys=("key",), columns=tuple(ROW.names), orders=(order,), limit=limit, emitted=("id",), number="n")
@@ -39,7 +39,7 @@ def kept(limit: int, *, is_descending: bool = True, nulls_first: bool = False) -
 
 
 def test_a_row_is_emitted_with_each_number_that_it_takes() -> None:
-    first = kept(2)
+    first = first_rows(2)
 
     assert first.batch(("a", 5.0, 1), ("b", 9.0, 2), ("a", 7.0, 3)) == [(1, 2), (2, 1), (3, 1)]
     assert first.batch(("a", 6.0, 4)) == [(4, 2)]
@@ -48,7 +48,7 @@ def test_a_row_is_emitted_with_each_number_that_it_takes() -> None:
 
 
 def test_of_equal_rows_those_that_came_first_stay() -> None:
-    first = kept(1)
+    first = first_rows(1)
 
     assert first.batch(("a", 5.0, 1), ("a", 5.0, 2)) == [(1, 1)]
     assert first.batch(("a", 5.0, 3)) == []
@@ -57,9 +57,9 @@ def test_of_equal_rows_those_that_came_first_stay() -> None:
 def test_nulls_and_nan_stand_where_spark_has_them() -> None:
     rows = [("a", 1.0, 1), ("a", None, 2), ("a", float("nan"), 3)]
 
-    assert kept(3).batch(*rows) == [(1, 2), (2, 3), (3, 1)]
-    assert kept(3, is_descending=False, nulls_first=True).batch(*rows) == [(1, 2), (2, 1), (3, 3)]
-    assert kept(3, is_descending=False).batch(*rows) == [(1, 1), (2, 3), (3, 2)]
+    assert first_rows(3).batch(*rows) == [(1, 2), (2, 3), (3, 1)]
+    assert first_rows(3, is_descending=False, nulls_first=True).batch(*rows) == [(1, 2), (2, 1), (3, 3)]
+    assert first_rows(3, is_descending=False).batch(*rows) == [(1, 1), (2, 3), (3, 2)]
 
 
 def test_the_first_true_row_of_a_key_is_marked_once() -> None:

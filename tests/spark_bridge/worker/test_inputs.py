@@ -15,28 +15,30 @@ FIRST = OneInput(columns=("id", "at"), event_time=EventTime(column="at"))
 SECOND = OneInput(columns=("id",), event_time=None)
 
 
-def at(seconds: int) -> datetime:
+def utc_second(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def batch(*rows: tuple[int, int]) -> pa.Table:
+def table_of_inputs(*rows: tuple[int, int]) -> pa.Table:
     """Rows of inputs, each with its id, which is the time in seconds of one of the first."""
     inputs = [number for number, _ in rows]
     return pa.table(
         {
             "__input": pa.array(inputs, pa.int8()),
             "__1_id": pa.array([None if number else value for number, value in rows], pa.int64()),
-            "__1_at": pa.array([None if number else at(value) for number, value in rows], pa.timestamp("us", "UTC")),
+            "__1_at": pa.array(
+                [None if number else utc_second(value) for number, value in rows], pa.timestamp("us", "UTC")
+            ),
             "__2_id": pa.array([f"{value}" if number else None for number, value in rows]),
         }
     )
 
 
 def test_rows_keep_the_order_in_which_they_came() -> None:
-    read = TwoInputs(inputs=(FIRST, SECOND)).read(batch((0, 1), (1, 2), (1, 3), (0, 4)))
+    read = TwoInputs(inputs=(FIRST, SECOND)).read(table_of_inputs((0, 1), (1, 2), (1, 3), (0, 4)))
 
     assert read == RowsRead(
-        rows=[{"id": 1, "at": at(1)}, {"id": "2"}, {"id": "3"}, {"id": 4, "at": at(4)}],
+        rows=[{"id": 1, "at": utc_second(1)}, {"id": "2"}, {"id": "3"}, {"id": 4, "at": utc_second(4)}],
         timestamps=[1_000, None, None, 4_000],
         inputs=[0, 1, 1, 0],
     )
@@ -53,9 +55,9 @@ def test_event_times_are_rounded_down_before_1970_too() -> None:
 
 
 def test_broadcast_rows_come_first_and_have_no_key() -> None:
-    read = TwoInputs(inputs=(FIRST, SECOND), is_broadcast=True).read(batch((0, 1), (1, 2), (0, 3), (1, 4)))
+    read = TwoInputs(inputs=(FIRST, SECOND), is_broadcast=True).read(table_of_inputs((0, 1), (1, 2), (0, 3), (1, 4)))
 
-    assert read.rows == [{"id": "2"}, {"id": "4"}, {"id": 1, "at": at(1)}, {"id": 3, "at": at(3)}]
+    assert read.rows == [{"id": "2"}, {"id": "4"}, {"id": 1, "at": utc_second(1)}, {"id": 3, "at": utc_second(3)}]
     assert read.timestamps == [None, None, 1_000, 3_000]
     assert read.inputs == [1, 1, 0, 0]
     assert read.slots(np.array([7, 0, 8, 0])) == [NO_SLOT, NO_SLOT, 7, 8]
@@ -64,13 +66,13 @@ def test_broadcast_rows_come_first_and_have_no_key() -> None:
 def test_a_batch_may_have_rows_of_one_input_alone() -> None:
     both = TwoInputs(inputs=(FIRST, SECOND))
 
-    assert both.read(batch((1, 1), (1, 2))).rows == [{"id": "1"}, {"id": "2"}]
-    assert both.read(batch((0, 1))).rows == [{"id": 1, "at": at(1)}]
-    assert both.read(batch()).rows == []
+    assert both.read(table_of_inputs((1, 1), (1, 2))).rows == [{"id": "1"}, {"id": "2"}]
+    assert both.read(table_of_inputs((0, 1))).rows == [{"id": 1, "at": utc_second(1)}]
+    assert both.read(table_of_inputs()).rows == []
 
 
 def test_rows_of_inputs_without_event_time_have_none() -> None:
     assert TwoInputs(inputs=(SECOND, SECOND)).columns == ("__input", "__1_id", "__2_id")
-    read = TwoInputs(inputs=(OneInput(columns=("id",), event_time=None), SECOND)).read(batch((0, 1), (1, 2)))
+    read = TwoInputs(inputs=(OneInput(columns=("id",), event_time=None), SECOND)).read(table_of_inputs((0, 1), (1, 2)))
 
     assert (read.rows, read.timestamps) == ([{"id": 1}, {"id": "2"}], None)

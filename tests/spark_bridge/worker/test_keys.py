@@ -13,7 +13,7 @@ KEYS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.sampled_from("abc
 NAN = float("nan")
 
 
-def table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
+def key_table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
     """Keys in two columns."""
     return pa.table(
         {
@@ -27,7 +27,7 @@ def table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
 def test_a_key_is_found_where_it_stands_or_not_at_all(
     known: list[tuple[int | None, str | None]], keys: list[tuple[int | None, str | None]]
 ) -> None:
-    found = key_numbers(table(known), table(keys))
+    found = key_numbers(key_table(known), key_table(keys))
 
     assert found.tolist() == [known.index(key) if key in known else -1 for key in keys]
 

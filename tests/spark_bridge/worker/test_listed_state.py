@@ -45,7 +45,7 @@ def expiring(descriptor: StateDescriptor) -> StateDescriptor:
     return descriptor
 
 
-def table(state: pa.DataType, touched: pa.DataType, rows: list[tuple[Any, Any, list[int] | None]]) -> pa.Table:
+def segment_table(state: pa.DataType, touched: pa.DataType, rows: list[tuple[Any, Any, list[int] | None]]) -> pa.Table:
     """Rows of a segment: the value of `kept`, when it was touched, and event-time timers."""
     schema = pa.schema(
         [
@@ -86,7 +86,7 @@ def cleaned(descriptor: StateDescriptor, rows: pa.Table, processing_time_ms: int
 
 
 def test_a_value_that_has_expired_is_removed_and_its_key_with_it_unless_timers_are_left() -> None:
-    rows = table(pa.int64(), pa.int64(), [(1, 0, None), (2, 950, None), (3, 10, [7]), (None, None, [8])])
+    rows = segment_table(pa.int64(), pa.int64(), [(1, 0, None), (2, 950, None), (3, 10, [7]), (None, None, [8])])
 
     left = cleaned(expiring(ValueStateDescriptor("kept", "bigint")), rows, 1000)
 
@@ -126,7 +126,9 @@ def test_elements_and_entries_expire_one_by_one(
     value_left: Any,
     times_left: Any,
 ) -> None:
-    rows = table(state, touched, [(None, None, None), (value, times, None), ([], [], None), (value, times, None)])
+    rows = segment_table(
+        state, touched, [(None, None, None), (value, times, None), ([], [], None), (value, times, None)]
+    )
 
     left = cleaned(expiring(descriptor), rows, 1000)
 
@@ -135,7 +137,7 @@ def test_elements_and_entries_expire_one_by_one(
 
 
 def test_where_nothing_has_expired_the_rows_are_the_same() -> None:
-    rows = table(pa.int64(), pa.int64(), [(1, 950, None), (None, None, None)])
+    rows = segment_table(pa.int64(), pa.int64(), [(1, 950, None), (None, None, None)])
     clean_up = RemoveExpired(
         descriptors=cloudpickle.dumps([expiring(ValueStateDescriptor("kept", "bigint"))]),
         watermark_ms=0,
@@ -146,7 +148,7 @@ def test_where_nothing_has_expired_the_rows_are_the_same() -> None:
 
 
 def test_state_is_the_same_when_it_was_lists_meanwhile() -> None:
-    rows = table(pa.map_(pa.string(), pa.int64()), pa.int64(), [([("a", 1)], 5, [3, 9]), (None, None, None)])
+    rows = segment_table(pa.map_(pa.string(), pa.int64()), pa.int64(), [([("a", 1)], 5, [3, 9]), (None, None, None)])
     state = rows.select(["kept", f"{TOUCHED}kept", *(name for name, _ in TIMER_COLUMNS)])
 
     assert as_table(as_lists(state), [0, 1], state.schema) == state

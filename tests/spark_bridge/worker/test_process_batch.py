@@ -11,7 +11,7 @@ from pyspark import SparkFiles
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.process_batch import ProcessBatch, Processed
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from tests.spark_bridge.worker.tables import SCHEMA, rows
+from tests.spark_bridge.worker.tables import SCHEMA, key_columns
 
 
 class Keeping:
@@ -34,7 +34,7 @@ def test_a_column_of_the_rows_may_be_named_as_a_state_of_another_type(
     process = ProcessBatch(
         folder=SegmentFolder(name="state"), segments=(), target="new", version=1, schema=SCHEMA, function=function
     )
-    batch = rows([(1, "a"), (2, "b")]).append_column("total", pa.array([1.5, 2.5]))
+    batch = key_columns([(1, "a"), (2, "b")]).append_column("total", pa.array([1.5, 2.5]))
 
     list(process(iter(batch.to_batches())))
 

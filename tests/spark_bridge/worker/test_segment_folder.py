@@ -10,10 +10,10 @@ import pytest
 from pyspark import SparkFiles
 
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from tests.spark_bridge.worker.tables import SCHEMA, state
+from tests.spark_bridge.worker.tables import SCHEMA, state_rows
 
 On = Callable[[str], Path]
-ROWS = state({(1, ""): 10}, 1)
+ROWS = state_rows({(1, ""): 10}, 1)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> SegmentFolder:
+def segment_folder(tmp_path: Path) -> SegmentFolder:
     return SegmentFolder(name="state", shared=str(tmp_path / "shared"))
 
 
@@ -38,37 +38,37 @@ def keys_in(folder: SegmentFolder, segment: str) -> list[int]:
     return keys
 
 
-def test_another_executor_finds_what_one_has_written_and_keeps_it(on: On, folder: SegmentFolder) -> None:
+def test_another_executor_finds_what_one_has_written_and_keeps_it(on: On, segment_folder: SegmentFolder) -> None:
     on("first")
-    folder.write("a", SCHEMA, [ROWS])
+    segment_folder.write("a", SCHEMA, [ROWS])
 
     second = on("second")
-    assert folder.has("a")
-    assert keys_in(folder, "a") == [1]
+    assert segment_folder.has("a")
+    assert keys_in(segment_folder, "a") == [1]
     assert (second / "state" / "a").exists()
 
 
 def test_what_nobody_reads_any_more_goes_from_an_executor_and_stays_in_the_shared_folder(
-    on: On, folder: SegmentFolder
+    on: On, segment_folder: SegmentFolder
 ) -> None:
     first = on("first")
     for segment in ("a", "b"):
-        folder.write(segment, SCHEMA, [ROWS])
+        segment_folder.write(segment, SCHEMA, [ROWS])
 
-    folder.forget_all_but(["b"])
+    segment_folder.forget_all_but(["b"])
 
     assert sorted(path.name for path in (first / "state").iterdir()) == ["b"]
-    assert keys_in(folder, "a") == [1]
+    assert keys_in(segment_folder, "a") == [1]
 
 
 def test_a_segment_takes_its_name_when_the_others_have_it(
-    on: On, folder: SegmentFolder, monkeypatch: pytest.MonkeyPatch
+    on: On, segment_folder: SegmentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = on("first")
     put: list[list[str]] = []
-    monkeypatch.setattr(Path, "replace", forgetting(folder, put, Path.replace))
+    monkeypatch.setattr(Path, "replace", forgetting(segment_folder, put, Path.replace))
 
-    folder.write("a", SCHEMA, [ROWS])
+    segment_folder.write("a", SCHEMA, [ROWS])
 
     assert put == [["a"]]
     assert (first / "state" / "a").exists()
@@ -88,22 +88,24 @@ def forgetting(
     return renamed
 
 
-def test_a_deleted_segment_is_nowhere_that_can_be_reached(on: On, folder: SegmentFolder) -> None:
+def test_a_deleted_segment_is_nowhere_that_can_be_reached(on: On, segment_folder: SegmentFolder) -> None:
     on("first")
-    folder.write("a", SCHEMA, [ROWS])
+    segment_folder.write("a", SCHEMA, [ROWS])
 
-    folder.delete("a")
+    segment_folder.delete("a")
 
-    assert not folder.has("a")
+    assert not segment_folder.has("a")
     with pytest.raises(FileNotFoundError):
-        folder.read(["a"])
+        segment_folder.read(["a"])
 
 
-def test_a_segment_is_deleted_though_its_shared_folder_is_gone(on: On, folder: SegmentFolder, tmp_path: Path) -> None:
+def test_a_segment_is_deleted_though_its_shared_folder_is_gone(
+    on: On, segment_folder: SegmentFolder, tmp_path: Path
+) -> None:
     first = on("first")
-    folder.write("a", SCHEMA, [ROWS])
+    segment_folder.write("a", SCHEMA, [ROWS])
     rmtree(tmp_path / "shared")
 
-    folder.delete("a")
+    segment_folder.delete("a")
 
     assert not (first / "state" / "a").exists()

@@ -23,7 +23,7 @@ from flykka.spark_bridge.worker.look_up import look_up
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, merged, newest
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import SavedRows, SaveSegments
-from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_of, rows, segment, state
+from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_columns, key_of, segment, state_rows
 from tests.syncs import watched_syncs
 
 KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampled_from("ab"))
@@ -56,7 +56,7 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_merge_leaves_the_newest_row_of_each_key(versions: list[dict[Key, int | None]]) -> None:
     with TemporaryDirectory() as folder:
         segments = [
-            segment(Path(folder, str(number)), [newest(state(version, number))])
+            segment(Path(folder, str(number)), [newest(state_rows(version, number))])
             for number, version in enumerate(versions)
         ]
 
@@ -68,7 +68,7 @@ def test_a_merge_leaves_the_newest_row_of_each_key(versions: list[dict[Key, int 
 
 @given(versions=st.lists(TOTALS, min_size=1, max_size=4))
 def test_rows_of_any_order_are_told_apart_by_their_versions(versions: list[dict[Key, int | None]]) -> None:
-    newest_first = [state(version, number) for number, version in enumerate(versions)][::-1]
+    newest_first = [state_rows(version, number) for number, version in enumerate(versions)][::-1]
 
     assert totals([newest(pa.concat_tables(newest_first))]) == known(versions)
 
@@ -77,10 +77,10 @@ def test_rows_of_any_order_are_told_apart_by_their_versions(versions: list[dict[
 def test_each_key_of_a_batch_is_found_with_its_newest_state(
     versions: list[dict[Key, int | None]], wanted: list[Key]
 ) -> None:
-    batch = KeyedBatch(rows(wanted))
+    batch = KeyedBatch(key_columns(wanted))
     with TemporaryDirectory() as folder:
         segments = [
-            segment(Path(folder, str(number)), [newest(state(version, number))])
+            segment(Path(folder, str(number)), [newest(state_rows(version, number))])
             for number, version in enumerate(versions)
         ]
 
@@ -93,7 +93,7 @@ def test_each_key_of_a_batch_is_found_with_its_newest_state(
 
 @given(wanted=st.lists(KEYS, min_size=1))
 def test_the_rows_of_a_key_lie_together_in_the_order_in_which_they_came(wanted: list[Key]) -> None:
-    numbered = rows(wanted).append_column("number", pa.array(range(len(wanted))))
+    numbered = key_columns(wanted).append_column("number", pa.array(range(len(wanted))))
 
     batch = KeyedBatch(numbered)
 
@@ -121,7 +121,7 @@ def test_of_no_rows_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
-    wrong = state({(1, "a"): 1}, 1).drop_columns([VERSION])
+    wrong = state_rows({(1, "a"): 1}, 1).drop_columns([VERSION])
 
     with pytest.raises((pa.ArrowInvalid, ValueError)):
         segment(tmp_path / "half", [wrong])
@@ -133,7 +133,7 @@ def saved(folder: Path, monkeypatch: pytest.MonkeyPatch, within: str | None) -> 
     """Save a segment, and return its folder and its file."""
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(folder))
     segments = SegmentFolder(name="state")
-    segments.write("a", SCHEMA, [newest(state({(1, "a"): 1, (2, "b"): 2}, 1))])
+    segments.write("a", SCHEMA, [newest(state_rows({(1, "a"): 1, (2, "b"): 2}, 1))])
     address = f"{folder}/job/shared/a-1"
     work = SaveSegments(folder=segments, saved=((address, ("a",)),), schema=SCHEMA, within=within)
     (batch,) = work(iter([pa.record_batch({"id": [0]})]))

@@ -51,7 +51,7 @@ def process(
     return ProcessTable(spec=spec).process(batch, state)
 
 
-def counted(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+def count_per_key(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Counts the rows of each key, in columns of another order."""
     new = rows.group_by("shop").aggregate([("text", "count"), ("text", "max")])
     new = new.take(pc.index_in(state["shop"], value_set=new["shop"]))
@@ -76,10 +76,10 @@ def test_it_is_given_rows_with_their_keys_and_the_state_of_each_key_once() -> No
 
 def test_state_is_found_by_its_key_wherever_it_stands() -> None:
     def reverse(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-        output, kept = counted(rows, state)
+        output, kept = count_per_key(rows, state)
         return output, kept.take(list(range(kept.num_rows))[::-1])
 
-    straight, reversed_ = process(counted, counts=(5, None, None)), process(reverse, counts=(5, None, None))
+    straight, reversed_ = process(count_per_key, counts=(5, None, None)), process(reverse, counts=(5, None, None))
 
     assert straight.state == reversed_.state
     assert straight.changed is not None

@@ -133,7 +133,7 @@ def _batch(rows: tuple[Order | Rate, ...]) -> pa.Table:
     )
 
 
-def truth(rows: list[Order | Rate]) -> list[Met]:
+def rates_met(rows: list[Order | Rate]) -> list[Met]:
     """What each order meets, of all rates."""
     met: list[Met] = []
     for order in (row for row in rows if isinstance(row, Order)):
@@ -170,7 +170,7 @@ def test_of_rows_that_are_not_late_each_meets_what_held_at_its_time(
             join.advance(_ms(rows[end]) - 1)
     join.advance(WATERMARK_MAX)
 
-    assert sorted(join.met, key=str) == truth(rows)
+    assert sorted(join.met, key=str) == rates_met(rows)
     assert join.late_rows == 0
     assert all(len(join.versions(key)) <= 1 for key in range(3))
 

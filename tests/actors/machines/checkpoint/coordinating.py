@@ -59,7 +59,7 @@ def settings(**changed: Any) -> CheckpointingSettings:
     return CheckpointingSettings(directory="/checkpoints", **{"max_concurrent": 1_000, **changed})
 
 
-def task(
+def planned_task(
     attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
 ) -> PlannedTask:
     alone = {"name": attempt, "vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
@@ -273,7 +273,7 @@ class Coordination:
                 self.hooks.close()
 
 
-SOURCE, SINK = task("source"), task("sink", is_source=False)
+SOURCE, SINK = planned_task("source"), planned_task("sink", is_source=False)
 
 
 def two_tasks(**changed: Any) -> Coordination:
@@ -281,14 +281,16 @@ def two_tasks(**changed: Any) -> Coordination:
     return Coordination(SOURCE, SINK, **changed)
 
 
-def complete(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -> None:
     """A checkpoint of two tasks that goes well; the sink acknowledges the state."""
     world.trigger()
     world.acknowledge("source", checkpoint_id)
     world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
 
 
-def completed(checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any) -> CompletedCheckpoint:
+def completed_checkpoint(
+    checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any
+) -> CompletedCheckpoint:
     """A checkpoint of which only the identity matters."""
     return CompletedCheckpoint(
         job_id=JobId(job),

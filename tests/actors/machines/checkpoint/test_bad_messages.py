@@ -28,9 +28,9 @@ from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     Coordination,
     acknowledgement,
-    complete,
+    complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -38,7 +38,7 @@ FOREIGN = JobId("another job")
 DEAD = ExecutionAttemptId("former attempt")
 
 
-def decline(attempt: str, checkpoint_id: int, job: JobId = JOB) -> DeclineCheckpoint:
+def decline_message(attempt: str, checkpoint_id: int, job: JobId = JOB) -> DeclineCheckpoint:
     return DeclineCheckpoint(job_id=job, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id)
 
 
@@ -51,12 +51,12 @@ def only_ignored(made: list[CoordinatorEffect]) -> bool:
     [
         acknowledgement("source", 1, job=FOREIGN),
         acknowledgement("source", 1, snapshot(exclusive=["of another job"], shared=["x"]), job=FOREIGN),
-        decline("source", 1, FOREIGN),
+        decline_message("source", 1, FOREIGN),
         OperatorCoordinatorsSnapshotted(job_id=FOREIGN, checkpoint_id=1, states=()),
         OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=1, states=()),
         acknowledgement("source", 99),
         acknowledgement(DEAD, 1),
-        decline("source", 99),
+        decline_message("source", 99),
         CheckpointTimedOut(checkpoint_id=99),
         CoordinatedTaskStateChanged(job_id=JOB, attempt=DEAD, state=ExecutionState.FAILED),
         PeriodicTriggerDue(),
@@ -95,7 +95,7 @@ def test_state_of_a_dead_attempt_is_deleted() -> None:
 
 def test_state_that_a_dead_attempt_shares_with_the_living_is_kept() -> None:
     world = two_tasks()
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
 
     world.acknowledge(DEAD, 2, snapshot(exclusive=["lost"], shared=["x"]))
@@ -155,7 +155,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
     world = two_tasks(tolerable_failures=0)
     world.trigger()
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source 2"), planned_task("sink 2", is_source=False))))
     world.trigger()
 
     world.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -169,7 +169,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
 
 
 def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -> None:
-    world = Coordination(task("a"), task("b"), tolerable_failures=9)
+    world = Coordination(planned_task("a"), planned_task("b"), tolerable_failures=9)
     world.trigger()
     world.set_state("a", ExecutionState.FAILED)
 
@@ -181,7 +181,7 @@ def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -
 def test_a_checkpoint_long_forgotten_is_told_from_one_that_completed() -> None:
     world = two_tasks()
     for checkpoint_id in range(1, 20):
-        complete(world, checkpoint_id)
+        complete_checkpoint(world, checkpoint_id)
 
     forgotten = world.acknowledge("source", 1, snapshot(exclusive=["old"]))
     latest = world.acknowledge("source", 19, snapshot(exclusive=["doubled"]))

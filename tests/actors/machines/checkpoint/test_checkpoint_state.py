@@ -23,20 +23,20 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from tests.actors.machines.checkpoint.coordinating import (
     JOB,
-    complete,
+    complete_checkpoint,
     shared,
     snapshot,
     two_tasks,
 )
 
 
-def aborted(checkpoint_id: int, reason: CheckpointDeclineReason) -> CheckpointAborted:
+def checkpoint_aborted(checkpoint_id: int, reason: CheckpointDeclineReason) -> CheckpointAborted:
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
 def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
-    complete(world, 1, shared=["x"], exclusive=["s"])
+    complete_checkpoint(world, 1, shared=["x"], exclusive=["s"])
 
     late = world.handle(CheckpointTimedOut(checkpoint_id=1))
     late += world.decline("sink", 1)
@@ -50,7 +50,7 @@ def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
 
 def test_what_the_store_has_not_taken_is_given_up() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
-    complete(world, 1, exclusive=["s"])
+    complete_checkpoint(world, 1, exclusive=["s"])
 
     made = world.handle(_write_failed(1))
 
@@ -64,13 +64,13 @@ def test_what_the_store_has_not_taken_is_given_up() -> None:
 
 def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
     world = two_tasks(storage_answers=False)
-    complete(world, 1, exclusive=["s 1"], shared=["x", "y"])
-    complete(world, 2, exclusive=["s 2"], shared=["y", "z"])
+    complete_checkpoint(world, 1, exclusive=["s 1"], shared=["x", "y"])
+    complete_checkpoint(world, 2, exclusive=["s 2"], shared=["y", "z"])
     newer = world.written(2)
 
     older = world.written(1)
 
-    assert aborted(1, CheckpointDeclineReason.SUBSUMED) in older
+    assert checkpoint_aborted(1, CheckpointDeclineReason.SUBSUMED) in older
     assert not [effect for effect in older if isinstance(effect, NotifyCheckpointComplete)]
     assert not [effect for effect in newer if isinstance(effect, effects.Dispose | CheckpointAborted)]
     assert effects.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
@@ -88,14 +88,14 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     world.acknowledge("sink", 2)
 
     assert world.completed() == [2]
-    assert aborted(1, CheckpointDeclineReason.SUBSUMED) in world.log
+    assert checkpoint_aborted(1, CheckpointDeclineReason.SUBSUMED) in world.log
     assert world.disposed() == ["s"]
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
 def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:
     world = two_tasks()
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
     world.trigger()
     for checkpoint_id, state in ((2, snapshot(shared=["x again"])), (3, snapshot(shared=["x"]))):
@@ -121,7 +121,7 @@ def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_
 
 def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
     world = two_tasks()
-    complete(world, 1, exclusive=["s"], shared=["x"])
+    complete_checkpoint(world, 1, exclusive=["s"], shared=["x"])
 
     again = world.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
 
@@ -146,7 +146,7 @@ def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_th
     world.decline("source", 1)
     world.acknowledge("sink", 1, snapshot(shared=["x"]))
 
-    complete(world, 2, shared=["x", "y"])
+    complete_checkpoint(world, 2, shared=["x", "y"])
 
     assert world.disposed() == []
     assert list(world.written_checkpoints()[0].task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_th
 
 def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
     world = two_tasks()
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
 
     world.acknowledge("former", 2, snapshot(shared=["x", "y"]))
 
@@ -166,7 +166,7 @@ def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
 
 def test_shared_state_that_is_there_already_is_kept_once() -> None:
     world = two_tasks(retained=2)
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
 
     world.trigger()
@@ -181,9 +181,9 @@ def test_shared_state_that_is_there_already_is_kept_once() -> None:
 
 def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:
     world = two_tasks()
-    complete(world, 1, exclusive=["s"], shared=["x", "y"])
+    complete_checkpoint(world, 1, exclusive=["s"], shared=["x", "y"])
 
-    complete(world, 2, shared=["y"])
+    complete_checkpoint(world, 2, shared=["y"])
 
     [disposal] = world.effects(effects.Dispose)
     assert disposal == effects.Dispose(

@@ -9,14 +9,14 @@ from flykka.actors.machines.checkpoint.checkpoints_cleaner import CheckpointsCle
 from flykka.actors.machines.checkpoint.effects import Dispose
 from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, Disposed, StopCheckpointing
 from flykka.messages.control.job import JobStatus
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, shared, two_tasks
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete_checkpoint, shared, two_tasks
 
 
-def checkpoint(number: int) -> Dispose:
+def dispose_checkpoint(number: int) -> Dispose:
     return Dispose(retained=(number,), checkpoints=(f"chk-{number}",))
 
 
-def state(name: str) -> Dispose:
+def dispose_state(name: str) -> Dispose:
     return Dispose(state=(shared(name),))
 
 
@@ -26,7 +26,7 @@ def slow(**changed: int) -> Coordination:
 
 
 def completes(world: Coordination, checkpoint_id: int) -> None:
-    complete(world, checkpoint_id, exclusive=[f"state {checkpoint_id}"])
+    complete_checkpoint(world, checkpoint_id, exclusive=[f"state {checkpoint_id}"])
     world.written(checkpoint_id)
 
 
@@ -37,22 +37,28 @@ def deleting(world: Coordination) -> list[tuple[int, ...]]:
 def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first() -> None:
     cleaner = CheckpointsCleaner(2)
 
-    begun = [each for number in (1, 2, 3, 4) for each in cleaner.add(checkpoint(number))]
+    begun = [each for number in (1, 2, 3, 4) for each in cleaner.add(dispose_checkpoint(number))]
     next_one = list(cleaner.ended())
 
-    assert begun == [checkpoint(1), checkpoint(2)]
-    assert next_one == [checkpoint(3)]
+    assert begun == [dispose_checkpoint(1), dispose_checkpoint(2)]
+    assert next_one == [dispose_checkpoint(3)]
     assert len(cleaner) == 3
 
 
 def test_state_of_many_late_tasks_is_deleted_at_once_and_not_past_a_checkpoint() -> None:
     cleaner = CheckpointsCleaner(1)
-    for disposal in (checkpoint(1), state("a"), state("b"), checkpoint(2), state("c")):
+    for disposal in (
+        dispose_checkpoint(1),
+        dispose_state("a"),
+        dispose_state("b"),
+        dispose_checkpoint(2),
+        dispose_state("c"),
+    ):
         list(cleaner.add(disposal))
 
     begun = [each for _ in range(3) for each in cleaner.ended()]
 
-    assert begun == [Dispose(state=(shared("a"), shared("b"))), checkpoint(2), state("c")]
+    assert begun == [Dispose(state=(shared("a"), shared("b"))), dispose_checkpoint(2), dispose_state("c")]
 
 
 def test_a_limit_below_one_is_refused() -> None:

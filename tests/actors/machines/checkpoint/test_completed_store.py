@@ -6,7 +6,7 @@ from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpoin
 from flykka.actors.machines.checkpoint.properties import for_checkpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
-from tests.actors.machines.checkpoint.coordinating import JOB, completed
+from tests.actors.machines.checkpoint.coordinating import JOB, completed_checkpoint
 
 NEVER = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
 
@@ -18,15 +18,15 @@ def ids(store: CompletedCheckpointStore) -> list[int]:
 def test_they_are_kept_by_id_however_they_complete() -> None:
     store = CompletedCheckpointStore(JOB, 2)
 
-    gone = [checkpoint.checkpoint_id for number in (3, 1, 2) for checkpoint in store.add(completed(number))]
+    gone = [checkpoint.checkpoint_id for number in (3, 1, 2) for checkpoint in store.add(completed_checkpoint(number))]
 
     assert (ids(store), gone) == ([2, 3], [1])
 
 
 def test_a_savepoint_stays_whatever_becomes_of_the_job() -> None:
     store = CompletedCheckpointStore(JOB, 3, NEVER)
-    store.add(completed(1))
-    store.add(completed(2, savepoint=True))
+    store.add(completed_checkpoint(1))
+    store.add(completed_checkpoint(2, savepoint=True))
 
     kept = store.shutdown(JobStatus.FINISHED)
 

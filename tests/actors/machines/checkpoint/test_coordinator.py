@@ -23,9 +23,9 @@ from tests.actors.machines.checkpoint.coordinating import (
     SINK,
     SOURCE,
     Coordination,
-    complete,
+    complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -41,7 +41,7 @@ def test_only_sources_are_triggered_and_everybody_is_waited_for() -> None:
 
 def test_a_checkpoint_is_complete_only_when_its_metadata_is_durable() -> None:
     world = two_tasks(storage_answers=False)
-    complete(world, 1)
+    complete_checkpoint(world, 1)
 
     before = (list(world.machine.pending), world.completed(), world.effects(NotifyCheckpointComplete))
     world.written(1)
@@ -140,7 +140,7 @@ def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_counts() -> No
     world = two_tasks()
     world.storage_fails = True
 
-    complete(world, 1, exclusive=["s"])
+    complete_checkpoint(world, 1, exclusive=["s"])
 
     [failed] = world.effects(CheckpointFailuresExceeded)
     assert "FINALIZE_CHECKPOINT_FAILURE" in failed.cause.message
@@ -169,9 +169,9 @@ def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> 
 
 
 def test_a_finished_task_is_neither_triggered_nor_told() -> None:
-    world = Coordination(task("done", ExecutionState.FINISHED), SOURCE, SINK)
+    world = Coordination(planned_task("done", ExecutionState.FINISHED), SOURCE, SINK)
 
-    complete(world, 1)
+    complete_checkpoint(world, 1)
 
     entries = [
         (entry.vertex_id, entry.state) for entry in world.effects(effects.WriteMetadata)[0].checkpoint.task_states

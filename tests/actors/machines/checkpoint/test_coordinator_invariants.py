@@ -35,7 +35,7 @@ from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, 
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task, snapshot
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
 BATCHES = 3
@@ -242,7 +242,7 @@ class Coordinating(RuleBasedStateMachine):
         self.life += 1
         self.last_of_former_life = max(self._begun(), default=0)
         names = self._names()
-        tasks = tuple(task(name, is_source=name.startswith("a")) for name in names)
+        tasks = tuple(planned_task(name, is_source=name.startswith("a")) for name in names)
         self.world.handle(events.TasksChanged(tasks=tasks))
 
     def _acknowledge(self, name: str, checkpoint_id: int) -> None:

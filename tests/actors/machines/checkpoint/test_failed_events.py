@@ -25,7 +25,7 @@ from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     Coordination,
     acknowledgement,
-    complete,
+    complete_checkpoint,
     snapshot,
     two_tasks,
 )
@@ -70,11 +70,11 @@ def test_an_invalid_acknowledgement_costs_its_checkpoint_only() -> None:
 @pytest.mark.parametrize("fault", [acknowledge_wrongly, trigger_with_a_used_id])
 def test_three_events_that_raise_do_not_fail_the_job(fault: Callable[[Coordination], None]) -> None:
     world = two_tasks(tolerable_failures=0)
-    complete(world, 1)
+    complete_checkpoint(world, 1)
 
     for _ in range(3):
         fault(world)
-    complete(world, world.ids.next)
+    complete_checkpoint(world, world.ids.next)
 
     assert len(world.effects(effects.EventFailed)) >= 3
     assert world.effects(CheckpointFailuresExceeded) == []
@@ -84,7 +84,7 @@ def test_three_events_that_raise_do_not_fail_the_job(fault: Callable[[Coordinati
 
 def test_the_requester_of_a_checkpoint_whose_trigger_raises_gets_an_answer() -> None:
     world = two_tasks()
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     world.ids.next = 1
 
     world.handle(events.TriggerRequested(properties=for_savepoint("there"), request_id="wish"))
@@ -97,7 +97,7 @@ def test_the_requester_of_a_checkpoint_whose_trigger_raises_gets_an_answer() -> 
 
 def test_the_scheduler_continues_after_a_trigger_that_raises() -> None:
     world = two_tasks(interval_ms=100, max_concurrent=1)
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     world.handle(StartCheckpointScheduler(job_id=JOB))
     world.ids.next = 1
 
@@ -111,7 +111,7 @@ def test_the_scheduler_continues_after_a_trigger_that_raises() -> None:
 
 def test_the_final_checkpoint_is_tried_again_after_a_trigger_that_raises() -> None:
     world = two_tasks()
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     world.ids.next = 1
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
@@ -124,7 +124,7 @@ def test_the_final_checkpoint_is_tried_again_after_a_trigger_that_raises() -> No
 def test_an_event_that_raises_is_handled_in_the_same_way_again() -> None:
     def run() -> list[CoordinatorEffect]:
         world = two_tasks(tolerable_failures=9)
-        complete(world, 1)
+        complete_checkpoint(world, 1)
         acknowledge_wrongly(world)
         trigger_with_a_used_id(world)
         return [effect for effect in world.log if not isinstance(effect, effects.EventFailed)]

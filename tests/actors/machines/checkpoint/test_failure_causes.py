@@ -6,9 +6,9 @@ from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints
 from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete, task
+from tests.actors.machines.checkpoint.coordinating import JOB, SOURCE, Coordination, complete_checkpoint, planned_task
 
-SINK = task("sink", is_source=False, name="sink (1/1)", task_manager="taskmanager-2")
+SINK = planned_task("sink", is_source=False, name="sink (1/1)", task_manager="taskmanager-2")
 DISK_FULL = SerializedThrowable(type_name="DiskFullError", message="snapshot 3: No space left on device\nline of user")
 REASON = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
 
@@ -17,7 +17,7 @@ def tolerant() -> Coordination:
     return Coordination(SOURCE, SINK, tolerable_failures=99)
 
 
-def decline(world: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
+def decline_checkpoint(world: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
     world.trigger()
     world.decline("sink", max(world.machine.pending), REASON, cause)
 
@@ -29,7 +29,7 @@ def failures(world: Coordination) -> list[str]:
 def test_a_tolerated_decline_keeps_its_cause_task_and_task_manager() -> None:
     world = tolerant()
 
-    decline(world)
+    decline_checkpoint(world)
 
     text = (
         "CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on taskmanager-2: DiskFullError: snapshot 3: No space left on device"
@@ -42,10 +42,10 @@ def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
     world = tolerant()
 
     for number in (3, 4, 5):
-        decline(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
+        decline_checkpoint(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
         world.advance(1_000)
-    complete(world, 4)
-    decline(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
+    complete_checkpoint(world, 4)
+    decline_checkpoint(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
 
     counts = [
         (aborted.failure.times, aborted.failure.since_ms)
@@ -66,7 +66,7 @@ def test_a_checkpoint_that_is_given_up_for_a_failover_has_no_failure() -> None:
 
 
 def test_an_expired_checkpoint_names_the_task_that_is_missing() -> None:
-    world = Coordination(SOURCE, SINK, task("other"), tolerable_failures=9, timeout_ms=500)
+    world = Coordination(SOURCE, SINK, planned_task("other"), tolerable_failures=9, timeout_ms=500)
     world.trigger()
     world.acknowledge("source", 1)
 

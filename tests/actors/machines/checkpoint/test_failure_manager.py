@@ -14,14 +14,20 @@ from flykka.messages.graph.tolerable_failures import (
     CheckpointFailureReason,
     TolerableFailures,
 )
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    complete_checkpoint,
+    planned_task,
+    two_tasks,
+)
 
 
 def tolerating(reason: CheckpointFailureReason, number: int) -> tuple[TolerableFailures, ...]:
     return (TolerableFailures(reason=reason, number=number),)
 
 
-def told(world: Coordination) -> list[str]:
+def causes_of_exceeded_failures(world: Coordination) -> list[str]:
     return [failed.cause.message for failed in world.effects(CheckpointFailuresExceeded)]
 
 
@@ -68,7 +74,7 @@ def test_the_error_names_the_cause_its_limit_and_the_last_failure() -> None:
         world.trigger()
         world.decline("sink", checkpoint_id)
 
-    assert told(world) == [
+    assert causes_of_exceeded_failures(world) == [
         "more checkpoints failed with CHECKPOINT_DECLINED than are tolerable (1 in a row), the last one 2 with"
         " CHECKPOINT_DECLINED at sink"
     ]
@@ -80,25 +86,25 @@ def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
     world.storage_fails = True
 
     for checkpoint_id in (1, 2, 3):
-        complete(world, checkpoint_id)
+        complete_checkpoint(world, checkpoint_id)
 
-    assert told(world) == []
+    assert causes_of_exceeded_failures(world) == []
 
 
 def test_checkpoints_that_get_no_id_fail_the_job_where_it_says_so_and_savepoints_do_not() -> None:
     trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
-    world = Coordination(task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
+    world = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
     world.counter_fails = True
 
     for _ in range(3):
         world.trigger(for_savepoint("there"))
-    survived = told(world)
+    survived = causes_of_exceeded_failures(world)
     world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(250)
 
     assert survived == []
     assert len(world.effects(effects.TriggerDeclined)) == 5
-    assert told(world) == [
+    assert causes_of_exceeded_failures(world) == [
         "more checkpoints failed with TRIGGER_CHECKPOINT_FAILURE than are tolerable (1 in a row), the last one before"
         " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: no id could be drawn for it, 5 times"
         " in a row: the store cannot be reached"

@@ -20,6 +20,7 @@ from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.graph.tolerable_failures import CheckpointFailureReason
 from flykka.messages.tasks.exchange import CheckpointBarrier
+from tests.actors.checkpoint_coordinator.test_master_hooks import Hook
 from tests.actors.machines.attempt.attempt_machine import (
     WINDOWS,
     Harness,
@@ -30,8 +31,7 @@ from tests.actors.machines.attempt.attempt_machine import (
     to_job_master,
     trigger,
 )
-from tests.actors.machines.checkpoint.coordinating import Coordination, task, two_tasks
-from tests.actors.test_master_hooks import Hook
+from tests.actors.machines.checkpoint.coordinating import Coordination, planned_task, two_tasks
 
 
 def reason_of(world: Coordination) -> CheckpointDeclineReason:
@@ -73,7 +73,7 @@ def takes_too_long() -> CheckpointDeclineReason:
 
 
 def metadata_fails() -> CheckpointDeclineReason:
-    world = Coordination(task("a"), tolerable_failures=9)
+    world = Coordination(planned_task("a"), tolerable_failures=9)
     world.storage_fails = True
     world.trigger()
     world.acknowledge("a", 1)
@@ -81,7 +81,7 @@ def metadata_fails() -> CheckpointDeclineReason:
 
 
 def hook_raises(raised: Exception) -> CheckpointDeclineReason:
-    world = Coordination(task("a"), hooks=[Hook("hook", raised)], tolerable_failures=9)
+    world = Coordination(planned_task("a"), hooks=[Hook("hook", raised)], tolerable_failures=9)
     world.trigger()
     return reason_of(world)
 

@@ -14,11 +14,11 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointScheduler,
 )
 from flykka.messages.tasks.task import ExecutionState
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task
 
 
 def at_the_end(**changed: Any) -> Coordination:
-    world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
+    world = Coordination(planned_task("a"), **{"max_concurrent": 1, **changed})
     world.handle(StartCheckpointScheduler(job_id=JOB))
     return world
 
@@ -97,7 +97,7 @@ def test_it_is_tried_again_after_a_while_when_it_fails() -> None:
 
 
 def test_it_is_tried_again_when_all_tasks_run() -> None:
-    world = Coordination(task("a", ExecutionState.DEPLOYING))
+    world = Coordination(planned_task("a", ExecutionState.DEPLOYING))
 
     world.handle(FinalCheckpointRequest(job_id=JOB))
     world.set_state("a", ExecutionState.RUNNING)
@@ -111,7 +111,7 @@ def test_new_attempts_have_not_asked_for_it() -> None:
     world.decline("a", 1)
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.handle(events.TasksChanged(tasks=(task("a 2"),)))
+    world.handle(events.TasksChanged(tasks=(planned_task("a 2"),)))
     world.advance(10_000)
     not_asked = list(world.machine.pending)
     world.handle(FinalCheckpointRequest(job_id=JOB))

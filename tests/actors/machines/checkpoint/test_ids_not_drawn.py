@@ -14,11 +14,11 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
 )
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task
 
 
 def without_ids(interval_ms: int = 100) -> Coordination:
-    world = Coordination(task("a"), max_concurrent=1, interval_ms=interval_ms)
+    world = Coordination(planned_task("a"), max_concurrent=1, interval_ms=interval_ms)
     world.counter_fails = True
     return world
 

@@ -35,7 +35,13 @@ from flykka.messages.control.checkpoint_coordination import (
 )
 from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, acknowledgement, completed, settings, task
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    acknowledgement,
+    completed_checkpoint,
+    planned_task,
+    settings,
+)
 
 STATE = MasterState(identifier="a", data=b"state")
 BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
@@ -49,7 +55,7 @@ class Hooked:
             CoordinatedJob(job_id=JOB), settings(**changed), operator_coordinators=False, master_hooks=hooks
         )
         self.handle(CheckpointsRecovered(ids=CheckpointIds(first=1, count=8)))
-        self.handle(events.TasksChanged(tasks=(task("source"),)))
+        self.handle(events.TasksChanged(tasks=(planned_task("source"),)))
 
     def handle(self, event: Any) -> list[CoordinatorEffect]:
         made = self.machine.handle(event, 0)
@@ -121,7 +127,7 @@ def test_the_next_request_waits_for_the_hooks() -> None:
 
 def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
     job = Hooked("a", "b")
-    checkpoint = completed(13, master_states=(STATE,))
+    checkpoint = completed_checkpoint(13, master_states=(STATE,))
 
     asked = job.handle(MetadataRead(version=1, checkpoint=checkpoint))
     answered = job.handle(MasterHooksRestored(version=1))
@@ -140,7 +146,7 @@ def test_without_a_checkpoint_they_are_reset() -> None:
 
 def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
     job = Hooked("a")
-    checkpoint = completed(13)
+    checkpoint = completed_checkpoint(13)
 
     made = job.handle(MetadataRead(version=1, checkpoint=checkpoint))
 
@@ -149,7 +155,7 @@ def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
 
 def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_be_let_go() -> None:
     strict, lenient = Hooked("b"), Hooked("b")
-    checkpoint = completed(13, master_states=(STATE,))
+    checkpoint = completed_checkpoint(13, master_states=(STATE,))
 
     refused = strict.handle(MetadataRead(version=1, checkpoint=checkpoint))
     allowed = lenient.handle(MetadataRead(version=1, checkpoint=checkpoint, allow_non_restored_state=True))

@@ -27,7 +27,14 @@ from flykka.messages.control.checkpoint_coordination import (
 )
 from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, SINK, SOURCE, Coordination, complete, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    SINK,
+    SOURCE,
+    Coordination,
+    complete_checkpoint,
+    two_tasks,
+)
 
 E = TypeVar("E", bound=CoordinatorEffect)
 
@@ -56,7 +63,7 @@ def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
 
 def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
     before = two_tasks()
-    complete(before, 1)
+    complete_checkpoint(before, 1)
     world = Coordination(recovers=False)
 
     asked = world.handle(RequestRestoreState(job_id=JOB, version=0, path="/savepoint"))
@@ -77,12 +84,12 @@ def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
 
 def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_last_reference() -> None:
     before = two_tasks(retained=2)
-    complete(before, 1, shared=["x", "y"], exclusive=["s 1"])
-    complete(before, 2, shared=["y", "z"], exclusive=["s 2"])
+    complete_checkpoint(before, 1, shared=["x", "y"], exclusive=["s 1"])
+    complete_checkpoint(before, 2, shared=["y", "z"], exclusive=["s 2"])
     world = taken_over(*completed_by(before), retained=2)
 
-    complete(world, 3, shared=["z"])
-    complete(world, 4, shared=["z"])
+    complete_checkpoint(world, 3, shared=["z"])
+    complete_checkpoint(world, 4, shared=["z"])
 
     assert world.completed() == [3, 4]
     assert world.effects(effects.Dispose)[0].retained == (1,)
@@ -92,7 +99,7 @@ def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_la
 def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
     before = two_tasks(retained=3)
     for checkpoint_id in (1, 2, 3):
-        complete(before, checkpoint_id)
+        complete_checkpoint(before, checkpoint_id)
 
     world = taken_over(*completed_by(before), retained=2)
 
@@ -102,16 +109,16 @@ def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
 
 def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
     earlier = two_tasks()
-    complete(earlier, 1, shared=["theirs"], exclusive=["their own"])
+    complete_checkpoint(earlier, 1, shared=["theirs"], exclusive=["their own"])
     [adopted] = completed_by(earlier)
     before = two_tasks()
     before.handle(MetadataRead(version=0, checkpoint=adopted))
     before.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
     before.ids.skip_to(2)
-    complete(before, 2, shared=["theirs", "ours"])
+    complete_checkpoint(before, 2, shared=["theirs", "ours"])
     world = taken_over(*completed_by(before), adopted=adopted)
 
-    complete(world, 3)
+    complete_checkpoint(world, 3)
     ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     assert world.disposed() == ["chk-2", "ours"]
@@ -120,7 +127,7 @@ def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
 
 def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_with() -> None:
     earlier = two_tasks()
-    complete(earlier, 1)
+    complete_checkpoint(earlier, 1)
     [adopted] = completed_by(earlier)
     world = Coordination(recovers=False)
     world.handle(RequestRestoreState(job_id=JOB, version=0, path=adopted.path))
@@ -142,9 +149,9 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
 
 def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None:
     world = two_tasks(storage_answers=False)
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     world.written(1)
-    complete(world, 2, shared=["y"], exclusive=["s"])
+    complete_checkpoint(world, 2, shared=["y"], exclusive=["s"])
     world.trigger()
 
     made = world.handle(LOST)
@@ -164,9 +171,9 @@ def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None
 @pytest.mark.parametrize("is_lost_first", [True, False])
 def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> None:
     world = two_tasks(storage_answers=False)
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     world.written(1)
-    complete(world, 2, exclusive=["s"])
+    complete_checkpoint(world, 2, exclusive=["s"])
     shutdown = StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED)
     happens: list[CoordinatorEvent] = [LOST, shutdown] if is_lost_first else [shutdown, LOST]
 

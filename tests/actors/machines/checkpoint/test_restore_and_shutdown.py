@@ -28,9 +28,9 @@ from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     SINK,
     SOURCE,
-    complete,
+    complete_checkpoint,
+    planned_task,
     snapshot,
-    task,
     two_tasks,
 )
 
@@ -43,7 +43,7 @@ def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     refused = world.trigger()
     world.acknowledge("sink", 1)
-    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source 2"), planned_task("sink 2", is_source=False))))
     world.trigger()
 
     assert world.completed() == []
@@ -53,9 +53,9 @@ def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
 
 def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None:
     world = two_tasks(storage_answers=False, retained=2)
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     world.written(1)
-    complete(world, 2)
+    complete_checkpoint(world, 2)
 
     asked = world.handle(RequestRestoreState(job_id=JOB, version=5))
     answered = world.written(2)
@@ -76,15 +76,15 @@ def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
 
 def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> None:
     earlier = two_tasks()
-    complete(earlier, 1, exclusive=["s"], shared=["x"])
+    complete_checkpoint(earlier, 1, exclusive=["s"], shared=["x"])
     [adopted] = earlier.machine.completed
     world = two_tasks()
     world.ids.skip_to(2)
 
     made = world.handle(MetadataRead(version=1, checkpoint=adopted))
     world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
-    complete(world, 2, shared=["x", "y"])
-    complete(world, 3, shared=["y"])
+    complete_checkpoint(world, 2, shared=["x", "y"])
+    complete_checkpoint(world, 3, shared=["y"])
 
     assert made == [RestoreState(job_id=JOB, version=1, checkpoint=adopted)]
     assert world.disposed() == ["chk-2"]
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> N
 
 def test_ids_go_on_across_restarts_of_the_tasks() -> None:
     world = two_tasks()
-    complete(world, 1)
+    complete_checkpoint(world, 1)
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
@@ -106,7 +106,7 @@ def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
     status: JobStatus, delete_checkpoints: bool
 ) -> None:
     world = two_tasks()
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
 
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=status, delete_checkpoints=delete_checkpoints))
@@ -118,7 +118,7 @@ def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
 def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else(status: JobStatus) -> None:
     world = two_tasks(retained=2)
-    complete(world, 1, shared=["x"])
+    complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
     world.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
 
@@ -130,7 +130,7 @@ def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else
 
 def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more() -> None:
     world = two_tasks(storage_answers=False)
-    complete(world, 1)
+    complete_checkpoint(world, 1)
 
     stopped = [world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))]
     stopped.append(world.written(1))
@@ -169,7 +169,7 @@ def test_a_coordinator_is_shut_down_once() -> None:
 
 def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None:
     earlier = two_tasks()
-    complete(earlier, 1)
+    complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed
     world = two_tasks()
 
@@ -181,13 +181,13 @@ def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None
 
 def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_which() -> None:
     earlier = two_tasks()
-    complete(earlier, 1)
+    complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed
     world = two_tasks()
     world.handle(MetadataRead(version=1, checkpoint=adopted))
-    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
+    world.handle(events.TasksChanged(tasks=(planned_task("source"), planned_task("sink", is_source=False))))
     world.ids.skip_to(2)
-    complete(world, 2)
+    complete_checkpoint(world, 2)
 
     made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 

@@ -53,7 +53,7 @@ def checkpoint_wanted(request_id: str = "c", *, is_full: bool = False) -> Checkp
     return CheckpointWanted(request_id=request_id, is_full=is_full)
 
 
-def stop(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
+def stop_wanted(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
     return StopWanted(request_id=request_id, directory=directory, drain=drain)
 
 
@@ -61,11 +61,11 @@ def location(request_id: str = "s") -> SavepointLocationInitialized:
     return SavepointLocationInitialized(request_id=request_id, location=f"/savepoints/{request_id}")
 
 
-def completed(request_id: str = "s") -> SavepointCompleted:
+def savepoint_completed(request_id: str = "s") -> SavepointCompleted:
     return SavepointCompleted(job_id=JOB, request_id=request_id, checkpoint_id=7, path=f"/savepoints/{request_id}")
 
 
-def failed(request_id: str = "s") -> SavepointFailed:
+def savepoint_failed(request_id: str = "s") -> SavepointFailed:
     reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
     return SavepointFailed(job_id=JOB, request_id=request_id, reason=reason, cause=CAUSE)
 
@@ -91,7 +91,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
 def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_wanted_it() -> None:
     requests, made = after(RUNNING, wanted())
     begun = requests.handle(location())
-    answered = requests.handle(completed())
+    answered = requests.handle(savepoint_completed())
 
     assert made == [InitializeLocation(request_id="s", directory="/savepoints")]
     assert begun == [ask(SavepointRequest(job_id=JOB, request_id="s", target_location="/savepoints/s"))]
@@ -102,7 +102,7 @@ def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_
 @pytest.mark.parametrize("is_full", [True, False])
 def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wanted_it(is_full: bool) -> None:
     requests, begun = after(RUNNING, checkpoint_wanted(is_full=is_full))
-    answered = requests.handle(completed("c"))
+    answered = requests.handle(savepoint_completed("c"))
 
     assert begun == [ask(CheckpointRequest(job_id=JOB, request_id="c", is_full=is_full))]
     assert answered == [AnswerSnapshot(request_id="c", checkpoint_id=7, path="/savepoints/c")]
@@ -111,7 +111,7 @@ def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wan
 
 def test_whether_a_checkpoint_came_about_while_the_job_fails_only_the_coordinator_says() -> None:
     requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
-    (refused,) = requests.handle(failed("c"))
+    (refused,) = requests.handle(savepoint_failed("c"))
 
     assert moved == []
     assert isinstance(refused, RefuseSnapshot)
@@ -127,13 +127,13 @@ def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
 
 
 def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
-    _, followed = after(RUNNING, stop(directory=None))
+    _, followed = after(RUNNING, stop_wanted(directory=None))
 
     assert followed == [ask(StopCheckpointRequest(job_id=JOB, request_id="stop"))]
 
 
 def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
-    _, followed = after(RUNNING, stop(drain=True), location("stop"))
+    _, followed = after(RUNNING, stop_wanted(drain=True), location("stop"))
 
     assert followed == [
         ask(StopCheckpointRequest(job_id=JOB, target_location="/savepoints/stop", drain=True, request_id="stop"))
@@ -141,7 +141,7 @@ def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
 
 
 def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
-    _, followed = after(RUNNING, wanted(), location(), failed())
+    _, followed = after(RUNNING, wanted(), location(), savepoint_failed())
 
     match followed:
         case [RefuseSnapshot(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
@@ -160,16 +160,16 @@ def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_
 
 
 def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_passed_over() -> None:
-    requests, refused = after(RUNNING, stop(directory=None), FAILING)
+    requests, refused = after(RUNNING, stop_wanted(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
     assert refused == [RefuseStop(why="it became FAILING meanwhile: TestError: disk full")]
     assert [type(effect) for effect in late] == [Ignore]
 
 
-@pytest.mark.parametrize("word", [failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
+@pytest.mark.parametrize("word", [savepoint_failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
 def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
-    requests, moved = after(RUNNING, stop(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
+    requests, moved = after(RUNNING, stop_wanted(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
     refused = requests.handle(word)
 
     assert moved == []
@@ -180,7 +180,7 @@ def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_sa
 
 
 def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
-    _, told = after(RUNNING, stop(), location("stop"), FAILING, completed("stop"))
+    _, told = after(RUNNING, stop_wanted(), location("stop"), FAILING, savepoint_completed("stop"))
 
     [refusal] = told
     assert isinstance(refusal, RefuseStop)
@@ -188,14 +188,16 @@ def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> N
 
 
 def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -> None:
-    requests, followed = after(RUNNING, stop("first", None), FAILING, RUNNING, stop("stop"), stop_failed("first"))
+    requests, followed = after(
+        RUNNING, stop_wanted("first", None), FAILING, RUNNING, stop_wanted("stop"), stop_failed("first")
+    )
 
     assert [type(effect) for effect in followed] == [Ignore]
     assert requests.waiting == {"stop"}
 
 
 def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
-    requests, refused = after(RUNNING, stop(), location("stop"), completed("stop"), FAILING)
+    requests, refused = after(RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
     assert isinstance(refusal, RefuseStop)
@@ -205,7 +207,7 @@ def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> N
 
 def test_a_job_that_has_finished_says_which_savepoint_it_was_stopped_with() -> None:
     requests, followed = after(
-        RUNNING, stop(), location("stop"), completed("stop"), JobMoved(status=JobStatus.FINISHED)
+        RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )
 
     assert followed == []
@@ -217,16 +219,16 @@ NEWS = st.one_of(
     st.builds(location, IDS),
     st.builds(location, st.just("stop")),
     st.builds(lambda request_id: SavepointLocationRefused(request_id=request_id, cause=CAUSE), IDS),
-    st.builds(completed, IDS),
-    st.builds(completed, st.sampled_from(["c", "stop"])),
-    st.builds(failed, IDS),
-    st.builds(failed, st.sampled_from(["c", "stop"])),
+    st.builds(savepoint_completed, IDS),
+    st.builds(savepoint_completed, st.sampled_from(["c", "stop"])),
+    st.builds(savepoint_failed, IDS),
+    st.builds(savepoint_failed, st.sampled_from(["c", "stop"])),
     st.builds(stop_failed, st.sampled_from([None, "stop", "another"])),
     st.sampled_from([RUNNING, FAILING]),
 )
 
 
-def answers(effects: Iterable[SavepointEffect]) -> list[str]:
+def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
     """The clients that were answered."""
     told = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
     return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
@@ -238,11 +240,11 @@ def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) ->
 
     said = [
         effect
-        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop(), *news)
+        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop_wanted(), *news)
         for effect in requests.handle(event)
     ]
 
-    told = answers(said)
+    told = answered_clients(said)
     assert len(told) == len(set(told))
     assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
 
@@ -253,7 +255,7 @@ def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
 
     (no_savepoint,) = requests.handle(wanted())
     (no_checkpoint,) = requests.handle(checkpoint_wanted())
-    (no_stop,) = requests.handle(stop(directory=None))
+    (no_stop,) = requests.handle(stop_wanted(directory=None))
 
     assert isinstance(no_savepoint, RefuseSnapshot)
     assert "batch job" in no_savepoint.cause.message

@@ -34,12 +34,21 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, snapshot, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    complete_checkpoint,
+    planned_task,
+    snapshot,
+    two_tasks,
+)
 
 FOLDER = "savepoints/savepoint-1"
 
 
-def savepoint(world: Coordination, request_id: str = "wish", folder: str = FOLDER) -> list[effects.CoordinatorEffect]:
+def trigger_savepoint(
+    world: Coordination, request_id: str = "wish", folder: str = FOLDER
+) -> list[effects.CoordinatorEffect]:
     return world.handle(events.TriggerRequested(properties=for_savepoint(folder), request_id=request_id))
 
 
@@ -54,7 +63,7 @@ def failures(world: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
 
 def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
 
     acknowledge_all(world, 1)
 
@@ -70,7 +79,7 @@ def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None
     world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(130_000)
 
-    savepoint(world)
+    trigger_savepoint(world)
 
     assert list(world.machine.pending) == [1, 2]
     assert world.machine.pending[2].properties.is_savepoint
@@ -78,10 +87,10 @@ def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None
 
 def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None:
     world = two_tasks()
-    complete(world, 1)
+    complete_checkpoint(world, 1)
     committed = len(world.effects(NotifyCheckpointComplete))
 
-    savepoint(world)
+    trigger_savepoint(world)
     acknowledge_all(world, 2)
 
     assert len(world.effects(NotifyCheckpointComplete)) == committed
@@ -90,11 +99,11 @@ def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None
 
 def test_its_state_is_never_deleted_by_the_job() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
     acknowledge_all(world, 1, exclusive=[f"{FOLDER}/state"])
 
-    complete(world, 2)
-    complete(world, 3)
+    complete_checkpoint(world, 2)
+    complete_checkpoint(world, 3)
     world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
     assert world.disposed() == ["chk-2"]
@@ -103,7 +112,7 @@ def test_its_state_is_never_deleted_by_the_job() -> None:
 @pytest.mark.parametrize("how", ["declined", "expired", "job fails over", "metadata"])
 def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str) -> None:
     world = two_tasks(tolerable_failures=1)
-    savepoint(world)
+    trigger_savepoint(world)
     world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/state"]))
 
     match how:
@@ -124,7 +133,7 @@ def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str
 
 def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_write_has_ended() -> None:
     world = two_tasks(storage_answers=False)
-    savepoint(world)
+    trigger_savepoint(world)
     acknowledge_all(world, 1)
     world.handle(CheckpointTimedOut(checkpoint_id=1))
     while_written = world.disposed()
@@ -137,7 +146,7 @@ def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_wr
 
 def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
     world.decline("source", 1)
 
     world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/late"]))
@@ -147,7 +156,7 @@ def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
 
 def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
     world = two_tasks()
-    savepoint(world)
+    trigger_savepoint(world)
     world.trigger()
 
     world.decline("sink", 1, CheckpointDeclineReason.SUBSUMED)
@@ -157,12 +166,12 @@ def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
 
 
 def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
-    starting = Coordination(task("a", ExecutionState.DEPLOYING))
+    starting = Coordination(planned_task("a", ExecutionState.DEPLOYING))
     over = two_tasks()
     over.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    savepoint(starting)
-    savepoint(over)
+    trigger_savepoint(starting)
+    trigger_savepoint(over)
 
     assert failures(starting) == [("wish", CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
     assert failures(over) == [("wish", CheckpointDeclineReason.COORDINATOR_SHUTDOWN)]
@@ -170,8 +179,8 @@ def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
 
 def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
     world = two_tasks(operator_coordinators=True)
-    savepoint(world, "first")
-    savepoint(world, "second", "elsewhere")
+    trigger_savepoint(world, "first")
+    trigger_savepoint(world, "second", "elsewhere")
 
     world.handle(StopCheckpointScheduler(job_id=JOB))
 
@@ -181,8 +190,8 @@ def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
 
 def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_not() -> None:
     declined, expired = two_tasks(tolerable_failures=0), two_tasks(tolerable_failures=0)
-    savepoint(declined)
-    savepoint(expired)
+    trigger_savepoint(declined)
+    trigger_savepoint(expired)
 
     declined.decline("source", 1)
     expired.handle(CheckpointTimedOut(checkpoint_id=1))
@@ -194,14 +203,14 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
 # --- with which a job is stopped
 
 
-def stop(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
+def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
     return world.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 
 def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
     world = two_tasks()
 
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 1)
     world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
@@ -215,14 +224,14 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
 
 def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> None:
     world = two_tasks()
-    complete(world, 1)
-    stop(world)
+    complete_checkpoint(world, 1)
+    stop_with_savepoint(world)
     acknowledge_all(world, 2, exclusive=[f"{FOLDER}/state"])
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(RequestRestoreState(job_id=JOB, version=7))
-    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
-    complete(world, 3)
+    world.handle(events.TasksChanged(tasks=(planned_task("source"), planned_task("sink", is_source=False))))
+    complete_checkpoint(world, 3)
 
     [restore] = world.effects(RestoreState)
     assert restore.checkpoint is not None
@@ -239,8 +248,8 @@ ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
     gone: events.CoordinatorEvent, begun: bool
 ) -> None:
-    world = two_tasks() if begun else Coordination(task("a", ExecutionState.DEPLOYING))
-    stop(world)
+    world = two_tasks() if begun else Coordination(planned_task("a", ExecutionState.DEPLOYING))
+    stop_with_savepoint(world)
 
     world.handle(gone)
 
@@ -250,7 +259,7 @@ def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_
 
 def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
     world = two_tasks()
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 1)
 
     world.handle(FAILS)
@@ -261,7 +270,7 @@ def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> N
 
 def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_any_more() -> None:
     world = two_tasks(tolerable_failures=9)
-    stop(world, drain=True)
+    stop_with_savepoint(world, drain=True)
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.decline("sink", 1)
@@ -276,7 +285,7 @@ def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_an
 
 def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
     world = two_tasks(operator_coordinators=True)
-    stop(world, drain=True)
+    stop_with_savepoint(world, drain=True)
 
     world.handle(CheckpointTimedOut(checkpoint_id=1))
 
@@ -288,7 +297,7 @@ def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
     world = two_tasks()
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
-    made = stop(world)
+    made = stop_with_savepoint(world)
     acknowledge_all(world, 1)
 
     [refused] = [effect for effect in made if isinstance(effect, StopCheckpointFailed)]
@@ -307,7 +316,7 @@ def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     world.trigger()
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
-    stop(world)
+    stop_with_savepoint(world)
     acknowledge_all(world, 1)
 
     assert world.machine.pending[2].properties.options.target_location == FOLDER

@@ -24,22 +24,22 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.tasks.task import ExecutionState
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, planned_task, snapshot
 
 FAILOVER = CheckpointDeclineReason.JOB_FAILOVER_REGION
 
 
-def running(**changed: Any) -> Coordination:
-    world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
+def scheduled_coordination(**changed: Any) -> Coordination:
+    world = Coordination(planned_task("a"), **{"max_concurrent": 1, **changed})
     world.handle(StartCheckpointScheduler(job_id=JOB))
     return world
 
 
-def stop(world: Coordination) -> None:
+def stop_checkpointing(world: Coordination) -> None:
     world.handle(StopCheckpointRequest(job_id=JOB))
 
 
-def ended(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
+def checkpoints_retained(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
     """What is retained when the job has ended."""
     world.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = world.effects(CheckpointingStopped)
@@ -47,31 +47,31 @@ def ended(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[
 
 
 def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
-    world = running()
+    world = scheduled_coordination()
 
-    stop(world)
+    stop_checkpointing(world)
 
     [trigger] = world.effects(TriggerCheckpoint)
     assert (trigger.checkpoint_id, trigger.options.is_final) == (1, True)
 
 
 def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
-    world = running(min_pause_ms=60_000)
+    world = scheduled_coordination(min_pause_ms=60_000)
     world.trigger()
     world.acknowledge("a", 1)
 
-    stop(world)
+    stop_checkpointing(world)
 
     assert list(world.machine.pending) == [2]
 
 
 def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() -> None:
-    starting = Coordination(task("a", ExecutionState.DEPLOYING))
-    busy = running()
+    starting = Coordination(planned_task("a", ExecutionState.DEPLOYING))
+    busy = scheduled_coordination()
     busy.trigger()
 
-    stop(starting)
-    stop(busy)
+    stop_checkpointing(starting)
+    stop_checkpointing(busy)
     starting.set_state("a", ExecutionState.RUNNING)
     pending = list(busy.machine.pending)
     busy.acknowledge("a", 1)
@@ -82,7 +82,7 @@ def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() ->
 
 @pytest.mark.parametrize("demand", [StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)])
 def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(demand: CoordinatorEvent) -> None:
-    world = running(interval_ms=100, max_concurrent=2)
+    world = scheduled_coordination(interval_ms=100, max_concurrent=2)
     world.advance(200)
     world.acknowledge("a", 1)
 
@@ -97,17 +97,17 @@ def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(deman
 def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
     world = Coordination()
 
-    stop(world)
+    stop_checkpointing(world)
     world.handle(RequestRestoreState(job_id=JOB, version=1))
-    world.handle(events.TasksChanged(tasks=(task("a"),)))
+    world.handle(events.TasksChanged(tasks=(planned_task("a"),)))
 
     assert list(world.machine.pending) == [1]
 
 
 @pytest.mark.parametrize("max_concurrent", [1, 2])
 def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(max_concurrent: int) -> None:
-    world = running(interval_ms=100, max_concurrent=max_concurrent, timeout_ms=450)
-    stop(world)
+    world = scheduled_coordination(interval_ms=100, max_concurrent=max_concurrent, timeout_ms=450)
+    stop_checkpointing(world)
 
     world.advance(440)
     while_stopping = list(world.machine.pending)
@@ -120,8 +120,8 @@ def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(m
 
 
 def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> None:
-    world = running(tolerable_failures=0)
-    stop(world)
+    world = scheduled_coordination(tolerable_failures=0)
+    stop_checkpointing(world)
 
     world.decline("a", 1)
     world.advance(10_000)
@@ -132,35 +132,35 @@ def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> Non
 
 
 def test_a_job_may_be_stopped_again_after_a_stop_that_failed() -> None:
-    world = running()
-    stop(world)
+    world = scheduled_coordination()
+    stop_checkpointing(world)
     world.decline("a", 1)
 
-    stop(world)
+    stop_checkpointing(world)
     world.acknowledge("a", 2)
 
-    assert ended(world) == ("chk-2",)
+    assert checkpoints_retained(world) == ("chk-2",)
 
 
 @pytest.mark.parametrize("retention", ExternalizedCheckpointRetention)
 def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
     retention: ExternalizedCheckpointRetention,
 ) -> None:
-    world = running(retention=retention, retained=3)
+    world = scheduled_coordination(retention=retention, retained=3)
     world.trigger()
     world.acknowledge("a", 1, snapshot(shared=["old", "both"], exclusive=["own"]))
 
-    stop(world)
+    stop_checkpointing(world)
     world.acknowledge("a", 2, snapshot(shared=["both"]))
 
-    assert ended(world) == ("chk-2",)
+    assert checkpoints_retained(world) == ("chk-2",)
     assert world.disposed() == ["chk-1", "own", "old"]
     assert world.effects(effects.DeleteJob) == []
 
 
 def test_nothing_is_triggered_after_it() -> None:
-    world = running(interval_ms=100)
-    stop(world)
+    world = scheduled_coordination(interval_ms=100)
+    stop_checkpointing(world)
 
     world.acknowledge("a", 1)
     world.advance(10_000)
@@ -180,19 +180,19 @@ def test_nothing_is_triggered_after_it() -> None:
 def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
     first: CoordinatorEvent, second: CoordinatorEvent
 ) -> None:
-    world = running()
+    world = scheduled_coordination()
 
     world.handle(first)
     made = world.handle(second)
     world.acknowledge("a", 1)
 
     assert [type(effect) for effect in made] == [Ignore]
-    assert ended(world) == ("chk-1",)
+    assert checkpoints_retained(world) == ("chk-1",)
 
 
 def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
-    world = running(tolerable_failures=9)
-    stop(world)
+    world = scheduled_coordination(tolerable_failures=9)
+    stop_checkpointing(world)
     world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.decline("a", 1)
@@ -200,15 +200,15 @@ def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
     world.acknowledge("a", 2)
 
     assert len(world.effects(StopCheckpointFailed)) == 1
-    assert ended(world) == ()
+    assert checkpoints_retained(world) == ()
 
 
 def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
-    world = running(tolerable_failures=9)
-    stop(world)
+    world = scheduled_coordination(tolerable_failures=9)
+    stop_checkpointing(world)
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=FAILOVER))
-    world.handle(events.TasksChanged(tasks=(task("a 2"),)))
+    world.handle(events.TasksChanged(tasks=(planned_task("a 2"),)))
     world.advance(10_000)
 
     assert list(world.machine.pending) == []
@@ -216,22 +216,22 @@ def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
 
 
 def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> None:
-    world = running()
-    stop(world)
+    world = scheduled_coordination()
+    stop_checkpointing(world)
     world.acknowledge("a", 1)
 
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=FAILOVER))
-    world.handle(events.TasksChanged(tasks=(task("a 2"),)))
+    world.handle(events.TasksChanged(tasks=(planned_task("a 2"),)))
     world.trigger()
     world.acknowledge("a 2", 2)
 
     assert world.disposed() == ["chk-1"]
-    assert ended(world) == ()
+    assert checkpoints_retained(world) == ()
 
 
 def test_a_job_that_was_to_stop_and_is_cancelled_keeps_what_its_retention_says() -> None:
-    world = running(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
-    stop(world)
+    world = scheduled_coordination(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
+    stop_checkpointing(world)
     world.acknowledge("a", 1)
 
-    assert ended(world, JobStatus.CANCELED) == ()
+    assert checkpoints_retained(world, JobStatus.CANCELED) == ()

@@ -14,7 +14,7 @@ from tests.actors.machines.checkpoint.coordinating import (
     JOB,
     SOURCE,
     Coordination,
-    task,
+    planned_task,
     two_tasks,
 )
 
@@ -110,7 +110,7 @@ def test_a_late_tick_does_not_move_those_that_follow() -> None:
 
 
 def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() -> None:
-    world = Coordination(SOURCE, task("sink", ExecutionState.DEPLOYING, is_source=False), interval_ms=1_000)
+    world = Coordination(SOURCE, planned_task("sink", ExecutionState.DEPLOYING, is_source=False), interval_ms=1_000)
     world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(1_000)
 

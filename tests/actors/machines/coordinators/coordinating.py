@@ -40,7 +40,7 @@ def attempt(subtask: int, number: int = 0) -> ExecutionAttemptId:
     return attempt_id(JOB, VERTEX, subtask, number)
 
 
-def sent(event: bytes, subtask: int = 0, *, behind: int = 0, number: int = 0) -> SendOperatorEvents:
+def events_sent(event: bytes, subtask: int = 0, *, behind: int = 0, number: int = 0) -> SendOperatorEvents:
     function = SentByFunction(operator_id=OPERATOR, events=(event,))
     return SendOperatorEvents(attempt=attempt(subtask, number), checkpoint_id=behind, sent=function)
 
@@ -53,7 +53,7 @@ def acknowledged(checkpoint_id: int, subtask: int = 0) -> AcknowledgeCheckpoint:
     return AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=checkpoint_id)
 
 
-def completed(checkpoint_id: int, *, is_retained: bool = True) -> CheckpointCompleted:
+def checkpoint_completed(checkpoint_id: int, *, is_retained: bool = True) -> CheckpointCompleted:
     return CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=checkpoint_id,
@@ -66,7 +66,7 @@ def completed(checkpoint_id: int, *, is_retained: bool = True) -> CheckpointComp
     )
 
 
-def aborted(checkpoint_id: int) -> CheckpointAborted:
+def checkpoint_aborted(checkpoint_id: int) -> CheckpointAborted:
     reason = CheckpointDeclineReason.EXPIRED
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 

@@ -20,7 +20,7 @@ def update(name: str, value: bytes) -> AggregateUpdate:
     return AggregateUpdate(name=name, value=value)
 
 
-def sent(attempt: str, *updates: AggregateUpdate) -> SendOperatorEvents:
+def updates_sent(attempt: str, *updates: AggregateUpdate) -> SendOperatorEvents:
     function = SentByFunction(operator_id=OperatorId("rows"), updates=updates)
     return SendOperatorEvents(attempt=ExecutionAttemptId(attempt), checkpoint_id=0, sent=function)
 
@@ -29,7 +29,7 @@ def updated(*results: tuple[str, bytes]) -> GlobalAggregatesUpdated:
     return GlobalAggregatesUpdated(results=tuple(AggregateResult(name=name, result=result) for name, result in results))
 
 
-def told(attempt: str, *results: tuple[str, bytes]) -> Tell[ExecutionAttemptId]:
+def results_for_subtask(attempt: str, *results: tuple[str, bytes]) -> Tell[ExecutionAttemptId]:
     message = GlobalAggregateResults(attempt=ExecutionAttemptId(attempt), results=updated(*results).results)
     return Tell(to=message.attempt, message=message)
 
@@ -37,29 +37,29 @@ def told(attempt: str, *results: tuple[str, bytes]) -> Tell[ExecutionAttemptId]:
 def test_values_that_come_while_others_are_added_wait_for_the_next_batch() -> None:
     aggregates = GlobalAggregates()
 
-    assert aggregates.on_updates(sent("a", update("least", b"1"))) == [
+    assert aggregates.on_updates(updates_sent("a", update("least", b"1"))) == [
         UpdateAggregates(updates=(update("least", b"1"),))
     ]
-    assert aggregates.on_updates(sent("b", update("least", b"2"))) == []
-    assert aggregates.on_updates(sent("b", update("most", b"3"))) == []
+    assert aggregates.on_updates(updates_sent("b", update("least", b"2"))) == []
+    assert aggregates.on_updates(updates_sent("b", update("most", b"3"))) == []
     aggregates.check()
 
     effects = aggregates.on_updated(updated(("least", b"1")))
 
     assert effects == [
-        told("a", ("least", b"1")),
-        told("b", ("least", b"1")),
+        results_for_subtask("a", ("least", b"1")),
+        results_for_subtask("b", ("least", b"1")),
         UpdateAggregates(updates=(update("least", b"2"), update("most", b"3"))),
     ]
     assert aggregates.on_updated(updated(("least", b"1"), ("most", b"3"))) == [
-        told("a", ("least", b"1")),
-        told("b", ("least", b"1"), ("most", b"3")),
+        results_for_subtask("a", ("least", b"1")),
+        results_for_subtask("b", ("least", b"1"), ("most", b"3")),
     ]
 
 
 def test_an_attempt_that_is_over_is_told_no_result() -> None:
     aggregates = GlobalAggregates()
-    aggregates.on_updates(sent("a", update("least", b"1")))
+    aggregates.on_updates(updates_sent("a", update("least", b"1")))
 
     aggregates.attempt_over(ExecutionAttemptId("a"))
 
@@ -68,8 +68,8 @@ def test_an_attempt_that_is_over_is_told_no_result() -> None:
 
 def test_behind_a_failure_what_waits_goes_on() -> None:
     aggregates = GlobalAggregates()
-    aggregates.on_updates(sent("a", update("least", b"1")))
-    aggregates.on_updates(sent("a", update("least", b"2")))
+    aggregates.on_updates(updates_sent("a", update("least", b"1")))
+    aggregates.on_updates(updates_sent("a", update("least", b"2")))
 
     assert aggregates.on_failed() == [UpdateAggregates(updates=(update("least", b"2"),))]
     assert aggregates.on_failed() == []

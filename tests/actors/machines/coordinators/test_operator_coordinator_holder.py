@@ -43,12 +43,12 @@ from tests.actors.machines.coordinators.coordinating import (
     OPERATOR,
     VERTEX,
     World,
-    aborted,
     acknowledged,
     attempt,
-    completed,
+    checkpoint_aborted,
+    checkpoint_completed,
+    events_sent,
     handled,
-    sent,
     snapshot,
 )
 
@@ -57,7 +57,9 @@ def test_it_is_started_and_told_of_attempts_one_batch_of_calls_at_a_time() -> No
     world = World()
 
     assert world.calls == (StartCoordinator(),)
-    world.tell(AttemptReady(attempt=attempt(0)), sent(b"a"), AttemptReady(attempt=attempt(1)), sent(b"b", 1))
+    world.tell(
+        AttemptReady(attempt=attempt(0)), events_sent(b"a"), AttemptReady(attempt=attempt(1)), events_sent(b"b", 1)
+    )
     world.answer()
 
     assert world.calls == (
@@ -70,7 +72,7 @@ def test_it_is_started_and_told_of_attempts_one_batch_of_calls_at_a_time() -> No
 
 def test_its_events_reach_the_attempts_that_they_are_for() -> None:
     world = World().run()
-    world.tell(sent(b"a"))
+    world.tell(events_sent(b"a"))
 
     world.answer((0, b"x"), (1, b"y"), (0, b"z"))
 
@@ -79,20 +81,20 @@ def test_its_events_reach_the_attempts_that_they_are_for() -> None:
 
 def test_events_for_an_attempt_that_is_over_go_nowhere() -> None:
     world = World().run()
-    world.tell(sent(b"a"), AttemptOver(attempt=attempt(0), is_failed=True, reason=CAUSE))
+    world.tell(events_sent(b"a"), AttemptOver(attempt=attempt(0), is_failed=True, reason=CAUSE))
 
     world.answer((0, b"x"))
 
     assert world.received == []
     assert world.calls == (SubtaskFailed(subtask=0, attempt_number=0, reason=CAUSE),)
-    assert world.tell(sent(b"late")) == [Ignore(reason=f"{attempt(0)} does not run")]
+    assert world.tell(events_sent(b"late")) == [Ignore(reason=f"{attempt(0)} does not run")]
 
 
 def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
     world = World().run()
 
     world.tell(
-        sent(b"a"),
+        events_sent(b"a"),
         AttemptOver(attempt=attempt(1), is_failed=True),
         SubtaskReset(vertex_id=VERTEX, subtask=1, checkpoint_id=4),
         AttemptReady(attempt=attempt(1, 1)),
@@ -116,7 +118,7 @@ def test_one_that_has_finished_has_not_failed() -> None:
 
 def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
     world = World().run()
-    world.tell(sent(b"a"), sent(b"b"), snapshot(1), sent(b"c"))
+    world.tell(events_sent(b"a"), events_sent(b"b"), snapshot(1), events_sent(b"c"))
 
     world.answer()
 
@@ -127,7 +129,7 @@ def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
 
 def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() -> None:
     world = World().run()
-    world.tell(snapshot(1), sent(b"a"))
+    world.tell(snapshot(1), events_sent(b"a"))
     world.answer((0, b"before"))
 
     world.answer((0, b"behind"), (1, b"behind"))
@@ -141,11 +143,11 @@ def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() 
 
 def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
     world = World().run()
-    world.tell(snapshot(1), sent(b"a"))
+    world.tell(snapshot(1), events_sent(b"a"))
     world.answer()
     world.answer((0, b"x"))
 
-    world.tell(aborted(1))
+    world.tell(checkpoint_aborted(1))
 
     assert world.received == [(attempt(0), (b"x",))]
     assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
@@ -154,7 +156,7 @@ def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
 def test_it_hears_of_complete_checkpoints() -> None:
     world = World().run()
 
-    world.tell(completed(1), completed(2, is_retained=False))
+    world.tell(checkpoint_completed(1), checkpoint_completed(2, is_retained=False))
 
     assert world.calls == (CheckpointComplete(checkpoint_id=1),)
     world.answer()
@@ -163,13 +165,13 @@ def test_it_hears_of_complete_checkpoints() -> None:
 
 def test_events_in_flight_are_those_from_before_the_barrier_that_it_gets_behind_its_state() -> None:
     world = World().run()
-    world.tell(sent(b"in the state"), snapshot(1))
+    world.tell(events_sent(b"in the state"), snapshot(1))
     world.answer()
-    world.tell(sent(b"in flight"), sent(b"of another", 1), sent(b"behind the barrier", behind=1))
+    world.tell(events_sent(b"in flight"), events_sent(b"of another", 1), events_sent(b"behind the barrier", behind=1))
 
     in_flight = OperatorEventInFlight(operator_id=OPERATOR, subtask=0, attempt_number=0, event=b"in flight")
     assert world.holder.in_flight(attempt(0), 1) == (in_flight,)
-    world.tell(completed(1))
+    world.tell(checkpoint_completed(1))
     assert world.holder.in_flight(attempt(0), 1) == ()
 
 
@@ -185,7 +187,7 @@ def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> N
 
 def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
     world = World().run()
-    world.tell(sent(b"a"), snapshot(1), aborted(1))
+    world.tell(events_sent(b"a"), snapshot(1), checkpoint_aborted(1))
 
     world.answer()
 
@@ -194,7 +196,7 @@ def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
 
 def test_the_state_for_a_checkpoint_that_was_given_up_meanwhile_is_let_go_of() -> None:
     world = World().run()
-    world.tell(snapshot(1), aborted(1))
+    world.tell(snapshot(1), checkpoint_aborted(1))
 
     assert world.answer((0, b"x")) == []
     assert world.received == [(attempt(0), (b"x",))]
@@ -219,7 +221,9 @@ def test_a_job_begins_from_a_checkpoint_with_its_state_and_what_was_in_flight() 
 
 def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
     world = World().run()
-    world.tell(sent(b"at work"), sent(b"waits"), snapshot(1), AttemptOver(attempt=attempt(0), is_failed=True))
+    world.tell(
+        events_sent(b"at work"), events_sent(b"waits"), snapshot(1), AttemptOver(attempt=attempt(0), is_failed=True)
+    )
     world.tell(AttemptOver(attempt=attempt(1), is_failed=True), CoordinatorReset(checkpoint_id=3, state=STATE))
     world.tell(AttemptReady(attempt=attempt(0, 1)))
 
@@ -238,10 +242,10 @@ def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
 
 def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> None:
     world = World().run()
-    world.tell(sent(b"a"))
+    world.tell(events_sent(b"a"))
 
     assert world.fail(CAUSE) == [FailJob(cause=CAUSE)]
-    world.tell(sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
+    world.tell(events_sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
     assert world.fail(CAUSE) == []
     assert world.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
 
@@ -250,7 +254,7 @@ def test_it_may_want_the_job_to_fail_and_is_measured_when_something_has_changed(
     world = World().run()
     metrics = (AccumulatorSnapshot(name="given", type=AccumulatorType.LONG_COUNTER, count=1),)
     answer = CoordinatorAnswer(failure=CAUSE, metrics=metrics)
-    world.tell(sent(b"a"))
+    world.tell(events_sent(b"a"))
     assert world.at_work is not None
 
     told = world.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=world.at_work.call, answer=answer))
@@ -282,7 +286,7 @@ def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(ste
         match step:
             case "event":
                 events += 1
-                world.tell(sent(b"%d" % events, subtask, number=numbers[subtask]))
+                world.tell(events_sent(b"%d" % events, subtask, number=numbers[subtask]))
             case "answer" if world.at_work is not None:
                 called += [call.event for call in world.calls if isinstance(call, HandleEventFromOperator)]
                 world.answer((0, b"x"), (1, b"y"))
@@ -292,7 +296,7 @@ def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(ste
             case "ack":
                 world.tell(acknowledged(checkpoint, subtask))
             case "abort":
-                world.tell(aborted(checkpoint))
+                world.tell(checkpoint_aborted(checkpoint))
             case "reset":
                 world.tell(CoordinatorReset(checkpoint_id=None, state=None))
             case "fail":
@@ -301,7 +305,7 @@ def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(ste
                 numbers[subtask] += 1
                 world.tell(AttemptReady(attempt=attempt(subtask, numbers[subtask])))
     assert len(called) == len(set(called))
-    world.tell(aborted(checkpoint))
+    world.tell(checkpoint_aborted(checkpoint))
     for _ in range(200):
         if world.at_work is None:
             return

@@ -25,12 +25,12 @@ def partition_id(producer: int = 0) -> ResultPartitionId:
     return ResultPartitionId(f"job_map_{producer}_0:0")
 
 
-def batch(name: str = "b", subpartition: int = 0) -> BatchRef:
+def batch_ref(name: str = "b", subpartition: int = 0) -> BatchRef:
     """A batch of ten rows."""
     return BatchRef(batch_id=BatchId(name), rows=10, size_bytes=100, subpartition=subpartition)
 
 
-def descriptor(
+def partition_descriptor(
     subpartitions: int = 1,
     producer: int = 0,
     partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
@@ -48,7 +48,7 @@ def descriptor(
 
 def partition(subpartitions: int = 1, producer: int = 0) -> ResultPartition:
     """A partition that nobody has asked for yet."""
-    return ResultPartition(descriptor(subpartitions, producer))
+    return ResultPartition(partition_descriptor(subpartitions, producer))
 
 
 def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -> InputGateDescriptor:
@@ -99,7 +99,7 @@ def error(
     )
 
 
-def sent(effects: Iterable[object]) -> list[Buffer]:
+def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
     """The elements among `effects` that go to a consumer."""
     return [
         effect.message.buffer

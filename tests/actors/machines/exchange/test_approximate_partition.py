@@ -18,14 +18,16 @@ from flykka.messages.tasks.exchange import (
     WatermarkStatus,
 )
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_descriptor
 
 NEXT = Ref("/user/task-manager-1/consumer", 2)
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 
 
 def approximate(subpartitions: int = 1) -> ResultPartition:
-    return ResultPartition(descriptor(subpartitions, partition_type=ResultPartitionType.PIPELINED_APPROXIMATE))
+    return ResultPartition(
+        partition_descriptor(subpartitions, partition_type=ResultPartitionType.PIPELINED_APPROXIMATE)
+    )
 
 
 def reconnect(output: ResultPartition, credit: int = 9) -> list[PartitionEffect]:
@@ -38,7 +40,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
     return [effect.batch.batch_id for effect in effects if isinstance(effect, ReleaseBatch)]
 
 
-def told(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
+def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
     """What the second reader is sent, by number."""
     responses = [
         effect.message
@@ -52,14 +54,14 @@ def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_ba
     output = approximate()
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waiting"):
-        output.add_batch(batch(name))
+        output.add_batch(batch_ref(name))
 
     lost = reconnect(output)
-    following = output.add_batch(batch("next"))
+    following = output.add_batch(batch_ref("next"))
 
     assert released(lost) == ["sent", "waiting"]
-    assert told(lost) == []
-    assert told(following) == [(0, batch("next"))]
+    assert buffers_for_next_reader(lost) == []
+    assert buffers_for_next_reader(following) == [(0, batch_ref("next"))]
 
 
 def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barrier() -> None:
@@ -67,7 +69,7 @@ def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barri
     output.request(0, 0, CONSUMER)
     output.broadcast_event(Watermark(timestamp_ms=1))
     output.broadcast_event(WatermarkStatus(idle=True))
-    output.add_batch(batch("waiting"))
+    output.add_batch(batch_ref("waiting"))
     for event in (
         BARRIER,
         Watermark(timestamp_ms=7),
@@ -76,7 +78,7 @@ def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barri
     ):
         output.broadcast_event(event)
 
-    events = told(reconnect(output))
+    events = buffers_for_next_reader(reconnect(output))
 
     assert events == [(0, Watermark(timestamp_ms=7)), (1, WatermarkStatus(idle=True)), (2, EndOfData())]
 
@@ -86,9 +88,9 @@ def test_credit_of_the_first_reader_is_none_of_the_second() -> None:
     output.request(0, 5, CONSUMER)
 
     reconnect(output, credit=1)
-    effects = [effect for name in ("first", "second") for effect in output.add_batch(batch(name))]
+    effects = [effect for name in ("first", "second") for effect in output.add_batch(batch_ref(name))]
 
-    assert told(effects) == [(0, batch("first"))]
+    assert buffers_for_next_reader(effects) == [(0, batch_ref("first"))]
     assert output.queued_batches == 1
 
 
@@ -97,7 +99,7 @@ def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_ba
     output.request(0, 0, CONSUMER)
     for number in range(2):
         for name in "abcdefghij":
-            output.add_batch(batch(f"{number}{name}", subpartition=number))
+            output.add_batch(batch_ref(f"{number}{name}", subpartition=number))
     was_available = output.is_available
 
     lost = released(reconnect(output))
@@ -111,11 +113,11 @@ def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_ba
 def test_the_end_that_waits_reaches_the_next_reader() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
-    output.add_batch(batch("waiting"))
+    output.add_batch(batch_ref("waiting"))
     output.broadcast_event(EndOfData())
     output.finish()
 
-    events = told(reconnect(output))
+    events = buffers_for_next_reader(reconnect(output))
 
     assert events == [(0, EndOfData()), (1, EndOfPartition())]
     assert output.is_released
@@ -135,7 +137,7 @@ def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
 
 def test_a_reader_that_failed_before_it_had_asked_loses_what_was_made_for_it() -> None:
     output = approximate()
-    output.add_batch(batch("for the first"))
+    output.add_batch(batch_ref("for the first"))
 
     lost = reconnect(output)
 
@@ -145,7 +147,7 @@ def test_a_reader_that_failed_before_it_had_asked_loses_what_was_made_for_it() -
 def test_a_reader_that_leaves_is_awaited_again() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
-    output.add_batch(batch("waiting"))
+    output.add_batch(batch_ref("waiting"))
 
     (ignored,) = output.cancel(0)
 
@@ -155,9 +157,9 @@ def test_a_reader_that_leaves_is_awaited_again() -> None:
 
 def test_the_first_reader_of_an_approximate_partition_loses_nothing() -> None:
     output = approximate()
-    output.add_batch(batch("early"))
+    output.add_batch(batch_ref("early"))
 
     effects = output.request(0, 2, CONSUMER)
 
-    assert sent(effects) == [batch("early")]
+    assert buffers_sent(effects) == [batch_ref("early")]
     assert released(effects) == []

@@ -33,7 +33,7 @@ def marker(checkpoint_id: int) -> CancelCheckpointMarker:
     return CancelCheckpointMarker(checkpoint_id=checkpoint_id)
 
 
-def trigger(checkpoint_id: int, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
+def trigger_on_barrier(checkpoint_id: int, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
     return TriggerCheckpointOnBarrier(barrier=barrier(checkpoint_id), alignment_start_ms=since_ms)
 
 
@@ -41,7 +41,9 @@ def abort(checkpoint_id: int, reason: CheckpointDeclineReason) -> AbortCheckpoin
     return AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason)
 
 
-def read(handler: CheckpointBarrierHandler, *elements: tuple[int, BarrierEvent]) -> list[list[BarrierAction]]:
+def handler_actions(
+    handler: CheckpointBarrierHandler, *elements: tuple[int, BarrierEvent]
+) -> list[list[BarrierAction]]:
     actions = []
     for now_ms, (channel, event) in enumerate(elements):
         actions.append(handler.handle(channel, event, now_ms))
@@ -51,49 +53,55 @@ def read(handler: CheckpointBarrierHandler, *elements: tuple[int, BarrierEvent])
 
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_single_channel_needs_no_alignment(handler: type[BarrierAligner | BarrierTracker]) -> None:
-    assert read(handler(1), (0, barrier(1)), (0, barrier(2))) == [[trigger(1, since_ms=0)], [trigger(2, since_ms=1)]]
+    assert handler_actions(handler(1), (0, barrier(1)), (0, barrier(2))) == [
+        [trigger_on_barrier(1, since_ms=0)],
+        [trigger_on_barrier(2, since_ms=1)],
+    ]
 
 
 def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
     aligner = BarrierAligner(3)
 
-    actions = read(aligner, (2, barrier(1)), (0, barrier(1)), (1, barrier(1)))
+    actions = handler_actions(aligner, (2, barrier(1)), (0, barrier(1)), (1, barrier(1)))
 
     assert actions == [
         [BlockChannel(channel=2)],
         [BlockChannel(channel=0)],
-        [trigger(1, since_ms=0), UnblockAllChannels()],
+        [trigger_on_barrier(1, since_ms=0), UnblockAllChannels()],
     ]
 
 
 def test_a_tracker_blocks_nothing() -> None:
-    assert read(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [[], [trigger(1, since_ms=0)]]
+    assert handler_actions(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [
+        [],
+        [trigger_on_barrier(1, since_ms=0)],
+    ]
 
 
 def test_a_newer_barrier_subsumes_the_alignment() -> None:
     aligner = BarrierAligner(2)
 
-    actions = read(aligner, (0, barrier(1)), (1, barrier(2)), (0, barrier(2)))
+    actions = handler_actions(aligner, (0, barrier(1)), (1, barrier(2)), (0, barrier(2)))
 
     assert actions[1:] == [
         [abort(1, CheckpointDeclineReason.SUBSUMED), UnblockAllChannels(), BlockChannel(channel=1)],
-        [trigger(2, since_ms=1), UnblockAllChannels()],
+        [trigger_on_barrier(2, since_ms=1), UnblockAllChannels()],
     ]
 
 
 def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
     aligner = BarrierAligner(2)
 
-    actions = read(aligner, (0, barrier(5)), (1, barrier(4)), (1, barrier(5)), (1, barrier(3)))
+    actions = handler_actions(aligner, (0, barrier(5)), (1, barrier(4)), (1, barrier(5)), (1, barrier(3)))
 
     assert actions[1] == actions[3] == []
-    assert actions[2] == [trigger(5), UnblockAllChannels()]
+    assert actions[2] == [trigger_on_barrier(5), UnblockAllChannels()]
 
 
 def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_again() -> None:
     aligner = BarrierAligner(2)
 
-    actions = read(aligner, (0, barrier(1)), (1, marker(1)), (0, barrier(1)), (1, marker(1)))
+    actions = handler_actions(aligner, (0, barrier(1)), (1, marker(1)), (0, barrier(1)), (1, marker(1)))
 
     assert actions[1:] == [[abort(1, CheckpointDeclineReason.CANCELLATION_BARRIER), UnblockAllChannels()], [], []]
 
@@ -101,7 +109,7 @@ def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_a
 def test_a_cancel_marker_of_a_newer_checkpoint_aborts_only_the_newer() -> None:
     aligner = BarrierAligner(2)
 
-    actions = read(aligner, (0, barrier(1)), (1, marker(2)))
+    actions = handler_actions(aligner, (0, barrier(1)), (1, marker(2)))
 
     assert actions[1] == [abort(2, CheckpointDeclineReason.CANCELLATION_BARRIER), UnblockAllChannels()]
     assert aligner.latest_checkpoint_id == 2
@@ -110,37 +118,37 @@ def test_a_cancel_marker_of_a_newer_checkpoint_aborts_only_the_newer() -> None:
 def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
     aligner = BarrierAligner(3)
 
-    actions = read(aligner, (0, barrier(1)), (1, END), (2, END))
+    actions = handler_actions(aligner, (0, barrier(1)), (1, END), (2, END))
 
-    assert actions[1:] == [[], [trigger(1, since_ms=0), UnblockAllChannels()]]
+    assert actions[1:] == [[], [trigger_on_barrier(1, since_ms=0), UnblockAllChannels()]]
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
     counting = handler(3)
 
-    actions = read(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
+    actions = handler_actions(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
 
     assert actions[2] == []
-    assert trigger(1, since_ms=0) in actions[3]
+    assert trigger_on_barrier(1, since_ms=0) in actions[3]
     assert counting.pending_checkpoints == ()
 
 
 def test_the_end_of_a_channel_may_abort_instead() -> None:
     aligner = BarrierAligner(2, EndOfPartitionMode.ABORTS)
 
-    actions = read(aligner, (0, barrier(1)), (1, END), (0, barrier(2)))
+    actions = handler_actions(aligner, (0, barrier(1)), (1, END), (0, barrier(2)))
 
     assert actions[1:] == [
         [abort(1, CheckpointDeclineReason.INPUT_END_OF_STREAM), UnblockAllChannels()],
-        [trigger(2, since_ms=2)],
+        [trigger_on_barrier(2, since_ms=2)],
     ]
 
 
 def test_a_tracker_that_aborts_at_an_end_forgets_what_it_counted() -> None:
     tracker = BarrierTracker(2, EndOfPartitionMode.ABORTS)
 
-    actions = read(tracker, (0, barrier(1)), (0, barrier(2)), (1, END))
+    actions = handler_actions(tracker, (0, barrier(1)), (0, barrier(2)), (1, END))
 
     reason = CheckpointDeclineReason.INPUT_END_OF_STREAM
     assert actions[2] == [abort(1, reason), abort(2, reason)]
@@ -149,17 +157,17 @@ def test_a_tracker_that_aborts_at_an_end_forgets_what_it_counted() -> None:
 
 def test_a_tracker_remembers_a_limited_number_of_checkpoints() -> None:
     tracker = BarrierTracker(2)
-    read(tracker, *((0, barrier(number)) for number in range(MAX_CHECKPOINTS_TO_TRACK + 1)))
+    handler_actions(tracker, *((0, barrier(number)) for number in range(MAX_CHECKPOINTS_TO_TRACK + 1)))
 
-    forgotten, kept = read(tracker, (1, barrier(0)), (1, barrier(1)))
+    forgotten, kept = handler_actions(tracker, (1, barrier(0)), (1, barrier(1)))
 
     assert forgotten == []
-    assert kept == [trigger(1, since_ms=1)]
+    assert kept == [trigger_on_barrier(1, since_ms=1)]
 
 
 def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
     aligner = BarrierAligner(2)
-    read(aligner, (0, barrier(1)))
+    handler_actions(aligner, (0, barrier(1)))
 
     with pytest.raises(AssertionError, match="blocked and was read"):
         aligner.handle(0, barrier(1), 1)
@@ -167,7 +175,7 @@ def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
 
 def test_nothing_can_be_read_from_a_channel_that_has_ended() -> None:
     aligner = BarrierAligner(2)
-    read(aligner, (0, END))
+    handler_actions(aligner, (0, END))
 
     with pytest.raises(AssertionError, match="has ended"):
         aligner.handle(0, barrier(1), 1)

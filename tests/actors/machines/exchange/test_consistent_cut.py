@@ -27,7 +27,7 @@ from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import AlignmentTimeoutDue, Buffer, CheckpointBarrier, EndOfPartition
-from tests.actors.machines.exchange.builders import batch, requested_gate, response
+from tests.actors.machines.exchange.builders import batch_ref, requested_gate, response
 
 CHANNELS = 3
 KINDS = (
@@ -117,7 +117,7 @@ def jobs(draw: st.DrawFn) -> list[list[Buffer]]:
         stream: list[Buffer] = []
         for checkpoint_id, options in enumerate(kinds, 1):
             for _ in range(draw(st.integers(0, 2))):
-                stream.append(batch(f"{channel}.{len(stream)}"))
+                stream.append(batch_ref(f"{channel}.{len(stream)}"))
             if draw(st.integers(0, 9)):
                 stream.append(CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=0, options=options))
         streams.append([*stream, EndOfPartition()])

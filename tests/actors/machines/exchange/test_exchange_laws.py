@@ -31,7 +31,7 @@ from flykka.messages.tasks.exchange import (
     EndOfPartition,
     Watermark,
 )
-from tests.actors.machines.exchange.builders import CONSUMER, batch, gate_descriptor, partition, partition_id
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, gate_descriptor, partition, partition_id
 
 CHANNELS = 3
 PRODUCERS = [partition_id(channel) for channel in range(CHANNELS)]
@@ -66,7 +66,7 @@ class Exchange(RuleBasedStateMachine):
     @rule(channel=SOME_CHANNEL, count=A_FEW)
     def make_batches(self, channel: int, count: int) -> None:
         for _ in range(0 if channel in self.ended else count):
-            made = batch(f"{channel}.{len(self.made[channel])}")
+            made = batch_ref(f"{channel}.{len(self.made[channel])}")
             self.made[channel].append(made)
             self._post_to_gate(channel, self.outputs[channel].add_batch(made))
 

@@ -17,7 +17,7 @@ from flykka.messages.tasks.exchange import (
 from flykka.messages.wire.ids import ResultPartitionId
 from tests.actors.machines.exchange.builders import (
     announcement,
-    batch,
+    batch_ref,
     error,
     failure_of,
     gate_descriptor,
@@ -37,33 +37,33 @@ def credit(count: int, channel: int = 0) -> Tell[ResultPartitionId]:
 def test_channels_with_data_are_read_in_turns() -> None:
     gate = requested_gate(2)
     for number, name in enumerate("ab"):
-        gate.on_buffer(response(batch(name), number, channel=0))
-    gate.on_buffer(response(batch("c"), 0, channel=1))
+        gate.on_buffer(response(batch_ref(name), number, channel=0))
+    gate.on_buffer(response(batch_ref("c"), 0, channel=1))
 
     read = [gate.poll() for _ in range(4)]
 
-    assert read == [(0, batch("a")), (1, batch("c")), (0, batch("b")), None]
+    assert read == [(0, batch_ref("a")), (1, batch_ref("c")), (0, batch_ref("b")), None]
 
 
 def test_a_blocked_channel_is_not_read_and_keeps_its_elements() -> None:
     gate = requested_gate(2)
     gate.on_buffer(response(BARRIER, 0, channel=0))
-    gate.on_buffer(response(batch("a"), 1, channel=0))
-    gate.on_buffer(response(batch("b"), 0, channel=1))
+    gate.on_buffer(response(batch_ref("a"), 1, channel=0))
+    gate.on_buffer(response(batch_ref("b"), 0, channel=1))
     gate.poll()
 
     gate.block(0)
-    gate.on_buffer(response(batch("c"), 2, channel=0))
+    gate.on_buffer(response(batch_ref("c"), 2, channel=0))
     while_blocked = [gate.poll(), gate.poll()]
     gate.unblock_all()
 
-    assert while_blocked == [(1, batch("b")), None]
-    assert [gate.poll(), gate.poll()] == [(0, batch("a")), (0, batch("c"))]
+    assert while_blocked == [(1, batch_ref("b")), None]
+    assert [gate.poll(), gate.poll()] == [(0, batch_ref("a")), (0, batch_ref("c"))]
 
 
 def test_a_processed_batch_makes_room_for_another() -> None:
     gate = requested_gate()
-    gate.on_buffer(response(batch()))
+    gate.on_buffer(response(batch_ref()))
     gate.poll()
 
     assert gate.credit_returned(0) == [credit(1)]
@@ -72,7 +72,7 @@ def test_a_processed_batch_makes_room_for_another() -> None:
 def test_credits_are_not_given_back_before_the_batch_is_processed() -> None:
     gate = requested_gate()
 
-    effects = gate.on_buffer(response(batch()))
+    effects = gate.on_buffer(response(batch_ref()))
     gate.poll()
 
     assert effects == []
@@ -88,7 +88,7 @@ def test_a_floating_credit_goes_on_to_the_channel_that_waits_for_it() -> None:
     gate = requested_gate(2, exclusive=1, floating=1)
     gate.on_backlog(announcement(1, channel=0))
     gate.on_backlog(announcement(1, channel=1))
-    gate.on_buffer(response(batch(), channel=0))
+    gate.on_buffer(response(batch_ref(), channel=0))
     gate.poll()
 
     assert gate.credit_returned(0) == [credit(1, channel=1)]
@@ -104,40 +104,40 @@ def test_an_ended_channel_gives_its_floating_credits_to_the_others() -> None:
 
 def test_an_element_out_of_order_fails_the_gate_and_names_both_numbers() -> None:
     gate = requested_gate()
-    gate.on_buffer(response(batch("a"), 0))
+    gate.on_buffer(response(batch_ref("a"), 0))
 
-    effects = gate.on_buffer(response(batch("b"), 29))
+    effects = gate.on_buffer(response(batch_ref("b"), 29))
 
     failure = failure_of(effects)
     assert failure.kind is ChannelFailureKind.SEQUENCE_MISMATCH
     assert "expected element 1, got element 29" in failure.cause.message
     assert partition_id() in failure.cause.message
-    assert effects[1:] == [ReleaseBatch(batch=batch("b"))]
+    assert effects[1:] == [ReleaseBatch(batch=batch_ref("b"))]
     assert gate.poll() is None
 
 
 def test_a_repeated_element_is_not_released_because_it_is_held_already() -> None:
     gate = requested_gate()
-    gate.on_buffer(response(batch("a"), 0))
+    gate.on_buffer(response(batch_ref("a"), 0))
 
-    effects = gate.on_buffer(response(batch("a"), 0))
+    effects = gate.on_buffer(response(batch_ref("a"), 0))
 
     assert effects == [failure_of(effects)]
 
 
 def test_a_sender_that_overruns_its_credit_fails_the_gate() -> None:
     gate = requested_gate(exclusive=1)
-    gate.on_buffer(response(batch("a"), 0))
+    gate.on_buffer(response(batch_ref("a"), 0))
 
-    effects = gate.on_buffer(response(batch("b"), 1))
+    effects = gate.on_buffer(response(batch_ref("b"), 1))
 
     assert failure_of(effects).kind is ChannelFailureKind.CREDIT_OVERRUN
-    assert effects[1:] == [ReleaseBatch(batch=batch("b"))]
+    assert effects[1:] == [ReleaseBatch(batch=batch_ref("b"))]
 
 
 def test_a_failed_channel_is_given_no_more_credit() -> None:
     gate = requested_gate()
-    gate.on_buffer(response(batch("a"), 0))
+    gate.on_buffer(response(batch_ref("a"), 0))
     gate.poll()
     gate.on_error(error())
 
@@ -146,7 +146,7 @@ def test_a_failed_channel_is_given_no_more_credit() -> None:
 
 def test_an_event_needs_no_credit() -> None:
     gate = requested_gate(exclusive=1)
-    gate.on_buffer(response(batch("a"), 0))
+    gate.on_buffer(response(batch_ref("a"), 0))
 
     assert gate.on_buffer(response(BARRIER, 1)) == []
 
@@ -180,10 +180,10 @@ def test_the_first_failure_stays() -> None:
 def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     gate = requested_gate()
 
-    effects = gate.on_buffer(response(batch(), channel=7))
+    effects = gate.on_buffer(response(batch_ref(), channel=7))
 
     stop = CancelPartitionRequest(partition_id=partition_id(7), subpartition=0)
-    assert effects == [Tell(to=Role.SENDER, message=stop), ReleaseBatch(batch=batch())]
+    assert effects == [Tell(to=Role.SENDER, message=stop), ReleaseBatch(batch=batch_ref())]
 
 
 @pytest.mark.parametrize(

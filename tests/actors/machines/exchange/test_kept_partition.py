@@ -17,25 +17,33 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
 )
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition_id, sent
+from tests.actors.machines.exchange.builders import (
+    CONSUMER,
+    batch_ref,
+    buffers_sent,
+    partition_descriptor,
+    partition_id,
+)
 
 OTHER = Ref("/user/task-manager-1/other", 3)
 
 
-def written(*names: str) -> ResultPartition:
-    output = ResultPartition(descriptor(partition_type=ResultPartitionType.BLOCKING))
+def partition_of_batches(*names: str) -> ResultPartition:
+    output = ResultPartition(partition_descriptor(partition_type=ResultPartitionType.BLOCKING))
     for name in names:
-        output.add_batch(batch(name))
+        output.add_batch(batch_ref(name))
     return output
 
 
-def kept(*names: str) -> KeptPartition:
-    output = written(*names)
+def finished_partition(*names: str) -> KeptPartition:
+    output = partition_of_batches(*names)
     output.finish()
     return KeptPartition(output.finished())
 
 
-def asked(output: KeptPartition, credit: int, consumer: Ref = CONSUMER, subpartition: int = 0) -> list[PartitionEffect]:
+def request_partition(
+    output: KeptPartition, credit: int, consumer: Ref = CONSUMER, subpartition: int = 0
+) -> list[PartitionEffect]:
     return output.request(
         PartitionRequest(partition_id=partition_id(), subpartition=subpartition, credit=credit, consumer=consumer)
     )
@@ -46,28 +54,28 @@ def more(credit: int) -> AddCredit:
 
 
 def test_every_consumer_reads_everything_each_at_its_own_pace() -> None:
-    output = kept("a", "b")
+    output = finished_partition("a", "b")
 
-    first = asked(output, 1)
-    second = asked(output, 5, OTHER)
+    first = request_partition(output, 1)
+    second = request_partition(output, 5, OTHER)
     rest = output.add_credit(more(1), CONSUMER)
     output.check()
 
-    assert sent(first) == [batch("a")]
-    assert sent(second) == [batch("a"), batch("b"), EndOfPartition()]
-    assert sent(rest) == [batch("b"), EndOfPartition()]
+    assert buffers_sent(first) == [batch_ref("a")]
+    assert buffers_sent(second) == [batch_ref("a"), batch_ref("b"), EndOfPartition()]
+    assert buffers_sent(rest) == [batch_ref("b"), EndOfPartition()]
 
 
 def test_a_consumer_that_asks_again_reads_from_the_beginning() -> None:
-    output = kept("a")
-    asked(output, 5)
+    output = finished_partition("a")
+    request_partition(output, 5)
 
-    assert sent(asked(output, 5)) == [batch("a"), EndOfPartition()]
+    assert buffers_sent(request_partition(output, 5)) == [batch_ref("a"), EndOfPartition()]
 
 
 def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
-    output = kept("a")
-    asked(output, 0)
+    output = finished_partition("a")
+    request_partition(output, 0)
     leave = CancelPartitionRequest(partition_id=partition_id(), subpartition=0)
 
     assert output.cancel(leave, CONSUMER) == []
@@ -78,7 +86,7 @@ def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
 
 @pytest.mark.parametrize("subpartition", [-1, 1])
 def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
-    (refused,) = asked(kept("a"), 1, subpartition=subpartition)
+    (refused,) = request_partition(finished_partition("a"), 1, subpartition=subpartition)
 
     assert isinstance(refused, Tell)
     assert isinstance(refused.message, ErrorResponse)
@@ -88,19 +96,19 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
 
 def test_a_partition_is_kept_when_it_is_written_wholly() -> None:
     with pytest.raises(AssertionError, match="not written wholly"):
-        written("a").finished()
+        partition_of_batches("a").finished()
 
 
 def test_nothing_is_written_behind_the_end() -> None:
-    output = written("a")
+    output = partition_of_batches("a")
     output.finish()
 
     with pytest.raises(AssertionError, match="behind the end"):
-        output.add_batch(batch("b"))
+        output.add_batch(batch_ref("b"))
 
 
 def test_a_partition_that_is_read_later_takes_every_batch() -> None:
-    output = written(*map(str, range(100)))
+    output = partition_of_batches(*map(str, range(100)))
 
     output.check()
 

@@ -10,7 +10,7 @@ from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
-from tests.actors.machines.exchange.builders import CONSUMER, batch, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id
 
 ALIGNED = CheckpointOptions(aligned_timeout_ms=10)
 UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
@@ -20,24 +20,26 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
     return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=0, options=options)
 
 
-def read(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
+def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
     """What the reader is sent for so many credits more."""
     subpartition.credit += credit
-    return sent(subpartition.serve())
+    return buffers_sent(subpartition.serve())
 
 
 def test_a_barrier_whose_time_is_over_is_read_first_and_has_overtaken_what_was_before_it() -> None:
-    subpartition = Subpartition(partition_id(), 0, (batch("a"), batch("b"), barrier(1, ALIGNED), batch("c")))
+    subpartition = Subpartition(
+        partition_id(), 0, (batch_ref("a"), batch_ref("b"), barrier(1, ALIGNED), batch_ref("c"))
+    )
     subpartition.request(CONSUMER, 0)
 
     held = subpartition.holds_barrier(1)
     overtaken = subpartition.prioritize_barrier(1)
-    taken = read(subpartition, credit=9)
+    taken = serve_credit(subpartition, credit=9)
 
     assert held
-    assert overtaken == (batch("a"), batch("b"))
+    assert overtaken == (batch_ref("a"), batch_ref("b"))
     assert is_unaligned(taken[0])
-    assert taken[1:] == [batch("a"), batch("b"), batch("c")]
+    assert taken[1:] == [batch_ref("a"), batch_ref("b"), batch_ref("c")]
     assert not subpartition.holds_barrier(1)
 
 
@@ -54,7 +56,7 @@ def test_every_batch_before_a_barrier_was_sent_before_it_or_overtaken_once(moves
         waiting = [checkpoint_id for checkpoint_id in before if subpartition.holds_barrier(checkpoint_id)]
         match move:
             case "batch":
-                added.append(batch(f"b{number}"))
+                added.append(batch_ref(f"b{number}"))
                 subpartition.add(added[-1])
             case "aligned":
                 before[number] = list(added)
@@ -64,7 +66,7 @@ def test_every_batch_before_a_barrier_was_sent_before_it_or_overtaken_once(moves
                 overtaken[number] = subpartition.add_priority(barrier(number, UNALIGNED))
             case "time out" if waiting and waiting[-1] not in overtaken:
                 overtaken[waiting[-1]] = subpartition.prioritize_barrier(waiting[-1])
-        for buffer in read(subpartition, credit=move == "read"):
+        for buffer in serve_credit(subpartition, credit=move == "read"):
             if isinstance(buffer, BatchRef):
                 taken.append(buffer)
             elif isinstance(buffer, CheckpointBarrier):

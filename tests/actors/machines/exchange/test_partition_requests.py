@@ -7,7 +7,7 @@ from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailur
 from flykka.actors.machines.exchange.input_gate import InputGate
 from tests.actors.machines.exchange.builders import (
     PRODUCERS,
-    batch,
+    batch_ref,
     error,
     failure_of,
     gate_descriptor,
@@ -59,7 +59,7 @@ def test_a_retry_asks_as_the_first_request_did() -> None:
 def test_a_retry_that_comes_too_late_is_ignored() -> None:
     gate = requested_gate()
     gate.on_error(error(not_found=True))
-    gate.on_buffer(response(batch()))
+    gate.on_buffer(response(batch_ref()))
 
     (effect,) = gate.retry(0)
 
@@ -68,14 +68,14 @@ def test_a_retry_that_comes_too_late_is_ignored() -> None:
 
 def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> None:
     gate = requested_gate()
-    gate.on_buffer(response(batch()))
+    gate.on_buffer(response(batch_ref()))
 
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
 
 
 def test_a_task_manager_that_is_gone_before_it_has_answered_fails_the_channel_and_names_the_partition() -> None:
     gate = requested_gate(2)
-    gate.on_buffer(response(batch(), 0, channel=0))
+    gate.on_buffer(response(batch_ref(), 0, channel=0))
 
     (failure,) = gate.on_connection_failed(PRODUCERS)
 

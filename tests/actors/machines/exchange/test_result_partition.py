@@ -21,7 +21,7 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition, partition_descriptor, partition_id
 
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
@@ -50,7 +50,7 @@ def waiting(backlog: int) -> Tell[Ref]:
 def filled(*names: str) -> ResultPartition:
     output = partition()
     for name in names:
-        output.add_batch(batch(name))
+        output.add_batch(batch_ref(name))
     return output
 
 
@@ -64,7 +64,7 @@ def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
 def test_nothing_is_sent_before_the_reader_has_asked() -> None:
     output = partition()
 
-    effects = output.add_batch(batch()) + output.broadcast_event(BARRIER)
+    effects = output.add_batch(batch_ref()) + output.broadcast_event(BARRIER)
 
     assert effects == []
     assert output.queued_batches == 1
@@ -75,7 +75,7 @@ def test_a_reader_gets_as_many_batches_as_it_has_credit_and_hears_of_the_rest() 
 
     effects = output.request(0, 2, CONSUMER)
 
-    assert effects == [element(batch("a"), 0, backlog=2), element(batch("b"), 1, backlog=1)]
+    assert effects == [element(batch_ref("a"), 0, backlog=2), element(batch_ref("b"), 1, backlog=1)]
     assert output.queued_batches == 1
 
 
@@ -85,7 +85,7 @@ def test_credit_brings_what_has_waited() -> None:
 
     effects = output.add_credit(0, 1)
 
-    assert effects == [element(batch("b"), 1)]
+    assert effects == [element(batch_ref("b"), 1)]
 
 
 def test_events_cost_no_credit() -> None:
@@ -100,20 +100,20 @@ def test_events_cost_no_credit() -> None:
 def test_an_event_does_not_overtake_a_batch_that_waits_for_credit() -> None:
     output = partition()
     output.request(0, 0, CONSUMER)
-    output.add_batch(batch("a"))
+    output.add_batch(batch_ref("a"))
 
     held = output.broadcast_event(BARRIER)
     freed = output.add_credit(0, 1)
 
     assert held == []
-    assert freed == [element(batch("a"), 0), element(BARRIER, 1)]
+    assert freed == [element(batch_ref("a"), 0), element(BARRIER, 1)]
 
 
 def test_data_that_begins_to_wait_is_announced_once() -> None:
     output = partition()
     output.request(0, 0, CONSUMER)
 
-    effects = [output.add_batch(batch(name)) for name in ("a", "b", "c")]
+    effects = [output.add_batch(batch_ref(name)) for name in ("a", "b", "c")]
 
     assert effects == [[waiting(1)], [], []]
 
@@ -121,11 +121,11 @@ def test_data_that_begins_to_wait_is_announced_once() -> None:
 def test_data_that_waits_again_is_announced_again() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
-    output.add_batch(batch("a"))
-    first = output.add_batch(batch("b"))
+    output.add_batch(batch_ref("a"))
+    first = output.add_batch(batch_ref("b"))
     output.add_credit(0, 1)
 
-    second = output.add_batch(batch("c"))
+    second = output.add_batch(batch_ref("c"))
 
     assert first == second == [waiting(1)]
 
@@ -135,20 +135,20 @@ def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None
     output.request(0, 5, CONSUMER)
     output.request(1, 5, CONSUMER)
 
-    effects = output.add_batch(batch("a", subpartition=1)) + output.broadcast_event(BARRIER)
+    effects = output.add_batch(batch_ref("a", subpartition=1)) + output.broadcast_event(BARRIER)
 
     assert effects == [
-        element(batch("a", subpartition=1), 0, subpartition=1),
+        element(batch_ref("a", subpartition=1), 0, subpartition=1),
         element(BARRIER, 0, subpartition=0),
         element(BARRIER, 1, subpartition=1),
     ]
 
 
 def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
-    output = ResultPartition(descriptor(), 2)
-    output.add_batch(batch("a"))
+    output = ResultPartition(partition_descriptor(), 2)
+    output.add_batch(batch_ref("a"))
     with_one = output.is_available
-    output.add_batch(batch("b"))
+    output.add_batch(batch_ref("b"))
     with_two = output.is_available
 
     output.request(0, 1, CONSUMER)
@@ -157,9 +157,9 @@ def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
 
 
 def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_worked_off_first() -> None:
-    output = ResultPartition(descriptor(), 1)
+    output = ResultPartition(partition_descriptor(), 1)
     for name in ("a", "b", "c"):
-        output.add_batch(batch(name))
+        output.add_batch(batch_ref(name))
     output.request(0, 2, CONSUMER)
 
     with_one_left = output.is_available
@@ -172,7 +172,7 @@ def test_one_reader_that_takes_nothing_does_not_fill_an_output_of_many() -> None
     output = partition(subpartitions=20)
     for number in range(MAX_BUFFERS_PER_CHANNEL):
         assert output.is_available
-        output.add_batch(batch(f"{number}", subpartition=3))
+        output.add_batch(batch_ref(f"{number}", subpartition=3))
 
     slow = output.is_available
     output.request(3, 1, CONSUMER)
@@ -190,7 +190,7 @@ def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:
 
     assert output.is_finished
     assert not only_one
-    assert sent(last) == [EndOfPartition()]
+    assert buffers_sent(last) == [EndOfPartition()]
     assert output.all_consumed
 
 
@@ -199,7 +199,7 @@ def test_nothing_may_follow_the_end() -> None:
     output.finish()
 
     with pytest.raises(AssertionError, match="behind the end"):
-        output.add_batch(batch())
+        output.add_batch(batch_ref())
 
 
 def test_a_reader_that_leaves_leaves_its_batches_to_be_released() -> None:
@@ -207,10 +207,10 @@ def test_a_reader_that_leaves_leaves_its_batches_to_be_released() -> None:
     output.request(0, 1, CONSUMER)
 
     left = output.cancel(0)
-    late = output.add_batch(batch("c"))
+    late = output.add_batch(batch_ref("c"))
 
-    assert left == [ReleaseBatch(batch=batch("b"))]
-    assert late == [ReleaseBatch(batch=batch("c"))]
+    assert left == [ReleaseBatch(batch=batch_ref("b"))]
+    assert late == [ReleaseBatch(batch=batch_ref("c"))]
     assert output.all_consumed
     assert output.queued_batches == 0
 
@@ -273,32 +273,32 @@ def test_what_is_said_twice_or_too_early_about_a_reader_changes_nothing() -> Non
 def test_a_batch_without_rows_is_released_and_takes_no_number() -> None:
     output = partition()
     output.request(0, 2, CONSUMER)
-    empty = replace(batch("empty"), rows=0)
+    empty = replace(batch_ref("empty"), rows=0)
 
-    effects = output.add_batch(empty) + output.add_batch(batch("a"))
+    effects = output.add_batch(empty) + output.add_batch(batch_ref("a"))
 
-    assert effects == [ReleaseBatch(batch=empty), element(batch("a"), 0)]
+    assert effects == [ReleaseBatch(batch=empty), element(batch_ref("a"), 0)]
 
 
 def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> None:
     output = partition(subpartitions=2)
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waits"):
-        output.add_batch(batch(name, subpartition=0))
-    output.add_batch(batch("unread", subpartition=1))
+        output.add_batch(batch_ref(name, subpartition=0))
+    output.add_batch(batch_ref("unread", subpartition=1))
 
     effects, overtaken = output.broadcast_priority_event(BARRIER)
     output.check()
 
-    assert sent(effects) == [BARRIER]
-    assert overtaken == (batch("waits", subpartition=0), batch("unread", subpartition=1))
+    assert buffers_sent(effects) == [BARRIER]
+    assert overtaken == (batch_ref("waits", subpartition=0), batch_ref("unread", subpartition=1))
 
 
 def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them_back() -> None:
-    output = ResultPartition(descriptor(2), 9)
+    output = ResultPartition(partition_descriptor(2), 9)
     for name in ("a", "b"):
-        output.add_batch(batch(name, subpartition=0))
-        output.add_batch(batch(name, subpartition=1))
+        output.add_batch(batch_ref(name, subpartition=0))
+        output.add_batch(batch_ref(name, subpartition=1))
     used = [output.queued_batches]
 
     output.request(0, 1, CONSUMER)
@@ -313,10 +313,10 @@ def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them
 
 
 def test_a_partition_that_holds_its_share_of_bytes_has_no_room_however_few_its_batches_are() -> None:
-    output = ResultPartition(descriptor(), 3, bytes_per_buffer=50)
-    output.add_batch(batch("a"))
+    output = ResultPartition(partition_descriptor(), 3, bytes_per_buffer=50)
+    output.add_batch(batch_ref("a"))
     with_one = output.is_available
-    output.add_batch(batch("b"))
+    output.add_batch(batch_ref("b"))
 
     full = output.is_available
     output.resize(5)
@@ -331,7 +331,7 @@ def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
     for marker in markers:
         output.emit_in_turn(marker)
 
-    got = [sent(output.request(channel, 9, CONSUMER)) for channel in range(3)]
+    got = [buffers_sent(output.request(channel, 9, CONSUMER)) for channel in range(3)]
     assert got == [[markers[0], markers[3]], [markers[1]], [markers[2]]]
 
 
@@ -344,7 +344,7 @@ def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
     output.emit_in_turn(marker)
     output.emit_in_turn(marker)
 
-    assert sent(output.request(1, 9, CONSUMER)) == [marker, marker]
+    assert buffers_sent(output.request(1, 9, CONSUMER)) == [marker, marker]
     output.cancel(1)
     assert output.emit_in_turn(marker) == []
 
@@ -352,14 +352,14 @@ def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
 def test_a_failed_producer_tells_its_readers_and_releases_what_they_did_not_get() -> None:
     output = partition(subpartitions=2)
     output.request(0, 1, CONSUMER)
-    output.add_batch(batch("a", subpartition=1))
+    output.add_batch(batch_ref("a", subpartition=1))
 
     told, released = output.fail(CAUSE)
 
     error = error_of([told])
     assert (error.subpartition, error.cause.type_name) == (0, PRODUCER_FAILED_ERROR)
     assert "ValueError: bad row" in error.cause.message
-    assert released == ReleaseBatch(batch=batch("a", subpartition=1))
+    assert released == ReleaseBatch(batch=batch_ref("a", subpartition=1))
 
 
 def test_a_reader_that_has_everything_is_told_of_no_failure() -> None:
@@ -374,11 +374,11 @@ def test_a_released_partition_gives_up_what_was_not_sent_and_is_not_found_any_mo
     output = filled("a", "b")
 
     unsent = output.release()
-    late = output.add_batch(batch("c"))
+    late = output.add_batch(batch_ref("c"))
     refusal = error_of(output.request(0, 1, CONSUMER))
 
-    assert unsent == (batch("a"), batch("b"))
-    assert late == [ReleaseBatch(batch=batch("c"))]
+    assert unsent == (batch_ref("a"), batch_ref("b"))
+    assert late == [ReleaseBatch(batch=batch_ref("c"))]
     assert refusal.partition_not_found
     assert output.queued_batches == 0
     assert output.all_consumed

@@ -7,7 +7,7 @@ from flykka.actors.machines.exchange.effects import PersistInFlight, ReleaseBatc
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import CheckpointBarrier, EndOfData, EndOfPartition
-from tests.actors.machines.exchange.builders import announcement, batch, error, gate_descriptor, response
+from tests.actors.machines.exchange.builders import announcement, batch_ref, error, gate_descriptor, response
 
 UNALIGNED = CheckpointBarrier(
     checkpoint_id=1, timestamp_ms=0, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED)
@@ -33,7 +33,7 @@ def test_gates_take_turns_whatever_their_number_of_channels() -> None:
     inputs = union(1, 2)
     for number in range(2):
         for channel in range(3):
-            inputs.on_buffer(response(batch(f"{channel}"), number, channel))
+            inputs.on_buffer(response(batch_ref(f"{channel}"), number, channel))
 
     channels = [polled[0] for _ in range(6) if (polled := inputs.poll())]
 
@@ -43,33 +43,35 @@ def test_gates_take_turns_whatever_their_number_of_channels() -> None:
 
 def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -> None:
     inputs = union(1, 1)
-    inputs.on_buffer(response(batch("a"), 0, 0))
-    inputs.on_buffer(response(batch("b"), 0, 1))
+    inputs.on_buffer(response(batch_ref("a"), 0, 0))
+    inputs.on_buffer(response(batch_ref("b"), 0, 1))
 
     inputs.block(0)
     while_blocked = [inputs.poll(), inputs.poll()]
     inputs.unblock_all()
 
-    assert while_blocked == [(1, batch("b")), None]
-    assert inputs.poll() == (0, batch("a"))
+    assert while_blocked == [(1, batch_ref("b")), None]
+    assert inputs.poll() == (0, batch_ref("a"))
 
 
 def test_what_is_in_flight_on_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
     inputs = union(1, 2)
     for channel, barrier in enumerate([False, True, False]):
-        inputs.on_buffer(response(batch(f"before-{channel}"), 0, channel))
+        inputs.on_buffer(response(batch_ref(f"before-{channel}"), 0, channel))
         if barrier:
             inputs.on_buffer(response(UNALIGNED, 1, channel))
 
     begun = inputs.start_persisting(1)
-    later = inputs.on_buffer(response(batch("later-0"), 1, 0)) + inputs.on_buffer(response(batch("behind-1"), 2, 1))
+    later = inputs.on_buffer(response(batch_ref("later-0"), 1, 0)) + inputs.on_buffer(
+        response(batch_ref("behind-1"), 2, 1)
+    )
 
     persisted = [each for each in [*begun, *later] if isinstance(each, PersistInFlight)]
     assert [(each.gate, each.batch) for each in persisted] == [
-        (0, batch("before-0")),
-        (1, batch("before-1")),
-        (1, batch("before-2")),
-        (0, batch("later-0")),
+        (0, batch_ref("before-0")),
+        (1, batch_ref("before-1")),
+        (1, batch_ref("before-2")),
+        (0, batch_ref("later-0")),
     ]
 
 
@@ -100,7 +102,7 @@ def test_a_task_is_finished_when_all_its_gates_are() -> None:
 
 def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
     inputs = union(1, 1)
-    inputs.on_buffer(response(batch("a"), 0, 0))
+    inputs.on_buffer(response(batch_ref("a"), 0, 0))
 
     inputs.on_error(error(channel=0))
 
@@ -111,22 +113,22 @@ def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
 def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     inputs = InputGate([])
 
-    dropped = inputs.on_buffer(response(batch()))
+    dropped = inputs.on_buffer(response(batch_ref()))
     others = inputs.on_backlog(announcement(1)) + inputs.on_error(error())
 
     assert isinstance(dropped[0], Tell)
     assert dropped[0].to is Role.SENDER
-    assert dropped[1:] == [ReleaseBatch(batch=batch())]
+    assert dropped[1:] == [ReleaseBatch(batch=batch_ref())]
     assert all(isinstance(effect, Ignore) for effect in others)
     assert inputs.is_finished
 
 
 def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_is_processed() -> None:
     inputs = union(1, 1, 1, read_first=frozenset([1, 2]))
-    inputs.on_buffer(response(batch("main"), 0, 0))
+    inputs.on_buffer(response(batch_ref("main"), 0, 0))
     inputs.on_buffer(response(UNALIGNED, 1, 0))
     for channel in (1, 2):
-        inputs.on_buffer(response(batch(f"variable-{channel}"), 0, channel))
+        inputs.on_buffer(response(batch_ref(f"variable-{channel}"), 0, channel))
 
     first = [inputs.poll(), inputs.poll(), inputs.poll()]
     for channel in (1, 2):
@@ -138,7 +140,7 @@ def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_i
     inputs.credit_returned(1)
     inputs.check()
 
-    assert first == [(1, batch("variable-1")), (2, batch("variable-2")), None]
+    assert first == [(1, batch_ref("variable-1")), (2, batch_ref("variable-2")), None]
     assert ended == [(1, EndOfPartition()), (2, EndOfPartition()), None]
     assert half is None
     assert inputs.has_data
@@ -147,10 +149,10 @@ def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_i
 
 def test_an_input_that_is_read_first_and_has_no_rows_is_over_with_its_end() -> None:
     inputs = union(1, 1, read_first=frozenset([0]))
-    inputs.on_buffer(response(batch("main"), 0, 1))
+    inputs.on_buffer(response(batch_ref("main"), 0, 1))
     before = inputs.poll()
 
     inputs.on_buffer(response(EndOfPartition(), 0, 0))
 
     assert before is None
-    assert [inputs.poll(), inputs.poll()] == [(0, EndOfPartition()), (1, batch("main"))]
+    assert [inputs.poll(), inputs.poll()] == [(0, EndOfPartition()), (1, batch_ref("main"))]

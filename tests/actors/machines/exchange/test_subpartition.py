@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfPartition, Watermark
-from tests.actors.machines.exchange.builders import CONSUMER, batch, partition_id, sent
+from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition_id
 
-A, B, C = batch("a"), batch("b"), batch("c")
+A, B, C = batch_ref("a"), batch_ref("b"), batch_ref("c")
 EVENT = Watermark(timestamp_ms=1)
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 UNALIGNED = replace(BARRIER, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
@@ -25,18 +25,18 @@ def holding(*buffers: Buffer) -> Subpartition:
     return Subpartition(partition_id(), 0, buffers)
 
 
-def read(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
+def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
     """What a reader is sent that comes, or has come, with room for so many batches more."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit
-    return sent(subpartition.serve())
+    return buffers_sent(subpartition.serve())
 
 
 def test_without_credit_events_are_sent_and_data_is_not() -> None:
-    assert read(holding(A), credit=0) == []
-    assert read(holding(EVENT), credit=0) == [EVENT]
-    assert read(holding(EVENT, A, EVENT), credit=0) == [EVENT]
+    assert serve_consumer(holding(A), credit=0) == []
+    assert serve_consumer(holding(EVENT), credit=0) == [EVENT]
+    assert serve_consumer(holding(EVENT, A, EVENT), credit=0) == [EVENT]
 
 
 def test_an_unaligned_barrier_overtakes_what_is_queued_and_names_the_data_of_it() -> None:
@@ -45,7 +45,7 @@ def test_an_unaligned_barrier_overtakes_what_is_queued_and_names_the_data_of_it(
     overtaken = subpartition.add_priority(UNALIGNED)
 
     assert overtaken == (A, B)
-    assert read(subpartition) == [UNALIGNED, A, EVENT, B]
+    assert serve_consumer(subpartition) == [UNALIGNED, A, EVENT, B]
 
 
 def test_priority_events_do_not_overtake_each_other() -> None:
@@ -55,7 +55,7 @@ def test_priority_events_do_not_overtake_each_other() -> None:
     subpartition.add_priority(UNALIGNED)
     subpartition.add_priority(later)
 
-    assert read(subpartition) == [UNALIGNED, later, A]
+    assert serve_consumer(subpartition) == [UNALIGNED, later, A]
 
 
 def test_a_subpartition_is_given_to_one_reader_only() -> None:
@@ -68,7 +68,7 @@ def test_a_subpartition_is_given_to_one_reader_only() -> None:
 
 def test_what_is_drained_gives_up_what_was_not_sent() -> None:
     subpartition = holding(A, EVENT, B)
-    read(subpartition, credit=1)
+    serve_consumer(subpartition, credit=1)
 
     assert subpartition.drain() == (B,)
     assert subpartition.serve() == []
@@ -89,17 +89,17 @@ def test_everything_is_sent_once_and_in_its_order_but_for_what_has_priority(word
     for number, word in enumerate(words):
         match word:
             case "batch":
-                added.append(batch(f"{number}"))
+                added.append(batch_ref(f"{number}"))
                 subpartition.add(added[-1])
             case "event":
                 added.append(Watermark(timestamp_ms=number))
                 subpartition.add(added[-1])
             case "priority":
                 subpartition.add_priority(replace(UNALIGNED, checkpoint_id=number))
-        taken += read(subpartition, credit=word == "credit")
+        taken += serve_consumer(subpartition, credit=word == "credit")
         subpartition.check()
 
-    taken += read(subpartition)
+    taken += serve_consumer(subpartition)
 
     assert [buffer for buffer in taken if not isinstance(buffer, CheckpointBarrier)] == added
     assert subpartition.queued == 0

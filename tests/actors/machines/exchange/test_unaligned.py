@@ -28,7 +28,7 @@ from flykka.messages.tasks.exchange import (
     CheckpointBarrier,
     EndOfPartition,
 )
-from tests.actors.machines.exchange.builders import batch, requested_gate, response
+from tests.actors.machines.exchange.builders import batch_ref, requested_gate, response
 
 TIMEOUT_MS = 100
 
@@ -47,7 +47,9 @@ def announced(checkpoint_id: int) -> BarrierAnnouncement:
     return BarrierAnnouncement(barrier=timing_out(checkpoint_id))
 
 
-def read(aligner: BarrierAligner, *elements: tuple[int, BarrierEvent], now_ms: int = 0) -> list[list[BarrierAction]]:
+def aligner_actions(
+    aligner: BarrierAligner, *elements: tuple[int, BarrierEvent], now_ms: int = 0
+) -> list[list[BarrierAction]]:
     actions = []
     for channel, event in elements:
         actions.append(aligner.handle(channel, event, now_ms))
@@ -55,7 +57,7 @@ def read(aligner: BarrierAligner, *elements: tuple[int, BarrierEvent], now_ms: i
     return actions
 
 
-def trigger(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
+def trigger_on_barrier(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
     return TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=since_ms)
 
 
@@ -63,10 +65,10 @@ def trigger(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointO
 
 
 def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_flight() -> None:
-    actions = read(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
+    actions = aligner_actions(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
 
     assert actions == [
-        [StartPersisting(checkpoint_id=1), trigger(unaligned(1))],
+        [StartPersisting(checkpoint_id=1), trigger_on_barrier(unaligned(1))],
         [],
         [StopPersisting(checkpoint_id=1, is_complete=True)],
     ]
@@ -75,7 +77,9 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_
 def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
     aligner = BarrierAligner(2)
 
-    actions = read(aligner, (0, unaligned(1)), (1, CancelCheckpointMarker(checkpoint_id=1)), (1, unaligned(1)))
+    actions = aligner_actions(
+        aligner, (0, unaligned(1)), (1, CancelCheckpointMarker(checkpoint_id=1)), (1, unaligned(1))
+    )
 
     assert actions[1:] == [
         [
@@ -88,11 +92,11 @@ def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
 
 def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     aligner = BarrierAligner(3)
-    begun = read(aligner, (0, announced(1)), (1, announced(1)), (0, timing_out(1)))
+    begun = aligner_actions(aligner, (0, announced(1)), (1, announced(1)), (0, timing_out(1)))
 
     actions = aligner.time_out(1)
     aligner.check()
-    later = read(aligner, (2, announced(1)), (1, unaligned(1)), (2, unaligned(1)))
+    later = aligner_actions(aligner, (2, announced(1)), (1, unaligned(1)), (2, unaligned(1)))
 
     assert begun == [
         [StartTimer(key="alignment", delay_ms=TIMEOUT_MS + 1, message=AlignmentTimeoutDue(checkpoint_id=1))],
@@ -102,7 +106,7 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     assert actions == [
         PrioritizeBarrier(channel=1, checkpoint_id=1),
         StartPersisting(checkpoint_id=1),
-        trigger(unaligned(1, TIMEOUT_MS)),
+        trigger_on_barrier(unaligned(1, TIMEOUT_MS)),
         UnblockAllChannels(),
     ]
     assert later == [
@@ -114,30 +118,30 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
 
 def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers() -> None:
     aligner = BarrierAligner(2)
-    read(aligner, (0, announced(1)))
+    aligner_actions(aligner, (0, announced(1)))
 
     timed_out = aligner.time_out(1)
-    actions = read(aligner, (0, unaligned(1)))
+    actions = aligner_actions(aligner, (0, unaligned(1)))
 
     assert timed_out == [PrioritizeBarrier(channel=0, checkpoint_id=1)]
-    assert actions == [[StartPersisting(checkpoint_id=1), trigger(unaligned(1, TIMEOUT_MS))]]
+    assert actions == [[StartPersisting(checkpoint_id=1), trigger_on_barrier(unaligned(1, TIMEOUT_MS))]]
 
 
 def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer() -> None:
-    [actions] = read(BarrierAligner(2), (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
+    [actions] = aligner_actions(BarrierAligner(2), (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
 
     assert actions == [
         StartTimer(key="alignment", delay_ms=0, message=AlignmentTimeoutDue(checkpoint_id=1)),
         BlockChannel(channel=0),
         StartPersisting(checkpoint_id=1),
-        trigger(unaligned(1, TIMEOUT_MS), since_ms=TIMEOUT_MS + 1),
+        trigger_on_barrier(unaligned(1, TIMEOUT_MS), since_ms=TIMEOUT_MS + 1),
         UnblockAllChannels(),
     ]
 
 
 def test_a_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None:
     aligner = BarrierAligner(2)
-    read(aligner, (0, timing_out(1)), (1, timing_out(1)), (0, timing_out(2)))
+    aligner_actions(aligner, (0, timing_out(1)), (1, timing_out(1)), (0, timing_out(2)))
 
     assert aligner.time_out(1) == []
     assert aligner.pending_checkpoints == (2,)
@@ -155,7 +159,7 @@ def give(gate: InputGate, *buffers: Buffer, first: int = 0, channel: int = 0) ->
     return persisted
 
 
-def names(gate: InputGate, checkpoint_id: int) -> list[str]:
+def persisted_batches(gate: InputGate, checkpoint_id: int) -> list[str]:
     effects = gate.start_persisting(checkpoint_id)
     gate.check()
     return [effect.batch.batch_id for effect in effects if isinstance(effect, PersistInFlight)]
@@ -171,8 +175,8 @@ def read_all(gate: InputGate) -> list[object]:
 
 def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_blocked_one() -> None:
     gate = requested_gate(channels=2, exclusive=4)
-    give(gate, batch("a"))
-    give(gate, batch("b"), unaligned(1), batch("c"), channel=1)
+    give(gate, batch_ref("a"))
+    give(gate, batch_ref("b"), unaligned(1), batch_ref("c"), channel=1)
     gate.block(1)
 
     first = gate.poll()
@@ -180,16 +184,16 @@ def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_
     gate.unblock_all()
 
     assert first == (1, unaligned(1))
-    assert read_all(gate) == [batch("a"), batch("b"), batch("c")]
+    assert read_all(gate) == [batch_ref("a"), batch_ref("b"), batch_ref("c")]
 
 
 def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() -> None:
     gate = requested_gate(channels=2, exclusive=4)
-    give(gate, batch("a"), unaligned(1), batch("b"))
-    give(gate, batch("c"), channel=1)
+    give(gate, batch_ref("a"), unaligned(1), batch_ref("b"))
+    give(gate, batch_ref("c"), channel=1)
 
-    queued = names(gate, 1)
-    arriving = give(gate, batch("d"), unaligned(1), batch("e"), first=1, channel=1)
+    queued = persisted_batches(gate, 1)
+    arriving = give(gate, batch_ref("d"), unaligned(1), batch_ref("e"), first=1, channel=1)
 
     assert queued == ["a", "c"]
     assert arriving == ["d"]
@@ -197,23 +201,23 @@ def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() 
 
 def test_nothing_is_in_flight_of_a_checkpoint_that_was_stopped() -> None:
     gate = requested_gate(channels=1, exclusive=4)
-    names(gate, 1)
+    persisted_batches(gate, 1)
 
     gate.stop_persisting()
 
-    assert give(gate, batch("a")) == []
+    assert give(gate, batch_ref("a")) == []
 
 
 def test_a_barrier_that_was_announced_overtakes_when_it_is_prioritized() -> None:
     gate = requested_gate(channels=1, exclusive=4)
-    give(gate, batch("a"), timing_out(1), batch("b"))
+    give(gate, batch_ref("a"), timing_out(1), batch_ref("b"))
     announcement = gate.poll()
 
     gate.prioritize(0, 1)
     gate.check()
 
     assert announcement == (0, announced(1))
-    assert read_all(gate) == [unaligned(1, TIMEOUT_MS), batch("a"), batch("b")]
+    assert read_all(gate) == [unaligned(1, TIMEOUT_MS), batch_ref("a"), batch_ref("b")]
 
 
 @pytest.mark.parametrize("is_prioritized", [False, True])
@@ -229,11 +233,11 @@ def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool)
 
 def test_a_barrier_of_a_checkpoint_that_is_over_stays_where_it_is() -> None:
     gate = requested_gate(channels=1, exclusive=4)
-    give(gate, batch("a"), timing_out(1), batch("b"), timing_out(2))
+    give(gate, batch_ref("a"), timing_out(1), batch_ref("b"), timing_out(2))
     for _ in range(2):
         gate.poll()
 
     gate.prioritize(0, 2)
     gate.check()
 
-    assert read_all(gate) == [unaligned(2, TIMEOUT_MS), batch("a"), timing_out(1), batch("b")]
+    assert read_all(gate) == [unaligned(2, TIMEOUT_MS), batch_ref("a"), timing_out(1), batch_ref("b")]

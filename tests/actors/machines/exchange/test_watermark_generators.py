@@ -107,7 +107,9 @@ def test_of_the_watermarks_before_it_the_operator_passes_the_last_alone_and_once
     assert operator.emit() is None
 
 
-def vertex(delay_ms: int | None, handler: MonotonyViolationHandler = IGNORE, *, punctuated: bool = False) -> JobVertex:
+def generator_vertex(
+    delay_ms: int | None, handler: MonotonyViolationHandler = IGNORE, *, punctuated: bool = False
+) -> JobVertex:
     return JobVertex(
         vertex_id=JobVertexId("v"),
         name="source",
@@ -123,7 +125,13 @@ def vertex(delay_ms: int | None, handler: MonotonyViolationHandler = IGNORE, *, 
 def test_a_vertex_says_which_generator_its_source_has() -> None:
     generators = [
         watermark_generator(each)
-        for each in (vertex(None), vertex(7), vertex(0), vertex(0, LOG), vertex(0, punctuated=True))
+        for each in (
+            generator_vertex(None),
+            generator_vertex(7),
+            generator_vertex(0),
+            generator_vertex(0, LOG),
+            generator_vertex(0, punctuated=True),
+        )
     ]
 
     assert [type(generator) for generator in generators] == [

@@ -13,11 +13,11 @@ ACTIVE = WatermarkStatus(idle=False)
 Said = list[Watermark | WatermarkStatus]
 
 
-def at(timestamp_ms: int) -> Watermark:
+def watermark(timestamp_ms: int) -> Watermark:
     return Watermark(timestamp_ms=timestamp_ms)
 
 
-def say(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus]) -> list[Said]:
+def valve_output(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus]) -> list[Said]:
     said = []
     for channel, event in inputs:
         match event:
@@ -32,60 +32,70 @@ def say(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus])
 def test_a_watermark_that_goes_back_is_ignored() -> None:
     valve = WatermarkValve(1)
 
-    assert say(valve, (0, at(5)), (0, at(5)), (0, at(4)), (0, at(6))) == [[at(5)], [], [], [at(6)]]
+    assert valve_output(valve, (0, watermark(5)), (0, watermark(5)), (0, watermark(4)), (0, watermark(6))) == [
+        [watermark(5)],
+        [],
+        [],
+        [watermark(6)],
+    ]
 
 
 def test_a_channel_that_is_active_again_counts_when_it_has_caught_up() -> None:
     valve = WatermarkValve(2)
-    say(valve, (0, at(10)), (1, IDLE), (1, ACTIVE))
+    valve_output(valve, (0, watermark(10)), (1, IDLE), (1, ACTIVE))
 
-    said = say(valve, (0, at(20)), (1, at(15)), (0, at(30)), (1, at(25)), (0, at(40)))
+    said = valve_output(
+        valve, (0, watermark(20)), (1, watermark(15)), (0, watermark(30)), (1, watermark(25)), (0, watermark(40))
+    )
 
-    assert said == [[at(20)], [], [at(30)], [], [at(40)]]
-    assert say(valve, (1, at(45)), (0, at(50))) == [[], [at(45)]]
+    assert said == [[watermark(20)], [], [watermark(30)], [], [watermark(40)]]
+    assert valve_output(valve, (1, watermark(45)), (0, watermark(50))) == [[], [watermark(45)]]
 
 
 def test_the_valve_is_idle_when_all_channels_are_and_says_the_most_that_was_said() -> None:
     valve = WatermarkValve(2)
-    say(valve, (0, at(10)), (1, at(5)))
+    valve_output(valve, (0, watermark(10)), (1, watermark(5)))
 
-    assert say(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [at(10), IDLE], [ACTIVE]]
+    assert valve_output(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [watermark(10), IDLE], [ACTIVE]]
 
 
 def test_the_last_channel_to_become_idle_flushes_nothing_where_it_was_still_behind() -> None:
     valve = WatermarkValve(3)
-    say(valve, (0, at(10)), (1, at(5)), (2, at(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
+    valve_output(valve, (0, watermark(10)), (1, watermark(5)), (2, watermark(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
 
-    assert say(valve, (0, IDLE), (1, IDLE)) == [[], [IDLE]]
+    assert valve_output(valve, (0, IDLE), (1, IDLE)) == [[], [IDLE]]
     assert valve.watermark_ms == 10
 
 
 def test_what_an_idle_channel_says_is_ignored() -> None:
     valve = WatermarkValve(2)
 
-    assert say(valve, (0, IDLE), (0, at(100)), (1, at(5))) == [[], [], [at(5)]]
+    assert valve_output(valve, (0, IDLE), (0, watermark(100)), (1, watermark(5))) == [[], [], [watermark(5)]]
 
 
 def test_the_end_of_event_time_passes_when_all_channels_have_reached_it() -> None:
     valve = WatermarkValve(2)
 
-    assert say(valve, (0, at(WATERMARK_MAX)), (1, at(WATERMARK_MAX))) == [[], [at(WATERMARK_MAX)]]
+    assert valve_output(valve, (0, watermark(WATERMARK_MAX)), (1, watermark(WATERMARK_MAX))) == [
+        [],
+        [watermark(WATERMARK_MAX)],
+    ]
 
 
 def test_a_fast_channel_does_not_fill_memory_behind_a_slow_one() -> None:
     valve = WatermarkValve(2)
-    say(valve, (1, at(0)))
+    valve_output(valve, (1, watermark(0)))
 
-    say(valve, *((0, at(number)) for number in range(1000)))
+    valve_output(valve, *((0, watermark(number)) for number in range(1000)))
 
     assert len(valve._heap) < 100
-    assert say(valve, (1, at(2000))) == [[at(999)]]
+    assert valve_output(valve, (1, watermark(2000))) == [[watermark(999)]]
 
 
 INPUTS = st.lists(
     st.tuples(
         st.integers(0, 3),
-        st.one_of(st.integers(0, 30).map(at), st.booleans().map(lambda idle: WatermarkStatus(idle=idle))),
+        st.one_of(st.integers(0, 30).map(watermark), st.booleans().map(lambda idle: WatermarkStatus(idle=idle))),
     ),
     max_size=60,
 )
@@ -97,7 +107,7 @@ def test_the_watermark_only_grows_and_is_never_ahead_of_an_aligned_channel(
 ) -> None:
     valve = WatermarkValve(4)
 
-    said = [event for events in say(valve, *inputs) for event in events]
+    said = [event for events in valve_output(valve, *inputs) for event in events]
 
     watermarks = [event.timestamp_ms for event in said if isinstance(event, Watermark)]
     statuses = [event.idle for event in said if isinstance(event, WatermarkStatus)]
@@ -105,7 +115,7 @@ def test_the_watermark_only_grows_and_is_never_ahead_of_an_aligned_channel(
     assert statuses == [index % 2 == 0 for index in range(len(statuses))]
 
 
-@given(inputs=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1000).map(at)), max_size=80))
+@given(inputs=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1000).map(watermark)), max_size=80))
 def test_without_idleness_the_valve_is_the_plain_minimum(inputs: list[tuple[int, Watermark]]) -> None:
     valve = WatermarkValve(4)
     highest = [WATERMARK_MIN] * 4

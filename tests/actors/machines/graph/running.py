@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TypeVar
 
 from flykka.actors.machines.effects import Tell
-from flykka.actors.machines.graph.effects import Effect, RestartScheduled
+from flykka.actors.machines.graph.effects import Effect, JobStatusMoved, RestartScheduled
 from flykka.actors.machines.graph.events import RescalableEvent, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
 from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots, SlotAllocated, SlotsLost
+from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.graph.graphs import JOB, failure, graph_of, slot, vertex
@@ -46,6 +47,14 @@ class Running:
         """The messages of one kind that TaskManagers and the coordinator were told so far."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
+
+    def statuses(self) -> list[JobStatus]:
+        """The statuses that the job has come to."""
+        return [moved.status for moved in self.made(JobStatusMoved)]
+
+    def cancelled(self) -> list[str]:
+        """The attempts that were cancelled."""
+        return [cancel.attempt for cancel in self.told(CancelTask)]
 
     def schedule(self) -> list[Effect]:
         """Let the job begin."""

@@ -33,13 +33,13 @@ def reading() -> Running:
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
-    finish(running, "job_maker_0_0")
+    finish_attempt(running, "job_maker_0_0")
     running.give_slots()
     running.report_all(RUNNING)
     return running
 
 
-def finish(running: Running, attempt: str) -> None:
+def finish_attempt(running: Running, attempt: str) -> None:
     """The attempt has read all there is, and ends."""
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report(attempt, FINISHED)
@@ -61,7 +61,7 @@ def test_who_reads_a_result_begins_when_it_is_whole() -> None:
     running.report("job_maker_0_0", RUNNING)
     before = [execution.state for execution in running.graph.executions]
 
-    finish(running, "job_maker_0_0")
+    finish_attempt(running, "job_maker_0_0")
     running.give_slots()
 
     assert before == [RUNNING, ExecutionState.CREATED, ExecutionState.CREATED]
@@ -73,9 +73,9 @@ def test_who_reads_a_result_begins_when_it_is_whole() -> None:
 def test_a_result_goes_when_all_who_read_it_have_finished_and_not_before() -> None:
     running = reading()
 
-    finish(running, "job_reader_0_0")
+    finish_attempt(running, "job_reader_0_0")
     before = running.told(ReleasePartitions)
-    finish(running, "job_reader_1_0")
+    finish_attempt(running, "job_reader_1_0")
 
     assert before == []
     (released,) = running.told(ReleasePartitions)
@@ -126,7 +126,7 @@ def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_i
     restart(running)
     running.give_slots()
     running.report("job_maker_0_1", RUNNING)
-    finish(running, "job_maker_0_1")
+    finish_attempt(running, "job_maker_0_1")
     running.give_slots()
 
     assert attempts(running) == {"maker0": 1, "reader0": 0, "reader1": 0}
@@ -139,15 +139,15 @@ def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made
     running = Running(made_and_read(makers=2))
     running.deploy()
     running.report_all(RUNNING)
-    finish(running, "job_maker_0_0")
+    finish_attempt(running, "job_maker_0_0")
     running.tell(SlotsLost(attempts=(), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
 
-    finish(running, "job_maker_1_0")
+    finish_attempt(running, "job_maker_1_0")
     before = [execution.state for execution in running.graph.executions]
     restart(running)
     running.give_slots()
     running.report("job_maker_0_1", RUNNING)
-    finish(running, "job_maker_0_1")
+    finish_attempt(running, "job_maker_0_1")
 
     assert before == [FINISHED, FINISHED, *[ExecutionState.CREATED] * 2]
     assert attempts(running) == {"maker0": 1, "maker1": 0, "reader0": 0, "reader1": 0}
@@ -156,8 +156,8 @@ def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made
 
 def test_a_result_that_nobody_needs_any_more_may_be_lost() -> None:
     running = reading()
-    finish(running, "job_reader_0_0")
-    finish(running, "job_reader_1_0")
+    finish_attempt(running, "job_reader_0_0")
+    finish_attempt(running, "job_reader_1_0")
 
     running.tell(SlotsLost(attempts=(), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
 

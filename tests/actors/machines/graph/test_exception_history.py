@@ -24,7 +24,7 @@ LOST = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 ha
 SOURCE = "Source: flights (1/1)"
 
 
-def failed(task: str = SOURCE, cause: SerializedThrowable = BUG) -> ExecutionMoved:
+def execution_failed(task: str = SOURCE, cause: SerializedThrowable = BUG) -> ExecutionMoved:
     return ExecutionMoved(
         attempt=ExecutionAttemptId(f"job_{task}_0_0"),
         task_name=task,
@@ -39,7 +39,7 @@ def failing(cause: SerializedThrowable = BUG) -> JobStatusMoved:
     return JobStatusMoved(status=JobStatus.FAILING, cause=cause)
 
 
-def ended(status: JobStatus, cause: SerializedThrowable | None = None) -> JobStatusMoved:
+def job_ended(status: JobStatus, cause: SerializedThrowable | None = None) -> JobStatusMoved:
     return JobStatusMoved(status=status, cause=cause)
 
 
@@ -52,7 +52,7 @@ def deployed(checkpoint: int | None = None) -> Deploy:
     return Deploy(descriptor=made, task_manager=Ref("/user/task-manager-1", 1))
 
 
-def told(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
+def history_of(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
     """The history behind these effects, one every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
@@ -67,7 +67,7 @@ def only(history: ExceptionHistory) -> RootExceptionHistoryEntry:
 
 
 def test_a_failed_task_is_told_once_though_the_job_is_failing_for_it() -> None:
-    entry = only(told(failed(), failing()))
+    entry = only(history_of(execution_failed(), failing()))
 
     assert (entry.number, entry.root.cause, entry.root.task_name) == (1, BUG, SOURCE)
     assert (entry.root.timestamp_ms, entry.root.task_manager) == (10, "task-manager-1")
@@ -75,27 +75,27 @@ def test_a_failed_task_is_told_once_though_the_job_is_failing_for_it() -> None:
 
 
 def test_a_failure_of_the_job_as_a_whole_has_no_task() -> None:
-    entry = only(told(failing(LOST)))
+    entry = only(history_of(failing(LOST)))
 
     assert (entry.root.task_name, entry.root.cause) == (None, LOST)
 
 
 def test_what_fails_before_anything_is_decided_is_concurrent() -> None:
-    entry = only(told(failed("map (1/2)", LOST), failing(LOST), failed("map (2/2)", LOST)))
+    entry = only(history_of(execution_failed("map (1/2)", LOST), failing(LOST), execution_failed("map (2/2)", LOST)))
 
     assert [each.task_name for each in entry.concurrent] == ["map (2/2)"]
 
 
 def test_a_thousand_tasks_that_fail_together_are_counted_and_not_kept() -> None:
-    entry = only(told(*(failed(f"map ({number}/1000)", LOST) for number in range(1, 1001))))
+    entry = only(history_of(*(execution_failed(f"map ({number}/1000)", LOST) for number in range(1, 1001))))
 
     assert (len(entry.concurrent), entry.concurrent_suppressed) == (MAX_CONCURRENT, 999 - MAX_CONCURRENT)
 
 
 @pytest.mark.parametrize("checkpoint", [None, 7])
 def test_a_restart_tells_its_delay_when_it_came_about_and_from_what(checkpoint: int | None) -> None:
-    waiting = only(told(failed(), failing(), restart(delay_ms=500)))
-    entry = only(told(failed(), failing(), restart(delay_ms=500), deployed(checkpoint)))
+    waiting = only(history_of(execution_failed(), failing(), restart(delay_ms=500)))
+    entry = only(history_of(execution_failed(), failing(), restart(delay_ms=500), deployed(checkpoint)))
 
     assert (waiting.outcome, waiting.delay_ms) == (FailureOutcome.RESTARTING, 500)
     assert (entry.outcome, entry.restarted_ms) == (FailureOutcome.RESTARTED, 40)
@@ -103,21 +103,21 @@ def test_a_restart_tells_its_delay_when_it_came_about_and_from_what(checkpoint: 
 
 
 def test_the_restart_of_a_region_waits_for_a_task_of_its_own() -> None:
-    other = told(failed("map (1/2)"), restart(tasks=("map (1/2)",)), deployed(3))
-    own = told(failed(), restart(tasks=(SOURCE,)), deployed(3))
+    other = history_of(execution_failed("map (1/2)"), restart(tasks=("map (1/2)",)), deployed(3))
+    own = history_of(execution_failed(), restart(tasks=(SOURCE,)), deployed(3))
 
     assert only(other).outcome is FailureOutcome.RESTARTING
     assert (only(own).outcome, only(own).restarted_tasks) == (FailureOutcome.RESTARTED, (SOURCE,))
 
 
 def test_a_restart_that_no_task_has_failed_for_tells_its_own_cause() -> None:
-    entry = only(told(RestartScheduled(delay_ms=0, version=2, tasks=(SOURCE,), cause=LOST), deployed(3)))
+    entry = only(history_of(RestartScheduled(delay_ms=0, version=2, tasks=(SOURCE,), cause=LOST), deployed(3)))
 
     assert (entry.root.cause, entry.root.task_name, entry.outcome) == (LOST, None, FailureOutcome.RESTARTED)
 
 
 def test_a_failure_behind_a_decision_is_a_root_of_its_own() -> None:
-    history = told(failed(), failing(), restart(), failed("map (1/2)", LOST))
+    history = history_of(execution_failed(), failing(), restart(), execution_failed("map (1/2)", LOST))
 
     assert [entry.root.cause for entry in history.entries] == [BUG, LOST]
 
@@ -127,17 +127,17 @@ def test_a_failure_behind_a_decision_is_a_root_of_its_own() -> None:
     [(JobStatus.FAILED, FailureOutcome.FAILED), (JobStatus.CANCELED, FailureOutcome.CANCELED)],
 )
 def test_the_end_of_the_job_is_the_outcome_of_what_was_not_mended(status: JobStatus, outcome: FailureOutcome) -> None:
-    first, second = (failed(), failing()), (failed(cause=WORSE), failing(WORSE))
-    mended_first = told(*first, restart(), deployed(), *second, ended(status))
+    first, second = (execution_failed(), failing()), (execution_failed(cause=WORSE), failing(WORSE))
+    mended_first = history_of(*first, restart(), deployed(), *second, job_ended(status))
 
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
 
 def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_it() -> None:
     why = "restarts are suppressed: no restart can mend ValueError"
-    regions = failed(cause=LOST), restart(tasks=(SOURCE,)), failed(), failing()
+    regions = execution_failed(cause=LOST), restart(tasks=(SOURCE,)), execution_failed(), failing()
 
-    waiting, last = told(*regions, JobStatusMoved(status=JobStatus.FAILED, cause=BUG, why=why)).entries
+    waiting, last = history_of(*regions, JobStatusMoved(status=JobStatus.FAILED, cause=BUG, why=why)).entries
 
     assert (waiting.root.cause, waiting.outcome, waiting.why_not_restarted) == (LOST, FailureOutcome.FAILED, None)
     assert (last.root.cause, last.outcome, last.why_not_restarted) == (BUG, FailureOutcome.FAILED, why)
@@ -145,40 +145,53 @@ def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_i
 
 def test_of_endless_failures_the_last_are_kept_and_the_others_counted() -> None:
     causes = [replace(BUG, message=f"no price may be {price}") for price in range(100)]
-    history = told(
-        *[effect for each in causes for effect in (failed(cause=each), failing(each), restart(), deployed())]
+    history = history_of(
+        *[effect for each in causes for effect in (execution_failed(cause=each), failing(each), restart(), deployed())]
     )
 
     assert [entry.number for entry in history.entries] == [*range(101 - MAX_ENTRIES, 101)]
 
 
 def test_the_same_failure_that_comes_back_is_counted_and_tells_its_last_outcome() -> None:
-    again = [effect for _ in range(51) for effect in (failed(), failing(), restart(delay_ms=700), deployed(3))]
+    again = [
+        effect for _ in range(51) for effect in (execution_failed(), failing(), restart(delay_ms=700), deployed(3))
+    ]
 
-    entry = only(told(failed(), failing(), restart(), deployed(), *again))
+    entry = only(history_of(execution_failed(), failing(), restart(), deployed(), *again))
 
     assert (entry.times, entry.root.timestamp_ms, entry.last_timestamp_ms) == (52, 10, 2_050)
     assert (entry.outcome, entry.delay_ms, entry.restored_checkpoint) == (FailureOutcome.RESTARTED, 700, 3)
 
 
 def test_the_same_failure_behind_a_checkpoint_is_another_one() -> None:
-    history = told(failed(), failing(), restart(), deployed())
+    history = history_of(execution_failed(), failing(), restart(), deployed())
 
     history.checkpoint_completed()
-    history.on_effect(failed(), 100)
+    history.on_effect(execution_failed(), 100)
 
     assert [(entry.number, entry.times) for entry in history.entries] == [(1, 1), (2, 1)]
 
 
 def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
-    lost = (failed(cause=LOST), failing(LOST), restart(), deployed())
+    lost = (execution_failed(cause=LOST), failing(LOST), restart(), deployed())
 
-    assert [entry.times for entry in told(*lost, *lost).entries] == [1, 1]
+    assert [entry.times for entry in history_of(*lost, *lost).entries] == [1, 1]
 
 
 EFFECTS = st.sampled_from(
-    [failed(), failed("map (1/2)", LOST), failing(), failing(LOST), restart(), restart(tasks=(SOURCE,)), deployed()]
-    + [ended(status, LOST) for status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED, JobStatus.RUNNING)]
+    [
+        execution_failed(),
+        execution_failed("map (1/2)", LOST),
+        failing(),
+        failing(LOST),
+        restart(),
+        restart(tasks=(SOURCE,)),
+        deployed(),
+    ]
+    + [
+        job_ended(status, LOST)
+        for status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED, JobStatus.RUNNING)
+    ]
 )
 
 
@@ -194,7 +207,9 @@ def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> 
 
 
 def test_every_failure_is_new_once_and_one_that_comes_back_is_not() -> None:
-    history = told(failed(), failing(), failed("map (1/2)", LOST), restart(), deployed(), failed())
+    history = history_of(
+        execution_failed(), failing(), execution_failed("map (1/2)", LOST), restart(), deployed(), execution_failed()
+    )
 
     new = [(each.number, each.position, each.entry.cause) for each in history.take_new()]
 
@@ -203,7 +218,7 @@ def test_every_failure_is_new_once_and_one_that_comes_back_is_not() -> None:
 
 
 def test_labels_go_to_the_failure_that_they_are_of() -> None:
-    history = told(failed(), failing(), failed("map (1/2)", LOST))
+    history = history_of(execution_failed(), failing(), execution_failed("map (1/2)", LOST))
     owner, kind = FailureLabel(key="owner", value="a"), FailureLabel(key="kind", value="lost")
 
     history.label(1, 0, (owner,))
@@ -214,7 +229,7 @@ def test_labels_go_to_the_failure_that_they_are_of() -> None:
 
 
 def test_labels_that_are_none_or_come_too_late_change_nothing() -> None:
-    history = told(failed())
+    history = history_of(execution_failed())
 
     assert history.label(1, 0, ()) is None
     assert history.label(7, 0, (FailureLabel(key="owner", value="a"),)) is None

@@ -16,24 +16,24 @@ from tests.actors.machines.graph.graphs import failure, slot
 ATTEMPT = ExecutionAttemptId("job_v_0_0")
 
 
-def made() -> Execution:
+def new_execution() -> Execution:
     return Execution(attempt=ATTEMPT, number=0, vertex_id=JobVertexId("v"), subtask=0, name="v (1/1)", now=0)
 
 
 def deployed() -> Execution:
-    execution = made()
+    execution = new_execution()
     execution.schedule(now=1)
     execution.assign(slot())
     execution.deploy(now=2)
     return execution
 
 
-def report(state: ExecutionState) -> TaskExecutionState:
+def execution_state(state: ExecutionState) -> TaskExecutionState:
     return TaskExecutionState(attempt=ATTEMPT, state=state)
 
 
 def test_a_move_says_from_where_and_upon_which_task_manager() -> None:
-    moved = deployed().update(report(ExecutionState.RUNNING), now=3)
+    moved = deployed().update(execution_state(ExecutionState.RUNNING), now=3)
 
     assert moved == [
         ExecutionMoved(
@@ -58,11 +58,11 @@ def test_the_time_of_every_state_is_kept() -> None:
 
 def test_an_attempt_without_a_slot_cannot_be_deployed() -> None:
     with pytest.raises(IllegalTransitionError, match="no slot"):
-        made().deploy(now=1)
+        new_execution().deploy(now=1)
 
 
 def test_the_state_to_start_from_leaves_with_the_deployment() -> None:
-    execution = made()
+    execution = new_execution()
     execution.restore = TaskStateSnapshot()
     execution.assign(slot())
 
@@ -81,7 +81,7 @@ def test_cancelling_twice_tells_the_task_once() -> None:
 
 
 def test_what_was_cancelled_before_it_was_deployed_has_been_canceling_for_a_moment() -> None:
-    execution = made()
+    execution = new_execution()
 
     execution.cancel(now=2)
 
@@ -90,7 +90,7 @@ def test_what_was_cancelled_before_it_was_deployed_has_been_canceling_for_a_mome
 
 
 def test_an_attempt_that_never_asked_for_a_slot_leaves_none() -> None:
-    assert [type(effect) for effect in made().cancel(now=1)] == [ExecutionMoved]
+    assert [type(effect) for effect in new_execution().cancel(now=1)] == [ExecutionMoved]
 
 
 def test_a_slot_is_left_before_the_end_is_told() -> None:
@@ -102,7 +102,7 @@ def test_a_slot_is_left_before_the_end_is_told() -> None:
 def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
     execution = deployed()
 
-    execution.update(report(ExecutionState.FAILED), now=3)
+    execution.update(execution_state(ExecutionState.FAILED), now=3)
 
     assert execution.failure is not None
     assert ATTEMPT in execution.failure.message
@@ -112,7 +112,7 @@ def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
 def test_what_a_task_says_of_states_that_are_the_job_masters_own_changes_nothing(state: ExecutionState) -> None:
     execution = deployed()
 
-    assert [type(effect) for effect in execution.update(report(state), now=3)] == [Ignore]
+    assert [type(effect) for effect in execution.update(execution_state(state), now=3)] == [Ignore]
     assert execution.state is ExecutionState.DEPLOYING
 
 
@@ -120,21 +120,21 @@ def test_running_that_comes_behind_a_cancellation_changes_nothing() -> None:
     execution = deployed()
     execution.cancel(now=3)
 
-    assert [type(effect) for effect in execution.update(report(ExecutionState.RUNNING), now=4)] == [Ignore]
+    assert [type(effect) for effect in execution.update(execution_state(ExecutionState.RUNNING), now=4)] == [Ignore]
 
 
 def test_a_report_of_an_attempt_that_was_never_deployed_fails_it() -> None:
-    execution = made()
+    execution = new_execution()
     execution.schedule(now=1)
 
-    execution.update(report(ExecutionState.FINISHED), now=2)
+    execution.update(execution_state(ExecutionState.FINISHED), now=2)
 
     assert execution.state is ExecutionState.FAILED
 
 
 def test_an_attempt_that_failed_before_it_had_a_slot_cannot_come_back() -> None:
-    execution = made()
+    execution = new_execution()
     execution.schedule(now=1)
     execution.fail(failure(), now=2)
 
-    assert [type(effect) for effect in execution.update(report(ExecutionState.RUNNING), now=3)] == [Ignore]
+    assert [type(effect) for effect in execution.update(execution_state(ExecutionState.RUNNING), now=3)] == [Ignore]

@@ -27,20 +27,12 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import ResourceSpec, ShipStrategy
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.tasks.task import CancelTask, ExecutionState, NotifyEndOfData
+from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running, slot_for
 
 FIRST, SECOND = "default/0", "default/1"
-
-
-def statuses(running: Running) -> list[JobStatus]:
-    return [moved.status for moved in running.made(JobStatusMoved)]
-
-
-def cancelled(running: Running) -> list[str]:
-    return [cancel.attempt for cancel in running.told(CancelTask)]
 
 
 def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
@@ -178,7 +170,7 @@ def test_a_slot_that_cannot_be_had_is_a_failure_of_the_job() -> None:
     running.tell(SlotAllocationFailed(attempts=running.wanted()[SECOND], cause=failure("no slot")))
 
     assert running.graph.failure_cause == failure("no slot")
-    assert statuses(running)[-1] is JobStatus.RESTARTING
+    assert running.statuses()[-1] is JobStatus.RESTARTING
     assert len(running.made(ReturnSlot)) == 3
 
 
@@ -255,11 +247,11 @@ def test_a_cancelled_job_waits_for_its_tasks() -> None:
     running.run()
 
     running.tell(CANCEL)
-    assert len(cancelled(running)) == 3
-    assert statuses(running)[-1] is JobStatus.CANCELLING
+    assert len(running.cancelled()) == 3
+    assert running.statuses()[-1] is JobStatus.CANCELLING
     running.report_all(ExecutionState.CANCELED)
 
-    assert statuses(running)[-1] is JobStatus.CANCELED
+    assert running.statuses()[-1] is JobStatus.CANCELED
 
 
 def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
@@ -270,5 +262,5 @@ def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
     running.tell(CANCEL)
     running.report_all(ExecutionState.CANCELED)
 
-    assert statuses(running)[-1] is JobStatus.CANCELED
+    assert running.statuses()[-1] is JobStatus.CANCELED
     assert running.made(RestartScheduled) == []

@@ -17,11 +17,11 @@ from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
 )
-from flykka.messages.tasks.task import CancelTask, ExecutionState
+from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
+from tests.actors.machines.coordinators.coordinating import checkpoint_completed
 from tests.actors.machines.graph.graphs import failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running
-from tests.actors.machines.scheduling.splits import completed
 
 FIRST, SECOND = "default/0", "default/1"
 
@@ -39,22 +39,14 @@ TWICE_THE_SAME = ExponentialDelayRestartStrategyConfiguration(
 )
 
 
-def statuses(running: Running) -> list[JobStatus]:
-    return [moved.status for moved in running.made(JobStatusMoved)]
-
-
-def cancelled(running: Running) -> list[str]:
-    return [cancel.attempt for cancel in running.told(CancelTask)]
-
-
 def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ended() -> None:
     running = Running()
     running.run()
 
     running.report("job_sink_0_0", ExecutionState.FAILED)
-    assert cancelled(running) == ["job_source_0_0", "job_source_1_0"]
+    assert running.cancelled() == ["job_source_0_0", "job_source_1_0"]
     running.report("job_source_0_0", ExecutionState.CANCELED)
-    assert statuses(running)[-1] is JobStatus.FAILING
+    assert running.statuses()[-1] is JobStatus.FAILING
     effects = running.report("job_source_1_0", ExecutionState.CANCELED)
 
     assert effects[-3:] == [
@@ -97,8 +89,8 @@ def test_slots_that_are_lost_together_are_one_failure_and_nobody_there_is_told_t
 
     running.lose_slots(FIRST, SECOND)
 
-    assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
-    assert cancelled(running) == []
+    assert running.statuses()[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
+    assert running.cancelled() == []
 
 
 def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
@@ -107,7 +99,7 @@ def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
 
     running.lose_slots(FIRST)
 
-    assert cancelled(running) == ["job_source_1_0"]
+    assert running.cancelled() == ["job_source_1_0"]
 
 
 def test_an_attempt_that_comes_back_from_the_dead_is_told_to_cancel() -> None:
@@ -117,7 +109,7 @@ def test_an_attempt_that_comes_back_from_the_dead_is_told_to_cancel() -> None:
 
     running.report("job_sink_0_0", ExecutionState.RUNNING)
 
-    assert cancelled(running) == ["job_sink_0_0"]
+    assert running.cancelled() == ["job_sink_0_0"]
 
 
 def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
@@ -176,10 +168,10 @@ def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
     running.run()
 
     running.fail_and_restart("job_source_0_0")
-    running.tell(completed(1))
+    running.tell(checkpoint_completed(1))
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    assert statuses(running)[-1] is not JobStatus.FAILED
+    assert running.statuses()[-1] is not JobStatus.FAILED
 
 
 def test_a_restart_of_an_older_version_is_ignored() -> None:
@@ -239,7 +231,7 @@ def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> 
 
     running.report_all(ExecutionState.CANCELED)
 
-    assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
+    assert running.statuses()[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
 
 
 def test_a_status_carries_its_failure_and_a_new_start_carries_none() -> None:

@@ -14,7 +14,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId
 from tests.actors.machines.graph.running import Running
 
 
-def asked(running: Running, consumer: str, producer: str) -> list[Effect]:
+def request_producer_state(running: Running, consumer: str, producer: str) -> list[Effect]:
     return running.tell(
         RequestPartitionProducerState(
             attempt=ExecutionAttemptId(consumer), partition_id=ResultPartitionId(f"{producer}:0")
@@ -26,7 +26,7 @@ def test_a_consumer_is_told_the_state_of_the_producer_that_it_did_not_find() -> 
     running = Running()
     running.deploy()
 
-    (answered,) = asked(running, "job_sink_0_0", "job_source_1_0")
+    (answered,) = request_producer_state(running, "job_sink_0_0", "job_source_1_0")
 
     assert isinstance(answered, Tell)
     answer = answered.message
@@ -46,7 +46,7 @@ def test_a_producer_that_nobody_knows_is_an_error_for_who_asks_and_for_nobody_el
     running = Running()
     running.run()
 
-    (answered,) = asked(running, "job_sink_0_0", producer)
+    (answered,) = request_producer_state(running, "job_sink_0_0", producer)
 
     assert isinstance(answered, Tell)
     answer = answered.message
@@ -67,7 +67,7 @@ def test_a_producer_whose_place_was_taken_is_said_to_be_disposed() -> None:
     running.restore()
     running.give_slots()
 
-    (answered,) = asked(running, "job_sink_0_1", "job_source_0_0")
+    (answered,) = request_producer_state(running, "job_sink_0_1", "job_source_0_0")
 
     assert isinstance(answered, Tell)
     answer = answered.message
@@ -81,6 +81,6 @@ def test_an_attempt_that_has_ended_is_told_nothing() -> None:
     running.run()
     running.report("job_sink_0_0", ExecutionState.FAILED)
 
-    (ignored,) = asked(running, "job_sink_0_0", "job_source_0_0")
+    (ignored,) = request_producer_state(running, "job_sink_0_0", "job_source_0_0")
 
     assert isinstance(ignored, Ignore)

@@ -48,7 +48,7 @@ def edge(
     return StreamEdge(source_uid=source, target_uid=target, ship_strategy=ship_strategy, key_by=key_by)
 
 
-def keyed(source: str, target: str) -> StreamEdge:
+def keyed_edge(source: str, target: str) -> StreamEdge:
     """An edge that is split by key."""
     return edge(source, target, ShipStrategy.HASH, OperatorRef(uid=f"{source}-keys", fingerprint=""))
 
@@ -74,5 +74,5 @@ def program(
         kind = OperatorKind.SINK if uid in sinks.split() else OperatorKind.STATELESS
         graph.add_node(own.get(uid, node(uid, kind if uid in targets else OperatorKind.SOURCE)))
     for source, target in pairs:
-        graph.add_edge(keyed(source, target) if target in keys.split() else edge(source, target))
+        graph.add_edge(keyed_edge(source, target) if target in keys.split() else edge(source, target))
     return graph

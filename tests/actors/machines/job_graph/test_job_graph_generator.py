@@ -49,7 +49,7 @@ def vertex_of(made: JobGraph, uid: str) -> JobVertex:
     return next(vertex for vertex in made.vertices if any(operator.ref.uid == uid for operator in vertex.operators))
 
 
-def source(uid: str, *, parallelism: int = 1, group: str | None = None) -> StreamNode:
+def source_node(uid: str, *, parallelism: int = 1, group: str | None = None) -> StreamNode:
     return node(uid, OperatorKind.SOURCE, parallelism=parallelism, group=group)
 
 
@@ -90,7 +90,7 @@ def test_an_operator_with_two_inputs_begins_a_vertex() -> None:
 
 
 def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
-    graph = program("in > map", source("in", group="elsewhere"), node("map", group="here"))
+    graph = program("in > map", source_node("in", group="elsewhere"), node("map", group="here"))
     graph.add_node(node("wide", parallelism=2))
     graph.add_edge(edge("map", "wide", ShipStrategy.REBALANCE))
 
@@ -156,9 +156,9 @@ def test_the_same_program_makes_the_same_graph() -> None:
 def test_a_sharing_group_is_inherited_where_all_inputs_agree() -> None:
     graph = program(
         "a > one, b > one, a > two, c > two",
-        source("a", group="g"),
-        source("b", group="g"),
-        source("c", group="h"),
+        source_node("a", group="g"),
+        source_node("b", group="g"),
+        source_node("c", group="h"),
     )
 
     made = generated(graph)
@@ -170,16 +170,16 @@ def test_a_sharing_group_is_inherited_where_all_inputs_agree() -> None:
 @pytest.mark.parametrize(("parallelism", "expected"), [(1, 128), (85, 128), (86, 256), (100, 256), (30_000, 32_768)])
 def test_the_number_of_key_groups_is_derived_as_flink_derives_it(parallelism: int, expected: int) -> None:
     graph = StreamGraph()
-    graph.add_node(source("in", parallelism=parallelism))
+    graph.add_node(source_node("in", parallelism=parallelism))
 
     assert generated(graph).vertices[0].max_parallelism == expected
 
 
 def test_a_vertex_cannot_have_more_subtasks_than_any_of_its_operators() -> None:
     graph = StreamGraph()
-    graph.add_node(replace(source("in"), parallelism_limit=4))
-    graph.add_node(replace(source("all"), kind=OperatorKind.STATELESS, parallelism_limit=1))
-    graph.add_node(source("out"))
+    graph.add_node(replace(source_node("in"), parallelism_limit=4))
+    graph.add_node(replace(source_node("all"), kind=OperatorKind.STATELESS, parallelism_limit=1))
+    graph.add_node(source_node("out"))
     graph.add_edge(edge("in", "all"))
 
     made = generated(graph)
@@ -198,7 +198,7 @@ def test_a_maximum_of_the_operator_goes_before_the_derived_one() -> None:
 
 def test_a_parallelism_above_the_largest_that_is_derived_is_refused() -> None:
     graph = StreamGraph()
-    graph.add_node(source("in", parallelism=32_769))
+    graph.add_node(source_node("in", parallelism=32_769))
 
     with pytest.raises(GraphError, match="'in'"):
         generated(graph)
@@ -212,7 +212,7 @@ def test_a_program_without_operators_is_refused() -> None:
 # When windows fire
 
 
-def window(uid: str) -> StreamNode:
+def window_node(uid: str) -> StreamNode:
     return node(uid, OperatorKind.WINDOW_AGGREGATE, event_time=True)
 
 
@@ -232,19 +232,22 @@ def shown(uid: str) -> StreamNode:
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (program("in > w, w > out", window("w"), published("out"), keys="w"), FiringMode.ON_CHECKPOINT),
-        (program("in > w, w > f, f > out", window("w"), published("out"), keys="w f"), FiringMode.ON_CHECKPOINT),
-        (program("in > w, w > out", window("w"), shown("out"), keys="w"), FiringMode.ON_WATERMARK),
-        (program("in > w, w > a, w > b", window("w"), published("a"), shown("b"), keys="w"), FiringMode.ON_WATERMARK),
+        (program("in > w, w > out", window_node("w"), published("out"), keys="w"), FiringMode.ON_CHECKPOINT),
+        (program("in > w, w > f, f > out", window_node("w"), published("out"), keys="w f"), FiringMode.ON_CHECKPOINT),
+        (program("in > w, w > out", window_node("w"), shown("out"), keys="w"), FiringMode.ON_WATERMARK),
         (
-            program("in > w, w > v, v > out", window("w"), window("v"), published("out"), keys="w v"),
+            program("in > w, w > a, w > b", window_node("w"), published("a"), shown("b"), keys="w"),
             FiringMode.ON_WATERMARK,
         ),
         (
-            program("in > w, w > f, f > out", window("w"), checkpointed("f"), published("out"), keys="w"),
+            program("in > w, w > v, v > out", window_node("w"), window_node("v"), published("out"), keys="w v"),
             FiringMode.ON_WATERMARK,
         ),
-        (program("in > w, w > map", window("w"), keys="w"), FiringMode.ON_WATERMARK),
+        (
+            program("in > w, w > f, f > out", window_node("w"), checkpointed("f"), published("out"), keys="w"),
+            FiringMode.ON_WATERMARK,
+        ),
+        (program("in > w, w > map", window_node("w"), keys="w"), FiringMode.ON_WATERMARK),
     ],
     ids=[
         "published",
@@ -261,13 +264,13 @@ def test_windows_wait_for_the_checkpoint_only_where_nobody_can_tell(graph: Strea
 
 
 def test_the_last_of_two_windows_may_wait() -> None:
-    graph = program("in > w, w > v, v > out", window("w"), window("v"), published("out"), keys="w v")
+    graph = program("in > w, w > v, v > out", window_node("w"), window_node("v"), published("out"), keys="w v")
 
     assert vertex_of(generated(graph), "v").firing_mode is FiringMode.ON_CHECKPOINT
 
 
 def test_a_vertex_without_windows_goes_with_the_watermark() -> None:
-    made = generated(program("in > w, w > out", window("w"), published("out"), keys="w"))
+    made = generated(program("in > w, w > out", window_node("w"), published("out"), keys="w"))
 
     assert vertex_of(made, "in").firing_mode is FiringMode.ON_WATERMARK
 
@@ -284,7 +287,7 @@ def test_a_source_carries_its_watermark_delay() -> None:
 
 
 def test_one_task_cannot_be_co_located_with_two_groups() -> None:
-    graph = program("in > map", source("in"), node("map", co_location="b"))
+    graph = program("in > map", source_node("in"), node("map", co_location="b"))
     own = program("in > map", node("in", OperatorKind.SOURCE, co_location="a"), node("map", co_location="b"))
 
     assert generated(graph).vertices[0].co_location_group == "b"
@@ -294,8 +297,8 @@ def test_one_task_cannot_be_co_located_with_two_groups() -> None:
 
 def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
     needs = ResourceSpec(cpu_millis=100, heap_mib=50)
-    graph = program("in > map, map > sum", source("in"), replace(node("map"), resources=needs), keys="sum")
-    more = program("in > map", replace(source("in"), resources=needs), replace(node("map"), resources=needs))
+    graph = program("in > map, map > sum", source_node("in"), replace(node("map"), resources=needs), keys="sum")
+    more = program("in > map", replace(source_node("in"), resources=needs), replace(node("map"), resources=needs))
 
     assert [vertex.resources for vertex in generated(graph).vertices] == [needs, ResourceSpec()]
     assert generated(more).vertices[0].resources == ResourceSpec(cpu_millis=200, heap_mib=100)

@@ -7,7 +7,7 @@ from flykka.actors.machines.job_graph.stream_graph import StreamGraph
 from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.messages.graph.job_graph import CheckpointingSettings, OperatorKind, ResourceSpec
 from flykka.messages.wire.ids import JobId
-from tests.actors.machines.job_graph.programs import edge, keyed, node
+from tests.actors.machines.job_graph.programs import edge, keyed_edge, node
 from tests.actors.machines.scheduling.descriptors import descriptor
 
 
@@ -17,8 +17,8 @@ def fractions(second_group: str | None) -> dict[str, float]:
     graph.add_node(node("counts", OperatorKind.GROUP_AGGREGATE))
     graph.add_node(node("sums", OperatorKind.WINDOW_AGGREGATE, group=second_group))
     graph.add_node(node("out", OperatorKind.SINK))
-    graph.add_edge(keyed("orders", "counts"))
-    graph.add_edge(keyed("counts", "sums"))
+    graph.add_edge(keyed_edge("orders", "counts"))
+    graph.add_edge(keyed_edge("counts", "sums"))
     graph.add_edge(edge("sums", "out"))
     made = job_graph(
         graph,

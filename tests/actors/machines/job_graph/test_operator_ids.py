@@ -10,7 +10,7 @@ from flykka.actors.errors import GraphError
 from flykka.actors.machines.job_graph.operator_ids import operator_id, operator_ids
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy, StreamGraph
 from flykka.messages.graph.job_graph import OperatorKind
-from tests.actors.machines.job_graph.programs import edge, keyed, node
+from tests.actors.machines.job_graph.programs import edge, keyed_edge, node
 
 
 def automatic(
@@ -37,7 +37,7 @@ def automatic(
         )
         graph.add_node(replace(made, name=f"{uid} again") if renamed else made)
     for source, target in pairs:
-        graph.add_edge(keyed(source, target) if target in keys.split() else edge(source, target))
+        graph.add_edge(keyed_edge(source, target) if target in keys.split() else edge(source, target))
     return graph
 
 

@@ -28,7 +28,7 @@ SOURCE, SINK = vertex("source", outputs=1), vertex("sink", reads=("source",))
 READS_WHAT_IS_WHOLE = replace(SINK, inputs=(replace(SINK.inputs[0], result_partition_type=BLOCKING),))
 
 
-def batch(*vertices: JobVertex) -> JobGraph:
+def batch_graph(*vertices: JobVertex) -> JobGraph:
     return replace(graph_of(*vertices), job_type=JobType.BATCH, schedule_mode=ScheduleMode.PIPELINED_REGION)
 
 
@@ -72,16 +72,16 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         "'sink' reads a BLOCKING output",
     ),
     "a batch job that reads what is being made": (
-        batch(SOURCE, SINK),
+        batch_graph(SOURCE, SINK),
         "'sink' reads a PIPELINED_BOUNDED output, and those of a BATCH job are BLOCKING",
     ),
     "a batch job whose tasks all run at once": (
-        replace(batch(SOURCE, READS_WHAT_IS_WHOLE), schedule_mode=ScheduleMode.EAGER),
+        replace(batch_graph(SOURCE, READS_WHAT_IS_WHOLE), schedule_mode=ScheduleMode.EAGER),
         "it must be PIPELINED_REGION or LAZY_FROM_SOURCES",
     ),
     "a batch job with checkpoints": (
         replace(
-            batch(SOURCE, READS_WHAT_IS_WHOLE),
+            batch_graph(SOURCE, READS_WHAT_IS_WHOLE),
             checkpointing=CheckpointingSettings(directory="/checkpoints", interval_ms=100),
         ),
         "it takes one, at its end",
@@ -99,7 +99,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         "scheduled EAGER, and 'sink' reads the broadcast variable 'rates'.* set PIPELINED_REGION",
     ),
     "a sink beside an output of a batch job": (
-        batch(
+        batch_graph(
             replace(SOURCE, operators=(*SOURCE.operators, replace(SINK.operators[0], kind=OperatorKind.SINK))),
             replace(vertex("other", reads=("source",)), inputs=READS_WHAT_IS_WHOLE.inputs),
         ),
@@ -135,7 +135,7 @@ def test_a_graph_in_order_passes() -> None:
 
 
 def test_a_batch_job_whose_tasks_read_what_is_whole_is_accepted() -> None:
-    check_job_graph(batch(SOURCE, READS_WHAT_IS_WHOLE))
+    check_job_graph(batch_graph(SOURCE, READS_WHAT_IS_WHOLE))
 
 
 def test_a_streaming_job_may_read_broadcast_variables_that_are_whole() -> None:

@@ -15,7 +15,7 @@ from flykka.messages.monitoring.job_details import Restart, SubtaskDetails
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId, attempt_id
 from flykka.messages.wire.message import Message
-from tests.actors.machines.read_model.test_job_read_model import execution, told
+from tests.actors.machines.read_model.job_events import details_after, execution_changed
 from tests.flykka.client.one_job import BOOM, GRAPH, JOB, WINDOWS, metrics, status
 
 
@@ -31,7 +31,7 @@ def region_failed(outcome: FailureOutcome, times: int = 1) -> ExceptionHistoryCh
 
 
 def test_the_restart_of_a_region_is_a_restart_with_its_reason_however_often_it_is_told() -> None:
-    details = told(
+    details = details_after(
         status(JobStatus.RUNNING),
         region_failed(FailureOutcome.UNDECIDED),
         region_failed(FailureOutcome.RESTARTING),
@@ -46,11 +46,14 @@ def test_the_restart_of_a_region_is_a_restart_with_its_reason_however_often_it_i
 def test_each_restart_of_a_region_after_the_same_failure_counts() -> None:
     again = (region_failed(outcome, times=2) for outcome in (FailureOutcome.UNDECIDED, FailureOutcome.RESTARTING))
 
-    assert told(status(JobStatus.RUNNING), region_failed(FailureOutcome.RESTARTING), *again).number_of_restarts == 2
+    assert (
+        details_after(status(JobStatus.RUNNING), region_failed(FailureOutcome.RESTARTING), *again).number_of_restarts
+        == 2
+    )
 
 
 def test_a_restart_of_the_whole_job_is_left_to_its_status() -> None:
-    details = told(
+    details = details_after(
         status(JobStatus.FAILING),
         region_failed(FailureOutcome.RESTARTING),
         status(JobStatus.RESTARTING),
@@ -70,9 +73,9 @@ def subtask_of_windows(*messages: Message, subtask: int = 0) -> SubtaskDetails:
 
 def test_an_attempt_has_the_times_at_which_it_entered_each_state() -> None:
     told_of = subtask_of_windows(
-        execution(ExecutionState.SCHEDULED, at=1),
-        execution(ExecutionState.DEPLOYING, at=2),
-        execution(ExecutionState.RUNNING, at=3),
+        execution_changed(ExecutionState.SCHEDULED, at=1),
+        execution_changed(ExecutionState.DEPLOYING, at=2),
+        execution_changed(ExecutionState.RUNNING, at=3),
         metrics(rows_in=7),
     )
 
@@ -87,7 +90,7 @@ def test_an_attempt_has_the_times_at_which_it_entered_each_state() -> None:
 
 
 def test_the_attempts_before_the_current_one_are_kept_the_last_of_them() -> None:
-    states = [execution(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
+    states = [execution_changed(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
 
     told_of = subtask_of_windows(*states)
 
@@ -102,7 +105,7 @@ def test_of_a_vertex_that_the_job_does_not_have_nothing_is_told() -> None:
 def test_a_job_in_a_list_has_the_states_of_its_subtasks_and_its_last_change() -> None:
     model = JobReadModel(GRAPH)
     model.on_message(status(JobStatus.RUNNING, at=1_000), 1_000)
-    model.on_message(execution(ExecutionState.RUNNING), 1_500)
+    model.on_message(execution_changed(ExecutionState.RUNNING), 1_500)
 
     listed = model.overview(4_000)
 

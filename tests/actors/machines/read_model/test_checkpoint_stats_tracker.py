@@ -13,13 +13,19 @@ from flykka.messages.checkpointing.statistics import (
 from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
 from flykka.messages.control.job import JobRestored
 from flykka.messages.wire.ids import JobVertexId
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    complete_checkpoint,
+    planned_task,
+    two_tasks,
+)
 
 V = JobVertexId("v")
 
 
 def two_subtasks() -> Coordination:
-    return Coordination(*(task(f"v{number}", vertex_id=V, subtask=number, parallelism=2) for number in (0, 1)))
+    return Coordination(*(planned_task(f"v{number}", vertex_id=V, subtask=number, parallelism=2) for number in (0, 1)))
 
 
 def test_a_checkpoint_in_progress_shows_which_subtasks_have_acknowledged() -> None:
@@ -87,7 +93,7 @@ def test_the_subtasks_are_kept_of_the_last_checkpoints_that_have_ended_and_of_th
     world.trigger()
 
     for checkpoint_id in range(2, SUBTASK_HISTORY + 4):
-        complete(world, checkpoint_id)
+        complete_checkpoint(world, checkpoint_id)
 
     kept = [number for number in range(1, SUBTASK_HISTORY + 4) if world.stats.details(JOB, number).subtasks]
     assert kept == list(range(4, SUBTASK_HISTORY + 4))

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import ExecutionStateChanged, JobResultSuccess, MetricsReported
-from flykka.messages.monitoring.job_details import JobDetails, Latency
+from flykka.messages.monitoring.job_details import Latency
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.task import ExecutionState, LatencyStatistics, TaskIOMetrics
 from flykka.messages.wire.ids import OperatorId, attempt_id
-from flykka.messages.wire.message import Message
-from tests.actors.machines.read_model.test_job_read_model import execution
+from tests.actors.machines.read_model.job_events import details_after, execution_changed
 from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
-def rows(count: int) -> AccumulatorSnapshot:
+def rows_counter(count: int) -> AccumulatorSnapshot:
     return AccumulatorSnapshot(name="rows", type=AccumulatorType.INT_COUNTER, count=count)
 
 
@@ -32,7 +31,7 @@ def way(median_ms: int, p99_ms: int = 100) -> LatencyStatistics:
     )
 
 
-def reported(
+def metrics_reported(
     *counted: AccumulatorSnapshot, subtask: int = 0, number: int = 0, latencies: tuple[LatencyStatistics, ...] = ()
 ) -> MetricsReported:
     return MetricsReported(
@@ -44,43 +43,47 @@ def reported(
     )
 
 
-def told(*messages: Message) -> JobDetails:
-    overview = JobReadModel(GRAPH)
-    for message in messages:
-        overview.on_message(message, 0)
-    return overview.details(0)
-
-
 def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
-    details = told(reported(rows(2)), reported(rows(3), subtask=1), reported(rows(4)))
+    details = details_after(
+        metrics_reported(rows_counter(2)),
+        metrics_reported(rows_counter(3), subtask=1),
+        metrics_reported(rows_counter(4)),
+    )
 
-    assert details.accumulators == AccumulatorResults(merged=(rows(7),))
+    assert details.accumulators == AccumulatorResults(merged=(rows_counter(7),))
 
 
 def test_the_next_attempt_counts_from_zero() -> None:
-    assert told(reported(rows(2)), reported(rows(1), number=1)).accumulators == AccumulatorResults(merged=(rows(1),))
+    assert details_after(
+        metrics_reported(rows_counter(2)), metrics_reported(rows_counter(1), number=1)
+    ).accumulators == AccumulatorResults(merged=(rows_counter(1),))
 
 
 def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
     model = JobReadModel(GRAPH)
-    first, second = (execution(ExecutionState.RUNNING, number=number) for number in (0, 1))
-    for message in (first, reported(rows(3)), second, reported(rows(5), number=1)):
+    first, second = (execution_changed(ExecutionState.RUNNING, number=number) for number in (0, 1))
+    for message in (first, metrics_reported(rows_counter(3)), second, metrics_reported(rows_counter(5), number=1)):
         model.on_message(message, 0)
 
     subtask = model.subtasks(WINDOWS, 0).subtasks[0]
 
-    assert [each.accumulators for each in subtask.earlier] == [(rows(3),)]
-    assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows(5),))
+    assert [each.accumulators for each in subtask.earlier] == [(rows_counter(3),)]
+    assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows_counter(5),))
 
 
 def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
-    assert told(reported(rows(1), number=1), reported(rows(9))).accumulators.merged == (rows(1),)
+    assert details_after(
+        metrics_reported(rows_counter(1), number=1), metrics_reported(rows_counter(9))
+    ).accumulators.merged == (rows_counter(1),)
 
 
 def test_the_result_of_the_job_is_final() -> None:
-    final = AccumulatorResults(merged=(rows(8),))
+    final = AccumulatorResults(merged=(rows_counter(8),))
 
-    assert told(reported(rows(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+    assert (
+        details_after(metrics_reported(rows_counter(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators
+        == final
+    )
 
 
 def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_counts_came() -> None:
@@ -93,10 +96,10 @@ def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_coun
     )
     overview.on_message(running, 0)
 
-    overview.on_message(reported(replace(meter, count=10)), 2_000)
+    overview.on_message(metrics_reported(replace(meter, count=10)), 2_000)
     first = overview.subtasks(WINDOWS, 2_000).subtasks[0].accumulators
     for at_ms, count in ((4_000, 20), (8_000, 80)):
-        overview.on_message(reported(replace(meter, count=count), other), at_ms)
+        overview.on_message(metrics_reported(replace(meter, count=count), other), at_ms)
 
     assert first == (replace(meter, count=10, per_second=5),)
     assert overview.subtasks(WINDOWS, 8_000).subtasks[0].accumulators == (
@@ -106,6 +109,8 @@ def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_coun
 
 
 def test_the_latency_of_a_vertex_is_that_of_its_slowest_way() -> None:
-    details = told(reported(latencies=(way(5), way(20, 70))), reported(subtask=1, latencies=(way(10),)))
+    details = details_after(
+        metrics_reported(latencies=(way(5), way(20, 70))), metrics_reported(subtask=1, latencies=(way(10),))
+    )
 
     assert [vertex.latency for vertex in details.vertices] == [None, Latency(median_ms=20, p99_ms=70)]

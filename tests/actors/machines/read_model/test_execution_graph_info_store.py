@@ -12,7 +12,7 @@ from flykka.messages.wire.ids import JobId
 from tests.flykka.client.one_job import GRAPH, JOB, status
 
 
-def begin(store: ExecutionGraphInfoStore, job_id: str) -> None:
+def track_job(store: ExecutionGraphInfoStore, job_id: str) -> None:
     store.on_message(TrackJob(job_graph=replace(GRAPH, job_id=JobId(job_id))), 0)
 
 
@@ -23,7 +23,7 @@ def end(store: ExecutionGraphInfoStore, job_id: str) -> None:
 def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
     store = ExecutionGraphInfoStore(capacity=2)
     for job_id in ("a", "b", "c", "runs"):
-        begin(store, job_id)
+        track_job(store, job_id)
 
     for job_id in ("c", "a", "b"):
         end(store, job_id)
@@ -34,7 +34,7 @@ def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
 
 def test_no_job_that_has_ended_is_kept_where_that_is_wanted() -> None:
     store = ExecutionGraphInfoStore(capacity=0)
-    begin(store, "a")
+    track_job(store, "a")
 
     end(store, "a")
 
@@ -57,10 +57,10 @@ def test_another_job_master_of_the_job_goes_on_with_what_is_known_and_without_th
 
 def test_a_job_that_has_ended_and_is_submitted_again_is_another_one() -> None:
     store = ExecutionGraphInfoStore()
-    begin(store, JOB)
+    track_job(store, JOB)
     end(store, JOB)
 
-    begin(store, JOB)
+    track_job(store, JOB)
 
     assert store.jobs[JOB].details(10).status is JobStatus.CREATED
 

@@ -19,12 +19,12 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import attempt_id
 from flykka.messages.wire.message import Message
-from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, WINDOWS, completed, metrics, status
+from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, WINDOWS, checkpoint_completed, metrics, status
 
 RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
-def read(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
+def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
     """Of the source."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
@@ -40,10 +40,15 @@ def folded(*heard: tuple[int, Message]) -> JobDetails:
 
 
 def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_restart() -> None:
-    before = ((1_000, read(100)), (2_000, read(250)), (2_400, completed(1, at=2_400)), (3_000, read(400)))
+    before = (
+        (1_000, source_metrics(100)),
+        (2_000, source_metrics(250)),
+        (2_400, checkpoint_completed(1, at=2_400)),
+        (3_000, source_metrics(400)),
+    )
 
     running = folded(*before)
-    restarted = folded(*before, (4_000, read(60, number=1)))
+    restarted = folded(*before, (4_000, source_metrics(60, number=1)))
 
     assert running.vertices[0].rows_read_again == 0
     # The checkpoint was triggered at 2,100: 250 rows at least are in it.
@@ -52,15 +57,17 @@ def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_resta
 
 
 def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
-    details = folded((1_000, read(100)), (2_000, read(70, number=1)), (3_000, read(30, number=2)))
+    details = folded(
+        (1_000, source_metrics(100)), (2_000, source_metrics(70, number=1)), (3_000, source_metrics(30, number=2))
+    )
 
     assert details.vertices[0].rows_read_again == 170
 
 
 def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
-    taken = replace(completed(1, at=2_000), is_retained=False)
+    taken = replace(checkpoint_completed(1, at=2_000), is_retained=False)
 
-    details = folded((1_000, read(100)), (2_000, taken), (3_000, read(10, number=1)))
+    details = folded((1_000, source_metrics(100)), (2_000, taken), (3_000, source_metrics(10, number=1)))
 
     assert details.vertices[0].rows_read_again == 100
 
@@ -78,7 +85,7 @@ def test_a_restart_counts_no_published_row_twice_and_forgets_what_was_staged() -
 def test_throughput_is_what_sources_read_since_the_job_began() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 
-    details = folded((1_000, begun), (1_500, read(50)), (2_500, read(250)), (3_000, metrics(999)))
+    details = folded((1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999)))
 
     assert details.throughput.values == (50.0, 200.0)
 
@@ -86,17 +93,19 @@ def test_throughput_is_what_sources_read_since_the_job_began() -> None:
 def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> None:
     begun = status(JobStatus.RUNNING)
 
-    details = folded((0, begun), (100, read(50)), (200, read(10, number=1)), (300, read(90)))
+    details = folded(
+        (0, begun), (100, source_metrics(50)), (200, source_metrics(10, number=1)), (300, source_metrics(90))
+    )
 
     assert details.throughput.values == (60.0,)
 
 
 def test_the_lag_is_that_of_the_vertex_that_is_furthest_behind_and_ends_with_event_time() -> None:
     begun = status(JobStatus.RUNNING)
-    first = ((500, read(1, watermark_ms=400)), (1_500, read(2, watermark_ms=1_000)))
+    first = ((500, source_metrics(1, watermark_ms=400)), (1_500, source_metrics(2, watermark_ms=1_000)))
 
     running = folded((0, begun), *first)
-    ended = folded((0, begun), *first, (2_500, read(3, watermark_ms=WATERMARK_MAX)))
+    ended = folded((0, begun), *first, (2_500, source_metrics(3, watermark_ms=WATERMARK_MAX)))
 
     assert running.watermark_lag.values == (100.0, 500.0)
     assert ended.watermark_lag.values == (100.0, 500.0, None)
@@ -176,7 +185,7 @@ def test_a_subtask_tells_what_it_has_measured_in_the_last_completed_checkpoint()
 
     before = told()
     acknowledged(1, 10)
-    overview.on_message(completed(1), 6)
+    overview.on_message(checkpoint_completed(1), 6)
     acknowledged(2, 20)
 
     assert before == [None, None]

@@ -15,18 +15,18 @@ LOST = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is
 IN_A_ROW = "failed 3 times in a row with the same failure, no checkpoint completed in between"
 
 
-def counted(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
+def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
     """What is said to each of these failures of one vertex."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 
 
 def test_the_same_failure_is_given_up_the_last_time_it_may_come() -> None:
-    assert counted(3, CAST, CAST, CAST) == [None, None, IN_A_ROW]
+    assert count_failures(3, CAST, CAST, CAST) == [None, None, IN_A_ROW]
 
 
 def test_without_a_limit_nothing_is_given_up() -> None:
-    assert set(counted(None, *[CAST] * 100)) == {None}
+    assert set(count_failures(None, *[CAST] * 100)) == {None}
 
 
 def test_a_failure_that_befalls_many_regions_at_once_has_befallen_each_of_them_once() -> None:
@@ -50,7 +50,7 @@ def test_a_checkpoint_in_between_begins_the_count_again() -> None:
 def test_two_errors_that_take_turns_are_given_up_as_well() -> None:
     other = replace(CAST, message="another one")
 
-    last = counted(3, CAST, other, CAST, other, CAST)[-1]
+    last = count_failures(3, CAST, other, CAST, other, CAST)[-1]
 
     assert last == IN_A_ROW.replace(" in a row", "")
 
@@ -59,17 +59,17 @@ def test_two_errors_that_take_turns_are_given_up_as_well() -> None:
     "type_name", ["SlotLostError", "HeartbeatTimeoutError", "BridgeLostError", "ExecutorLostError", "StorageError"]
 )
 def test_what_lies_in_the_environment_is_never_given_up(type_name: str) -> None:
-    assert set(counted(2, *[replace(LOST, type_name=type_name)] * 10)) == {None}
+    assert set(count_failures(2, *[replace(LOST, type_name=type_name)] * 10)) == {None}
 
 
 def test_a_lost_partition_is_never_given_up() -> None:
     lost = replace(CAST, lost_partition=ResultPartitionId("part"))
 
-    assert set(counted(2, *[lost] * 10)) == {None}
+    assert set(count_failures(2, *[lost] * 10)) == {None}
 
 
 def test_the_loss_of_a_task_manager_in_between_neither_counts_nor_begins_the_count_again() -> None:
-    assert counted(3, CAST, LOST, CAST, LOST, CAST)[-1] == IN_A_ROW
+    assert count_failures(3, CAST, LOST, CAST, LOST, CAST)[-1] == IN_A_ROW
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_another_vertex_type_or_message_is_another_failure(
 def test_of_failures_that_never_come_back_the_last_are_remembered() -> None:
     different = [replace(CAST, message=f"no {number}") for number in range(MAX_SIGNATURES)]
 
-    assert counted(2, CAST, *different, CAST)[-1] is None
+    assert count_failures(2, CAST, *different, CAST)[-1] is None
 
 
 def test_a_limit_below_one_is_refused() -> None:

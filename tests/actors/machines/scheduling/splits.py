@@ -5,8 +5,7 @@ from __future__ import annotations
 from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.sources.source_events import AttemptEnded, SubtaskReset
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
-from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
-from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.tasks.source import AddSplits, FileSplit, NoMoreSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, SplitId, attempt_id
 from tests.actors.machines.graph.graphs import JOB
@@ -14,7 +13,7 @@ from tests.actors.machines.graph.graphs import JOB
 VERTEX, SOURCE = JobVertexId("left"), OperatorId("left")
 
 
-def split(name: str) -> FileSplit:
+def file_split(name: str) -> FileSplit:
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
 
 
@@ -22,19 +21,21 @@ def attempt_of(subtask: int, number: int = 0, vertex: JobVertexId = VERTEX) -> E
     return attempt_id(JOB, vertex, subtask, number)
 
 
-def found(names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None) -> SplitsDiscovered:
+def discovered_splits(
+    names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None
+) -> SplitsDiscovered:
     """A discovery from behind the splits `begun_at`; the position is the names of all that were found."""
     reached = begun_at + names if position is None else position
     return SplitsDiscovered(
         operator_id=SOURCE,
-        splits=tuple(split(name) for name in names),
+        splits=tuple(file_split(name) for name in names),
         finished=finished,
         begun_at=begun_at.encode(),
         position=reached.encode(),
     )
 
 
-def asks(subtask: int, count: int = 1, attempt: int = 0) -> RequestSplits:
+def request_splits(subtask: int, count: int = 1, attempt: int = 0) -> RequestSplits:
     return RequestSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE, count=count)
 
 
@@ -45,7 +46,7 @@ def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> Tell[E
         message=AddSplits(
             attempt=attempt_of(subtask, attempt),
             operator_id=SOURCE,
-            splits=tuple(split(name) for name in names),
+            splits=tuple(file_split(name) for name in names),
             numbers=numbers or tuple(ord(name) - ord("a") for name in names),
         ),
     )
@@ -56,7 +57,7 @@ def no_more(subtask: int, attempt: int = 0) -> Tell[ExecutionAttemptId]:
     return Tell(to=message.attempt, message=message)
 
 
-def ended(subtask: int, attempt: int = 0) -> AttemptEnded:
+def attempt_ended(subtask: int, attempt: int = 0) -> AttemptEnded:
     return AttemptEnded(attempt=attempt_of(subtask, attempt))
 
 
@@ -67,23 +68,6 @@ def reset(subtask: int, checkpoint_id: int | None) -> SubtaskReset:
 def settled(subtask: int, checkpoint_id: int, vertex: JobVertexId = VERTEX) -> AcknowledgeCheckpoint:
     return AcknowledgeCheckpoint(
         job_id=JOB, attempt=attempt_of(subtask, vertex=vertex), checkpoint_id=checkpoint_id, state=None
-    )
-
-
-def aborted(checkpoint_id: int) -> CheckpointAborted:
-    reason = CheckpointDeclineReason.EXPIRED
-    return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
-
-
-def completed(checkpoint_id: int) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JOB,
-        checkpoint_id=checkpoint_id,
-        duration_ms=0,
-        size_bytes=0,
-        incremental_bytes=0,
-        path="",
-        timestamp_ms=0,
     )
 
 

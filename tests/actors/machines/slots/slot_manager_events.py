@@ -24,7 +24,7 @@ from tests.actors.machines.scheduling.feeding import feed
 FIRST, SECOND, THIRD = (TaskManagerId(f"task-manager-{number}") for number in (1, 2, 3))
 
 
-def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
+def slot_report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
     """A report of one slot per holder: an allocation of job-1, or None for a free slot."""
     return SlotReport(
         slots=tuple(
@@ -38,7 +38,7 @@ def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
     )
 
 
-def declared(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
+def registration_of_slots(task_manager: TaskManagerId, slots: int, total: ResourceSpec) -> RegisterTaskManager:
     """A TaskManager with so many free slots of equal share of its resources."""
     size = share_of(total, slots)
     free = tuple(SlotStatus(slot_id=slot_id(task_manager, index), resources=size) for index in range(slots))
@@ -51,11 +51,11 @@ def registers(task_manager: TaskManagerId, slots: SlotReport, instance: int = 1)
 
 
 def registered(task_manager: TaskManagerId, *holders: str | None, instance: int = 1) -> RegisterTaskManager:
-    return registers(task_manager, report(task_manager, *holders), instance)
+    return registers(task_manager, slot_report(task_manager, *holders), instance)
 
 
-def reported(task_manager: TaskManagerId, *holders: str | None) -> Heartbeat:
-    return Heartbeat(task_manager_id=task_manager, slot_report=report(task_manager, *holders))
+def slot_heartbeat(task_manager: TaskManagerId, *holders: str | None) -> Heartbeat:
+    return Heartbeat(task_manager_id=task_manager, slot_report=slot_report(task_manager, *holders))
 
 
 def requested(allocation: str, job: str = "job-1", resources: ResourceSpec = UNSPECIFIED) -> RequestSlot:
@@ -90,7 +90,9 @@ def confirmed(task_manager: TaskManagerId, index: int, allocation: str, job: str
     )
 
 
-def refused(task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None) -> AllocateSlotRefused:
+def allocation_refused(
+    task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None
+) -> AllocateSlotRefused:
     return AllocateSlotRefused(
         slot_id=slot_id(task_manager, index),
         allocation_id=AllocationId(allocation),

@@ -50,7 +50,7 @@ def lost(task_manager: TaskManagerId, reason: str = "killed") -> TaskManagerLost
     return TaskManagerLost(job_id=JOB, task_manager=task_manager, reason=reason, timestamp_ms=0)
 
 
-def failed(allocation: str, reason: str, *, is_unfulfillable: bool = False) -> SlotRequestFailed:
+def slot_request_failed(allocation: str, reason: str, *, is_unfulfillable: bool = False) -> SlotRequestFailed:
     return SlotRequestFailed(allocation_id=AllocationId(allocation), reason=reason, is_unfulfillable=is_unfulfillable)
 
 
@@ -107,7 +107,7 @@ def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> Tell[Tas
     return Tell(to=task_manager, message=accepted)
 
 
-def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
+def request_slot(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> Tell[Literal[Role.RESOURCE_MANAGER]]:
     request = RequestSlot(
         job_id=JOB, allocation_id=AllocationId(allocation), job_master=JOB_MASTER, resources=resources
     )

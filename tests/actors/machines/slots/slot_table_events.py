@@ -130,7 +130,7 @@ def submitted(attempt: str, allocation: str, job: JobId = JOB) -> SubmitTask:
     )
 
 
-def ended(attempt: str) -> TaskEnded:
+def task_ended(attempt: str) -> TaskEnded:
     return TaskEnded(attempt=ExecutionAttemptId(attempt))
 
 
@@ -143,11 +143,11 @@ def announces(allocation: str, index: int = 0) -> Tell[Literal[Role.RESOURCE_MAN
     return Tell(to=Role.RESOURCE_MANAGER, message=available)
 
 
-def table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
+def slot_table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
     return SlotTable(HERE, slots, share_of(total, slots), total)
 
 
-def told(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
+def effects_besides_timers(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
     """What follows from the events, besides timers."""
     effects = feed(held, *events)
     return [effect for effect in effects if not isinstance(effect, StartTimer | CancelTimer)]
@@ -155,6 +155,6 @@ def told(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
 
 def active(allocation: str = "a", slots: int = 2) -> SlotTable:
     """A table whose first slot the job has taken."""
-    held = table(slots)
-    told(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
+    held = slot_table(slots)
+    effects_besides_timers(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
     return held

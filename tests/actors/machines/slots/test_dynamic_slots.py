@@ -21,11 +21,11 @@ from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
     SECOND,
     confirmed,
-    declared,
     freed,
     gives,
     manager,
     registered,
+    registration_of_slots,
     requested,
 )
 
@@ -36,7 +36,7 @@ HALF = ResourceSpec(cpu_millis=1_000, heap_mib=500)
 
 def with_one(slots: int = 2) -> SlotManager:
     held = manager()
-    feed(held, declared(FIRST, slots, TOTAL))
+    feed(held, registration_of_slots(FIRST, slots, TOTAL))
     return held
 
 
@@ -103,7 +103,12 @@ def test_what_a_request_does_not_say_is_that_of_a_default_slot() -> None:
 
 def test_a_slot_is_cut_where_most_is_used_so_that_large_ones_find_room() -> None:
     slots = manager()
-    feed(slots, declared(FIRST, 2, TOTAL), declared(SECOND, 2, TOTAL), requested("a", resources=HALF))
+    feed(
+        slots,
+        registration_of_slots(FIRST, 2, TOTAL),
+        registration_of_slots(SECOND, 2, TOTAL),
+        requested("a", resources=HALF),
+    )
 
     effects = feed(slots, requested("b", resources=QUARTER), requested("c", resources=TOTAL))
 
@@ -141,7 +146,7 @@ def test_a_successor_finds_the_slots_that_were_cut() -> None:
     )
     report = SlotReport(slots=(own, cut), total=TOTAL)
 
-    feed(slots, declared(FIRST, 1, TOTAL), Heartbeat(task_manager_id=FIRST, slot_report=report))
+    feed(slots, registration_of_slots(FIRST, 1, TOTAL), Heartbeat(task_manager_id=FIRST, slot_report=report))
 
     assert slots.usage(FIRST) == Usage(slots=2, free=0, total=TOTAL, remaining=HALF)
     assert feed(slots, requested("b", resources=HALF)) == [gives(FIRST, 5, "b", cut=HALF)]
@@ -173,7 +178,7 @@ def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> Non
     slots = manager()
     feed(slots, requested("a", resources=HALF), requested("b"), requested("c", resources=HALF))
 
-    effects = feed(slots, declared(FIRST, 2, TOTAL))
+    effects = feed(slots, registration_of_slots(FIRST, 2, TOTAL))
 
     assert effects == [AcceptTaskManager(task_manager=FIRST), gives(FIRST, 2, "a", cut=HALF), gives(FIRST, 1, "b")]
 
@@ -182,9 +187,11 @@ def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> Non
 
 
 def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
-    held = at_table.table(total=TOTAL)
+    held = at_table.slot_table(total=TOTAL)
 
-    effects = at_table.told(held, JobConnected(job_id=at_table.JOB), at_table.requested("a", index=2, cut=QUARTER))
+    effects = at_table.effects_besides_timers(
+        held, JobConnected(job_id=at_table.JOB), at_table.requested("a", index=2, cut=QUARTER)
+    )
 
     offer = effects[-1].message.offers  # type: ignore[union-attr]
     assert offer == (SlotOffer(allocation_id=AllocationId("a"), slot_id=at_table.slot(2), resources=QUARTER),)
@@ -196,20 +203,22 @@ def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
 
 
 def test_more_than_there_is_is_refused() -> None:
-    held = at_table.table(total=TOTAL)
-    at_table.told(held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER))
+    held = at_table.slot_table(total=TOTAL)
+    at_table.effects_besides_timers(
+        held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER)
+    )
 
-    effects = at_table.told(held, at_table.requested("c", index=1))
+    effects = at_table.effects_besides_timers(held, at_table.requested("c", index=1))
 
     assert effects == [at_table.refuses("c", index=1)]
 
 
 def test_a_cut_slot_that_is_given_back_leaves_its_room() -> None:
-    held = at_table.table(slots=1, total=TOTAL)
-    at_table.told(held, at_table.requested("a", index=1, cut=QUARTER))
+    held = at_table.slot_table(slots=1, total=TOTAL)
+    at_table.effects_besides_timers(held, at_table.requested("a", index=1, cut=QUARTER))
 
-    given_back = at_table.told(held, at_table.free("a"))
-    effects = at_table.told(held, at_table.requested("b", index=0))
+    given_back = at_table.effects_besides_timers(held, at_table.free("a"))
+    effects = at_table.effects_besides_timers(held, at_table.requested("b", index=0))
 
     assert given_back == [at_table.announces("a", index=1)]
     assert effects == [at_table.confirms("b", index=0)]

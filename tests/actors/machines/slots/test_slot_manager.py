@@ -22,16 +22,16 @@ from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
     SECOND,
     THIRD,
+    allocation_refused,
     confirmed,
     fails,
     freed,
     gives,
     gone,
     manager,
-    refused,
     registered,
-    reported,
     requested,
+    slot_heartbeat,
 )
 
 
@@ -208,7 +208,7 @@ def test_a_refused_request_tries_another_slot_first() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), registered(SECOND, None), requested("a"))
 
-    effects = feed(slots, refused(FIRST, 0, "a"))
+    effects = feed(slots, allocation_refused(FIRST, 0, "a"))
 
     assert effects == [gives(SECOND, 0, "a")]
     assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.FREE
@@ -218,8 +218,8 @@ def test_a_refused_request_without_another_slot_waits_for_the_next_report() -> N
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
-    at_once = feed(slots, refused(FIRST, 0, "a"))
-    later = feed(slots, reported(FIRST, None))
+    at_once = feed(slots, allocation_refused(FIRST, 0, "a"))
+    later = feed(slots, slot_heartbeat(FIRST, None))
 
     assert at_once == []
     assert later == [gives(FIRST, 0, "a")]
@@ -229,7 +229,7 @@ def test_a_refusal_that_names_the_holder_is_believed() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
-    effects = feed(slots, refused(FIRST, 0, "a", by="z"))
+    effects = feed(slots, allocation_refused(FIRST, 0, "a", by="z"))
 
     assert effects == [gives(FIRST, 1, "a")]
     assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
@@ -237,11 +237,11 @@ def test_a_refusal_that_names_the_holder_is_believed() -> None:
 
 def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
     slots = manager()
-    feed(slots, registered(FIRST, None), requested("a"), refused(FIRST, 0, "a"), requested("b"))
+    feed(slots, registered(FIRST, None), requested("a"), allocation_refused(FIRST, 0, "a"), requested("b"))
     assert slots.waiting_requests == ("b",)
     feed(slots, CancelSlotRequest(allocation_id=AllocationId("a")), requested("a"))
 
-    effects = feed(slots, refused(FIRST, 0, "b", by="a"))
+    effects = feed(slots, allocation_refused(FIRST, 0, "b", by="a"))
 
     assert effects == []
     assert slots.waiting_requests == ("b",)
@@ -252,7 +252,7 @@ def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
-    effects = feed(slots, reported(FIRST, "z", None))
+    effects = feed(slots, slot_heartbeat(FIRST, "z", None))
 
     assert effects == [gives(FIRST, 1, "a")]
 
@@ -261,7 +261,7 @@ def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> No
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
-    effects = feed(slots, reported(FIRST, None))
+    effects = feed(slots, slot_heartbeat(FIRST, None))
 
     assert effects == []
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
@@ -271,7 +271,7 @@ def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
     slots = manager()
     feed(slots, registered(FIRST, "x"), requested("a"))
 
-    effects = feed(slots, reported(FIRST, None))
+    effects = feed(slots, slot_heartbeat(FIRST, None))
 
     assert effects == [gives(FIRST, 0, "a")]
 
@@ -279,7 +279,7 @@ def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
 def test_a_report_of_one_that_is_not_registered_is_ignored() -> None:
     slots = manager()
 
-    effects = feed(slots, reported(FIRST, None))
+    effects = feed(slots, slot_heartbeat(FIRST, None))
 
     assert effects == [Ignore(reason="task-manager-1 is not registered")]
 

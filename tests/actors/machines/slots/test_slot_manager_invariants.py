@@ -16,9 +16,9 @@ from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId, slot_i
 from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
     SECOND,
+    allocation_refused,
     confirmed,
     freed,
-    refused,
     registered,
     requested,
 )
@@ -79,7 +79,7 @@ class SlotManagerLives(RuleBasedStateMachine):
             self.held[given.slot_id] = given.allocation_id
             self.feed(confirmed(task_manager, index, given.allocation_id))
         else:
-            self.feed(refused(task_manager, index, given.allocation_id, by=holder))
+            self.feed(allocation_refused(task_manager, index, given.allocation_id, by=holder))
 
     @rule(task_manager=task_managers, index=st.integers(0, 1))
     def free(self, task_manager: TaskManagerId, index: int) -> None:

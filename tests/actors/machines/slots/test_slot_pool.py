@@ -20,18 +20,18 @@ from tests.actors.machines.slots.slot_pool_events import (
     JOB_MASTER,
     SECOND,
     answered,
-    asks,
     assigned,
     cancels_timer,
     connected,
-    failed,
     free_slots,
     frees,
     loses,
     lost,
     offered,
     pool,
+    request_slot,
     returned,
+    slot_request_failed,
     starts_timer,
     timed_out,
     wanted,
@@ -44,7 +44,7 @@ def test_a_request_asks_the_resource_manager() -> None:
 
     effects = feed(slots, wanted("r1"))
 
-    assert effects == [starts_timer("r1"), asks("a-1")]
+    assert effects == [starts_timer("r1"), request_slot("a-1")]
 
 
 def test_the_offered_slot_serves_the_request_it_was_asked_for() -> None:
@@ -154,7 +154,7 @@ def test_requests_wait_for_a_resource_manager() -> None:
     after = feed(slots, ResourceManagerConnected())
 
     assert before == [starts_timer("r1"), starts_timer("r2")]
-    assert after == [asks("a-1"), asks("a-2")]
+    assert after == [request_slot("a-1"), request_slot("a-2")]
 
 
 def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
@@ -163,7 +163,7 @@ def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
 
     effects = feed(slots, ResourceManagerConnected())
 
-    assert effects == [asks("a-2")]
+    assert effects == [request_slot("a-2")]
 
 
 def test_a_request_that_waited_too_long_is_rejected_and_withdrawn() -> None:
@@ -202,7 +202,7 @@ def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
-    effects = feed(slots, failed("a-1", "none left"))
+    effects = feed(slots, slot_request_failed("a-1", "none left"))
 
     assert effects == [
         cancels_timer("r1"),
@@ -215,7 +215,7 @@ def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, failed("a-1", "lost"))
+    effects = feed(slots, slot_request_failed("a-1", "lost"))
 
     dismissal = ReleaseEmptyTaskManager(task_manager=FIRST, reason="lost")
     assert effects == [loses("r1", "a-1", "lost"), frees("a-1"), dismissal]
@@ -225,7 +225,7 @@ def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
 def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
     slots = pool()
 
-    effects = feed(slots, failed("a-1", "lost"))
+    effects = feed(slots, slot_request_failed("a-1", "lost"))
 
     assert effects == [Ignore(reason="a-1 is neither held nor asked for")]
 
@@ -263,7 +263,7 @@ def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     assert effects == [
         assigned("r1/1", "a-2", task_manager=SECOND),
         starts_timer("r2/1"),
-        asks("a-3"),
+        request_slot("a-3"),
     ]
 
 

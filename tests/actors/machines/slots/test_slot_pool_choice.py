@@ -14,15 +14,15 @@ from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
     SECOND,
     answered,
-    asks,
     assigned,
     cancels_timer,
     connected,
-    failed,
     loses,
     offered,
     pool,
+    request_slot,
     returned,
+    slot_request_failed,
     wanted,
     withdraws,
 )
@@ -99,10 +99,10 @@ def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
     feed(slots, wanted("r1", resources=LARGE), offered("a-1", resources=LARGE))
 
     effects = feed(slots, wanted("r2", resources=SMALL, is_batch=True))
-    refused = feed(slots, failed("a-2", "none left"))
+    refused = feed(slots, slot_request_failed("a-2", "none left"))
     checked = feed(slots, IdleSlotsDue(), now=0) + feed(slots, IdleSlotsDue(), now=REQUEST_TIMEOUT_MS)
 
-    assert effects == [asks("a-2", SMALL)]
+    assert effects == [request_slot("a-2", SMALL)]
     assert refused == [Ignore(reason="r2 waits for slots that the job has")]
     assert checked == []
 
@@ -123,7 +123,7 @@ def test_a_batch_request_that_will_never_be_fulfilled_fails_at_once() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=LARGE, is_batch=True))
 
-    effects = feed(slots, failed("a-1", "too large", is_unfulfillable=True))
+    effects = feed(slots, slot_request_failed("a-1", "too large", is_unfulfillable=True))
 
     assert effects == [
         withdraws("a-1"),

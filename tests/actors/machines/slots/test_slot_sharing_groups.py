@@ -9,27 +9,27 @@ from flykka.messages.graph.job_graph import JobGraph, JobType, JobVertex, Operat
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
-def sink(name: str, parallelism: int, *, group: str = "default") -> JobVertex:
+def sink_vertex(name: str, parallelism: int, *, group: str = "default") -> JobVertex:
     made = vertex(name, parallelism, reads=("source",), group=group)
     return replace(made, operators=tuple(replace(each, kind=OperatorKind.SINK) for each in made.operators))
 
 
-def batch(*vertices: JobVertex) -> JobGraph:
+def batch_graph(*vertices: JobVertex) -> JobGraph:
     return replace(graph_of(*vertices), job_type=JobType.BATCH)
 
 
 def test_a_stream_needs_slots_for_all_of_its_tasks() -> None:
-    assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink("sink", 2))) == 3
-    assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink("sink", 2, group="own"))) == 5
+    assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink_vertex("sink", 2))) == 3
+    assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink_vertex("sink", 2, group="own"))) == 5
 
 
 def test_the_tasks_of_a_batch_job_take_turns_but_for_those_that_wait_for_its_end() -> None:
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1))) == 1
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1), sink("sink", 2))) == 2
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1))) == 1
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1), sink_vertex("sink", 2))) == 2
 
 
 def test_sinks_of_a_batch_job_that_do_not_share_slots_keep_theirs_beside_each_other() -> None:
-    apart = (sink("one", 2, group="one"), sink("other", 2, group="other"))
+    apart = (sink_vertex("one", 2, group="one"), sink_vertex("other", 2, group="other"))
 
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1, group="one"), *apart)) == 4
-    assert slots_needed_at_once(batch(vertex("source", 3, outputs=1), *apart)) == 5
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1, group="one"), *apart)) == 4
+    assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1), *apart)) == 5

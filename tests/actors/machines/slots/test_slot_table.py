@@ -13,7 +13,7 @@ from tests.actors.machines.slots.slot_table_events import (
     announces,
     answered,
     confirms,
-    ended,
+    effects_besides_timers,
     fails_task,
     free,
     offers,
@@ -21,17 +21,17 @@ from tests.actors.machines.slots.slot_table_events import (
     rejects,
     requested,
     slot,
+    slot_table,
     submitted,
-    table,
-    told,
+    task_ended,
 )
 
 
 def test_a_free_slot_is_given_and_offered_as_soon_as_the_job_master_is_there() -> None:
-    held = table()
+    held = slot_table()
 
-    given = told(held, requested("a"))
-    connected = told(held, JobConnected(job_id=JOB))
+    given = effects_besides_timers(held, requested("a"))
+    connected = effects_besides_timers(held, JobConnected(job_id=JOB))
 
     assert given == [confirms("a")]
     assert connected == [offers(("a", 0))]
@@ -41,17 +41,17 @@ def test_a_free_slot_is_given_and_offered_as_soon_as_the_job_master_is_there() -
 def test_a_slot_for_a_connected_job_is_offered_at_once() -> None:
     held = active("a")
 
-    effects = told(held, requested("b", index=1))
+    effects = effects_besides_timers(held, requested("b", index=1))
 
     assert effects == [confirms("b", index=1), offers(("b", 1), number=2)]
 
 
 def test_what_comes_while_an_offer_is_under_way_is_offered_behind_its_answer() -> None:
-    held = table(slots=3)
-    told(held, JobConnected(job_id=JOB), requested("a", index=0))
+    held = slot_table(slots=3)
+    effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0))
 
-    meanwhile = told(held, requested("b", index=1), requested("c", index=2))
-    afterwards = told(held, answered("a"))
+    meanwhile = effects_besides_timers(held, requested("b", index=1), requested("c", index=2))
+    afterwards = effects_besides_timers(held, answered("a"))
 
     assert meanwhile == [confirms("b", index=1), confirms("c", index=2)]
     assert afterwards == [offers(("b", 1), ("c", 2), number=2)]
@@ -64,10 +64,10 @@ def test_an_accepted_slot_is_active() -> None:
 
 
 def test_what_was_offered_and_not_accepted_is_free_again() -> None:
-    held = table()
-    told(held, requested("a", index=0), requested("b", index=1), JobConnected(job_id=JOB))
+    held = slot_table()
+    effects_besides_timers(held, requested("a", index=0), requested("b", index=1), JobConnected(job_id=JOB))
 
-    effects = told(held, answered("b"))
+    effects = effects_besides_timers(held, answered("b"))
 
     assert effects == [announces("a", index=0)]
     assert held.slot_states == {slot(0): TaskSlotState.FREE, slot(1): TaskSlotState.ACTIVE}
@@ -76,52 +76,52 @@ def test_what_was_offered_and_not_accepted_is_free_again() -> None:
 def test_an_answer_counts_once() -> None:
     held = active("a")
 
-    effects = told(held, answered())
+    effects = effects_besides_timers(held, answered())
 
     assert effects == [Ignore(reason="job-1 has no offer 1 to answer")]
 
 
 def test_the_same_allocation_is_given_the_same_slot_again() -> None:
-    held = table()
-    told(held, requested("a"))
+    held = slot_table()
+    effects_besides_timers(held, requested("a"))
 
-    effects = told(held, requested("a"))
+    effects = effects_besides_timers(held, requested("a"))
 
     assert effects == [confirms("a")]
     assert held.slot_states[slot(1)] is TaskSlotState.FREE
 
 
 def test_a_slot_that_is_held_is_refused_and_the_holder_named() -> None:
-    held = table()
-    told(held, requested("a"))
+    held = slot_table()
+    effects_besides_timers(held, requested("a"))
 
-    effects = told(held, requested("b"))
+    effects = effects_besides_timers(held, requested("b"))
 
     assert effects == [refuses("b", by="a")]
 
 
 def test_an_allocation_gets_no_second_slot() -> None:
-    held = table()
-    told(held, requested("a", index=0))
+    held = slot_table()
+    effects_besides_timers(held, requested("a", index=0))
 
-    effects = told(held, requested("a", index=1))
+    effects = effects_besides_timers(held, requested("a", index=1))
 
     assert effects == [refuses("a", index=1)]
 
 
 def test_a_slot_that_does_not_exist_is_refused() -> None:
-    held = table(slots=1)
+    held = slot_table(slots=1)
 
-    effects = told(held, requested("a", index=7))
+    effects = effects_besides_timers(held, requested("a", index=7))
 
     assert effects == [refuses("a", index=7)]
 
 
 def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged() -> None:
-    held = table()
-    told(held, requested("a"), JobConnected(job_id=JOB))
+    held = slot_table()
+    effects_besides_timers(held, requested("a"), JobConnected(job_id=JOB))
 
-    effects = told(held, submitted("x", "a"))
+    effects = effects_besides_timers(held, submitted("x", "a"))
 
     assert effects == [RunTask(descriptor=descriptor("x", allocation="a"))]
     assert held.slot_states[slot(0)] is TaskSlotState.ACTIVE
@@ -130,16 +130,16 @@ def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged() -> None:
 def test_tasks_share_a_slot() -> None:
     held = active("a")
 
-    effects = told(held, submitted("x", "a"), submitted("y", "a"))
+    effects = effects_besides_timers(held, submitted("x", "a"), submitted("y", "a"))
 
     assert [type(effect) for effect in effects] == [RunTask, RunTask]
 
 
 def test_a_task_is_run_once() -> None:
     held = active("a")
-    told(held, submitted("x", "a"))
+    effects_besides_timers(held, submitted("x", "a"))
 
-    effects = told(held, submitted("x", "a"))
+    effects = effects_besides_timers(held, submitted("x", "a"))
 
     assert effects == [Ignore(reason="x was submitted before")]
 
@@ -147,7 +147,7 @@ def test_a_task_is_run_once() -> None:
 def test_a_task_without_a_slot_is_rejected() -> None:
     held = active("a")
 
-    effects = told(held, submitted("x", "unknown"))
+    effects = effects_besides_timers(held, submitted("x", "unknown"))
 
     assert effects == [
         rejects("x", "job-1 holds no slot by unknown"),
@@ -157,7 +157,7 @@ def test_a_task_without_a_slot_is_rejected() -> None:
 def test_a_job_runs_tasks_in_its_own_slots_only() -> None:
     held = active("a")
 
-    effects = told(held, submitted("x", "a", job=OTHER_JOB))
+    effects = effects_besides_timers(held, submitted("x", "a", job=OTHER_JOB))
 
     assert effects == [
         rejects("x", "job-2 holds no slot by a", job=OTHER_JOB),
@@ -166,10 +166,10 @@ def test_a_job_runs_tasks_in_its_own_slots_only() -> None:
 
 def test_a_slot_outlives_its_tasks_until_the_job_master_frees_it() -> None:
     held = active("a")
-    told(held, submitted("x", "a"))
+    effects_besides_timers(held, submitted("x", "a"))
 
-    after_the_task = told(held, ended("x"))
-    after_the_job_master = told(held, free("a"))
+    after_the_task = effects_besides_timers(held, task_ended("x"))
+    after_the_job_master = effects_besides_timers(held, free("a"))
 
     assert after_the_task == []
     assert after_the_job_master == [announces("a")]
@@ -177,11 +177,11 @@ def test_a_slot_outlives_its_tasks_until_the_job_master_frees_it() -> None:
 
 def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> None:
     held = active("a")
-    told(held, submitted("x", "a"), submitted("y", "a"))
+    effects_besides_timers(held, submitted("x", "a"), submitted("y", "a"))
 
-    freeing = told(held, free("a"))
-    first = told(held, ended("x"))
-    last = told(held, ended("y"))
+    freeing = effects_besides_timers(held, free("a"))
+    first = effects_besides_timers(held, task_ended("x"))
+    last = effects_besides_timers(held, task_ended("y"))
 
     assert freeing == [fails_task("x"), fails_task("y")]
     assert first == []
@@ -190,9 +190,9 @@ def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> N
 
 def test_a_slot_that_is_being_given_up_takes_no_task_and_no_allocation() -> None:
     held = active("a")
-    told(held, submitted("x", "a"), free("a"))
+    effects_besides_timers(held, submitted("x", "a"), free("a"))
 
-    effects = told(held, submitted("y", "a"), requested("a"), requested("b"))
+    effects = effects_besides_timers(held, submitted("y", "a"), requested("a"), requested("b"))
 
     assert effects == [
         rejects("y", "job-1 holds no slot by a"),
@@ -203,21 +203,21 @@ def test_a_slot_that_is_being_given_up_takes_no_task_and_no_allocation() -> None
 
 def test_freeing_twice_is_freeing_once() -> None:
     held = active("a")
-    told(held, submitted("x", "a"), free("a"))
+    effects_besides_timers(held, submitted("x", "a"), free("a"))
 
-    while_releasing = told(held, free("a"))
-    told(held, ended("x"))
-    afterwards = told(held, free("a"))
+    while_releasing = effects_besides_timers(held, free("a"))
+    effects_besides_timers(held, task_ended("x"))
+    afterwards = effects_besides_timers(held, free("a"))
 
     assert while_releasing == [Ignore(reason="task-manager-1/0 is being given up")]
     assert afterwards == [Ignore(reason="a holds no slot here")]
 
 
 def test_a_slot_freed_while_it_is_offered_is_not_active_afterwards() -> None:
-    held = table()
-    told(held, requested("a"), JobConnected(job_id=JOB), free("a"))
+    held = slot_table()
+    effects_besides_timers(held, requested("a"), JobConnected(job_id=JOB), free("a"))
 
-    effects = told(held, answered("a"))
+    effects = effects_besides_timers(held, answered("a"))
 
     assert effects == []
     assert held.slot_states[slot(0)] is TaskSlotState.FREE

@@ -18,25 +18,27 @@ from tests.actors.machines.slots.slot_table_events import (
     cancels_offer_timer,
     cancels_slot_timer,
     confirms,
-    ended,
+    effects_besides_timers,
     fails_slot,
     fails_task,
     offers,
     refuses,
     requested,
     slot,
+    slot_table,
     starts_slot_timer,
     submitted,
-    table,
-    told,
+    task_ended,
 )
 
 
 def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
-    held = table(slots=3)
-    told(held, requested("a", 0), requested("b", 1), requested("c", 2, job=OTHER_JOB), submitted("x", "a"))
+    held = slot_table(slots=3)
+    effects_besides_timers(
+        held, requested("a", 0), requested("b", 1), requested("c", 2, job=OTHER_JOB), submitted("x", "a")
+    )
 
-    effects = told(held, JobDisconnected(job_id=JOB))
+    effects = effects_besides_timers(held, JobDisconnected(job_id=JOB))
 
     assert effects == [fails_task("x"), announces("b", index=1)]
     assert held.slot_states == {
@@ -48,18 +50,18 @@ def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
 
 def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
     held = active("a")
-    told(held, submitted("x", "a"), JobDisconnected(job_id=JOB), JobConnected(job_id=JOB))
+    effects_besides_timers(held, submitted("x", "a"), JobDisconnected(job_id=JOB), JobConnected(job_id=JOB))
 
-    effects = told(held, requested("b", index=1), ended("x"))
+    effects = effects_besides_timers(held, requested("b", index=1), task_ended("x"))
 
     assert effects == [confirms("b", index=1), offers(("b", 1)), announces("a")]
 
 
 def test_the_report_says_who_holds_what() -> None:
-    held = table()
+    held = slot_table()
 
     before = held.report()
-    told(held, requested("a", index=1))
+    effects_besides_timers(held, requested("a", index=1))
     after = held.report()
 
     free_slot = SlotStatus(slot_id=slot(0))
@@ -73,12 +75,12 @@ def test_the_report_says_who_holds_what() -> None:
 
 
 def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:
-    held = table()
-    told(held, JobConnected(job_id=JOB), requested("a", index=0), requested("b", index=1))
+    held = slot_table()
+    effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0), requested("b", index=1))
 
-    again = told(held, OfferTimedOut(job_id=JOB, offer=1))
-    answer = told(held, answered("a"))
-    late = told(held, answered("a"))
+    again = effects_besides_timers(held, OfferTimedOut(job_id=JOB, offer=1))
+    answer = effects_besides_timers(held, answered("a"))
+    late = effects_besides_timers(held, answered("a"))
 
     assert again == [offers(("a", 0))]
     assert answer == [offers(("b", 1), number=2)]
@@ -89,13 +91,13 @@ def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:
 def test_the_timeout_of_an_offer_that_was_answered_means_nothing() -> None:
     held = active("a")
 
-    effects = told(held, OfferTimedOut(job_id=JOB, offer=1))
+    effects = effects_besides_timers(held, OfferTimedOut(job_id=JOB, offer=1))
 
     assert effects == [Ignore(reason="offer 1 to job-1 does not wait for an answer")]
 
 
 def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
-    held = table()
+    held = slot_table()
 
     given = feed(held, requested("a"))
     effects = feed(held, SlotTimedOut(allocation_id=AllocationId("a")))
@@ -106,7 +108,7 @@ def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
 
 
 def test_a_slot_that_was_taken_waits_no_more() -> None:
-    held = table()
+    held = slot_table()
     feed(held, requested("a"), JobConnected(job_id=JOB))
 
     taken = feed(held, answered("a"))
@@ -120,32 +122,32 @@ def test_a_slot_that_was_taken_waits_no_more() -> None:
 
 
 def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> None:
-    held = table()
-    told(held, JobConnected(job_id=JOB), requested("both"), answered("both"))
-    told(held, requested("only-here", index=1), answered("only-here", number=2))
+    held = slot_table()
+    effects_besides_timers(held, JobConnected(job_id=JOB), requested("both"), answered("both"))
+    effects_besides_timers(held, requested("only-here", index=1), answered("only-here", number=2))
 
     known = (AllocationId("both"), AllocationId("only-there"))
-    effects = told(held, AllocationsKnown(job_id=JOB, allocations=known))
+    effects = effects_besides_timers(held, AllocationsKnown(job_id=JOB, allocations=known))
 
     failed = fails_slot("only-there")
     assert effects == [failed, announces("only-here", index=1)]
 
 
 def test_a_slot_whose_offer_is_not_answered_need_not_be_known_to_the_job_master() -> None:
-    held = table()
-    told(held, JobConnected(job_id=JOB), requested("a"))
+    held = slot_table()
+    effects_besides_timers(held, JobConnected(job_id=JOB), requested("a"))
 
-    effects = told(held, AllocationsKnown(job_id=JOB, allocations=()))
+    effects = effects_besides_timers(held, AllocationsKnown(job_id=JOB, allocations=()))
 
     assert effects == []
 
 
 def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_idle_slots_again() -> None:
     held = active("a")
-    told(held, requested("b", index=1), answered("b", number=2), submitted("x", "a"))
+    effects_besides_timers(held, requested("b", index=1), answered("b", number=2), submitted("x", "a"))
 
     lost = feed(held, JobLost(job_id=JOB))
-    back = told(held, JobConnected(job_id=JOB))
+    back = effects_besides_timers(held, JobConnected(job_id=JOB))
 
     assert lost == [fails_task("x"), starts_slot_timer("b")]
     assert back == [offers(("b", 1), number=3)]
@@ -156,11 +158,11 @@ def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_id
 
 def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away() -> None:
     held = active("a")
-    told(held, submitted("x", "a"))
+    effects_besides_timers(held, submitted("x", "a"))
 
-    closing = told(held, ReleaseTaskManager())
-    refused = told(held, requested("b", index=1))
-    last = told(held, ended("x"))
+    closing = effects_besides_timers(held, ReleaseTaskManager())
+    refused = effects_besides_timers(held, requested("b", index=1))
+    last = effects_besides_timers(held, task_ended("x"))
 
     assert closing == [fails_task("x")]
     assert refused == [refuses("b", index=1)]
@@ -170,6 +172,6 @@ def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away()
 def test_a_table_that_nothing_runs_in_is_closed_at_once() -> None:
     held = active("a")
 
-    effects = told(held, ReleaseTaskManager())
+    effects = effects_besides_timers(held, ReleaseTaskManager())
 
     assert effects == [announces("a"), End()]

@@ -21,28 +21,27 @@ from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscover
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobVertexId, OperatorId, SplitId
+from tests.actors.machines.coordinators.coordinating import checkpoint_aborted, checkpoint_completed
 from tests.actors.machines.graph.graphs import JOB, failure, graph_of, vertex
 from tests.actors.machines.scheduling import splits
 from tests.actors.machines.scheduling.splits import (
-    aborted,
-    asks,
     assigns,
+    attempt_ended,
     attempt_of,
-    completed,
-    ended,
+    file_split,
     no_more,
+    request_splits,
     reset,
     settled,
-    split,
 )
 
 LEFT, RIGHT = OperatorId("left"), OperatorId("right")
 INTERVAL_MS = 1_000
 
 
-def found(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
+def discovered_files(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
     """A discovery that began behind `begun_at`, the names that were found before."""
-    discovered = splits.found(names, finished=finished, begun_at=begun_at)
+    discovered = splits.discovered_splits(names, finished=finished, begun_at=begun_at)
     return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
 
@@ -58,7 +57,7 @@ def later() -> StartTimer:
     return StartTimer(key="split-discovery/left", delay_ms=INTERVAL_MS, message=due())
 
 
-def failed(source: OperatorId = LEFT) -> SplitDiscoveryFailed:
+def discovery_failed(source: OperatorId = LEFT) -> SplitDiscoveryFailed:
     return SplitDiscoveryFailed(operator_id=source, cause=failure())
 
 
@@ -90,16 +89,16 @@ def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    assert coordinated.tell(found("a")) == [later()]
+    assert coordinated.tell(discovered_files("a")) == [later()]
     assert coordinated.tell(due()) == [discover(b"a")]
-    assert coordinated.tell(found("b", begun_at="a", finished=True)) == []
+    assert coordinated.tell(discovered_files("b", begun_at="a", finished=True)) == []
 
 
 def test_what_others_keep_for_a_source_is_that_of_the_last_look() -> None:
     coordinated = Coordinated("left", "right")
     coordinated.tell(SourcesReset())
     before = coordinated.coordinator.retained
-    coordinated.tell(replace(found("a"), retained="12 MB of a log"))
+    coordinated.tell(replace(discovered_files("a"), retained="12 MB of a log"))
 
     assert (before, coordinated.coordinator.retained) == ((), ("12 MB of a log",))
 
@@ -109,26 +108,26 @@ def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -
     coordinated.tell(SourcesReset())
     names = "".join(chr(number) for number in range(0x100, 0x100 + FEW_SPLITS))
 
-    enough = coordinated.tell(found(names, more=True))
-    (handed_out, next_look) = coordinated.tell(asks(0))
+    enough = coordinated.tell(discovered_files(names, more=True))
+    (handed_out, next_look) = coordinated.tell(request_splits(0))
 
     assert enough == []
     assert isinstance(handed_out, Tell)
     assert next_look == discover(names.encode())
-    assert coordinated.tell(asks(1)) == [assigns(1, names[1], 1)]
+    assert coordinated.tell(request_splits(1)) == [assigns(1, names[1], 1)]
 
 
 def test_where_a_look_brings_few_of_more_splits_the_next_one_follows_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    assert coordinated.tell(found("a", more=True)) == [discover(b"a")]
+    assert coordinated.tell(discovered_files("a", more=True)) == [discover(b"a")]
 
 
 def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    nothing, something = replace(found(""), missing_path="logs"), found("")
+    nothing, something = replace(discovered_files(""), missing_path="logs"), discovered_files("")
 
     effects = []
     for seen in (nothing, nothing, something, nothing):
@@ -143,13 +142,13 @@ def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     batches = tuple(
-        FileBatchSplit(split_id=SplitId(f"{number}"), rows=0, files=(split("a"), split("b")))
+        FileBatchSplit(split_id=SplitId(f"{number}"), rows=0, files=(file_split("a"), file_split("b")))
         for number in range(FEW_SPLITS)
     )
-    coordinated.tell(replace(found("", more=True), splits=batches, position=b"1", files_left=3))
+    coordinated.tell(replace(discovered_files("", more=True), splits=batches, position=b"1", files_left=3))
 
     before = coordinated.coordinator.files_unassigned(JobVertexId("left"))
-    coordinated.tell(asks(0))
+    coordinated.tell(request_splits(0))
 
     assert before == 2 * FEW_SPLITS + 3
     assert coordinated.coordinator.files_unassigned(JobVertexId("left")) == before - 2
@@ -166,20 +165,20 @@ def test_a_restart_begins_no_second_look_beside_the_first() -> None:
 def test_a_look_that_began_before_a_restart_is_followed_by_one_from_the_checkpoint() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("a"))
+    coordinated.tell(discovered_files("a"))
     coordinated.tell(due())
 
     coordinated.tell(SourcesReset())
 
-    assert coordinated.tell(found("b", begun_at="a", finished=True)) == [discover()]
-    assert coordinated.tell(found("ab", finished=True)) == []
-    assert coordinated.tell(asks(0, 2)) == [assigns(0, "ab")]
+    assert coordinated.tell(discovered_files("b", begun_at="a", finished=True)) == [discover()]
+    assert coordinated.tell(discovered_files("ab", finished=True)) == []
+    assert coordinated.tell(request_splits(0, 2)) == [assigns(0, "ab")]
 
 
 def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("a"))
+    coordinated.tell(discovered_files("a"))
 
     assert coordinated.tell(SourcesReset()) == [discover()]
 
@@ -189,16 +188,16 @@ def test_what_is_noticed_while_a_look_is_under_way_is_looked_for_behind_it() -> 
     coordinated.tell(SourcesReset())
 
     assert coordinated.tell(due()) == []
-    assert coordinated.tell(found("a")) == [discover(b"a")]
-    assert coordinated.tell(found("b", begun_at="a")) == [later()]
+    assert coordinated.tell(discovered_files("a")) == [discover(b"a")]
+    assert coordinated.tell(discovered_files("b", begun_at="a")) == [later()]
 
 
 def test_a_look_is_told_of_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("a"))
+    coordinated.tell(discovered_files("a"))
 
-    (ignored,) = coordinated.tell(found("a"))
+    (ignored,) = coordinated.tell(discovered_files("a"))
 
     assert ignored == Ignore(reason="no discovery of this source's splits is under way")
 
@@ -207,7 +206,7 @@ def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> Non
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    coordinated.tell(failed())
+    coordinated.tell(discovery_failed())
 
     assert coordinated.tell(SourcesReset()) == [discover()]
 
@@ -215,9 +214,9 @@ def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> Non
 def test_readers_get_what_is_found_and_hear_when_there_is_no_more() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(asks(1, 2))
+    coordinated.tell(request_splits(1, 2))
 
-    effects = coordinated.tell(found("a", finished=True))
+    effects = coordinated.tell(discovered_files("a", finished=True))
 
     assert effects == [
         assigns(1, "a"),
@@ -228,22 +227,22 @@ def test_readers_get_what_is_found_and_hear_when_there_is_no_more() -> None:
 def test_from_the_snapshot_until_it_has_settled_a_reader_gets_nothing() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("a"))
+    coordinated.tell(discovered_files("a"))
 
     coordinated.tell(snapshot(1))
 
-    assert coordinated.tell(asks(0)) == []
+    assert coordinated.tell(request_splits(0)) == []
     assert coordinated.tell(settled(0, 1)) == [assigns(0, "a")]
 
 
 def test_an_abandoned_checkpoint_holds_nobody_back() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("a"))
+    coordinated.tell(discovered_files("a"))
     coordinated.tell(snapshot(1))
-    coordinated.tell(asks(0))
+    coordinated.tell(request_splits(0))
 
-    assert coordinated.tell(aborted(1)) == [assigns(0, "a")]
+    assert coordinated.tell(checkpoint_aborted(1)) == [assigns(0, "a")]
 
 
 def test_a_task_that_is_no_source_settles_nothing() -> None:
@@ -257,51 +256,51 @@ def test_a_task_that_is_no_source_settles_nothing() -> None:
 def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("a"))
-    coordinated.tell(asks(0))
+    coordinated.tell(discovered_files("a"))
+    coordinated.tell(request_splits(0))
     (snapshotted,) = coordinated.tell(snapshot(1))
     coordinated.tell(settled(0, 1))
-    coordinated.tell(asks(0))
+    coordinated.tell(request_splits(0))
     coordinated.tell(due())
-    coordinated.tell(found("b", begun_at="a"))
+    coordinated.tell(discovered_files("b", begun_at="a"))
     assert isinstance(snapshotted, SourcesSnapshotted)
 
     assert coordinated.tell(SourcesReset(states=snapshotted.states)) == [discover(b"a")]
-    coordinated.tell(found("b", begun_at="a"))
+    coordinated.tell(discovered_files("b", begun_at="a"))
 
-    assert coordinated.tell(asks(1)) == [assigns(1, "b", 1)]
+    assert coordinated.tell(request_splits(1)) == [assigns(1, "b", 1)]
 
 
 def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(found("abc", finished=True))
-    coordinated.tell(asks(0))
+    coordinated.tell(discovered_files("abc", finished=True))
+    coordinated.tell(request_splits(0))
     coordinated.tell(snapshot(1))
     for subtask in range(2):
         coordinated.tell(settled(subtask, 1))
-    coordinated.tell(completed(1))
-    coordinated.tell(asks(0))
+    coordinated.tell(checkpoint_completed(1))
+    coordinated.tell(request_splits(0))
 
-    coordinated.tell(ended(0))
+    coordinated.tell(attempt_ended(0))
     coordinated.tell(reset(0, 1))
 
-    assert coordinated.tell(asks(0)) == [Ignore(reason="attempt 0 of subtask 0 is over")]
-    assert coordinated.tell(asks(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
+    assert coordinated.tell(request_splits(0)) == [Ignore(reason="attempt 0 of subtask 0 is over")]
+    assert coordinated.tell(request_splits(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
 
 
 def test_what_is_said_of_a_source_that_there_is_not_changes_nothing() -> None:
     coordinated = Coordinated("left", "right")
     nowhere = OperatorId("nowhere")
-    foreign = replace(asks(0), attempt=attempt_of(0, vertex=JobVertexId("right")))
+    foreign = replace(request_splits(0), attempt=attempt_of(0, vertex=JobVertexId("right")))
 
     effects = [
         effect
         for event in (
             foreign,
-            replace(asks(0), operator_id=nowhere),
-            replace(found("a"), operator_id=nowhere),
-            failed(nowhere),
+            replace(request_splits(0), operator_id=nowhere),
+            replace(discovered_files("a"), operator_id=nowhere),
+            discovery_failed(nowhere),
             due(nowhere),
         )
         for effect in coordinated.tell(event)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Ignore
+from tests.actors.machines.coordinators.coordinating import checkpoint_aborted, checkpoint_completed
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
-    aborted,
-    asks,
     assigns,
-    completed,
-    ended,
+    attempt_ended,
+    discovered_splits,
     enumerator,
-    found,
     no_more,
+    request_splits,
     reset,
     settled,
 )
@@ -20,9 +19,9 @@ from tests.actors.machines.scheduling.splits import (
 
 def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
     source = enumerator()
-    feed(source, found("ab"), found("c", begun_at="ab"))
+    feed(source, discovered_splits("ab"), discovered_splits("c", begun_at="ab"))
 
-    effects = feed(source, asks(0, 2), asks(1, 2))
+    effects = feed(source, request_splits(0, 2), request_splits(1, 2))
 
     assert effects == [assigns(0, "ab"), assigns(1, "c")]
 
@@ -30,8 +29,8 @@ def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
 def test_a_request_waits_for_splits_to_be_found() -> None:
     source = enumerator()
 
-    before = feed(source, asks(0))
-    after = feed(source, found("a"))
+    before = feed(source, request_splits(0))
+    after = feed(source, discovered_splits("a"))
 
     assert before == []
     assert after == [assigns(0, "a")]
@@ -39,18 +38,18 @@ def test_a_request_waits_for_splits_to_be_found() -> None:
 
 def test_waiting_readers_are_served_in_turns_the_first_to_ask_first() -> None:
     source = enumerator()
-    feed(source, asks(1, 3), asks(0, 3))
+    feed(source, request_splits(1, 3), request_splits(0, 3))
 
-    effects = feed(source, found("abcde"))
+    effects = feed(source, discovered_splits("abcde"))
 
     assert effects == [assigns(1, "ace"), assigns(0, "bd")]
 
 
 def test_a_look_that_began_elsewhere_brings_nothing() -> None:
     source = enumerator()
-    feed(source, found("ab"))
+    feed(source, discovered_splits("ab"))
 
-    effects = feed(source, found("ab"), asks(0, 9))
+    effects = feed(source, discovered_splits("ab"), request_splits(0, 9))
 
     assert effects == [
         Ignore(reason="the discovery began at a position that is no longer the source's"),
@@ -60,27 +59,27 @@ def test_a_look_that_began_elsewhere_brings_nothing() -> None:
 
 def test_a_reader_is_told_that_there_is_no_more_when_all_is_found_and_handed_out() -> None:
     source = enumerator()
-    feed(source, found("a", finished=True))
+    feed(source, discovered_splits("a", finished=True))
 
-    effects = feed(source, asks(0), asks(1), asks(0))
+    effects = feed(source, request_splits(0), request_splits(1), request_splits(0))
 
     assert effects == [assigns(0, "a"), no_more(1), no_more(0)]
 
 
 def test_the_last_splits_and_the_end_come_together() -> None:
     source = enumerator()
-    feed(source, found("a", finished=True))
+    feed(source, discovered_splits("a", finished=True))
 
-    effects = feed(source, asks(0, 2))
+    effects = feed(source, request_splits(0, 2))
 
     assert effects == [assigns(0, "a"), no_more(0)]
 
 
 def test_a_reader_is_told_once_that_there_is_no_more() -> None:
     source = enumerator()
-    feed(source, found("", finished=True), asks(0))
+    feed(source, discovered_splits("", finished=True), request_splits(0))
 
-    effects = feed(source, asks(0))
+    effects = feed(source, request_splits(0))
 
     assert effects == [Ignore(reason="subtask 0 knows that there is no more")]
 
@@ -88,17 +87,17 @@ def test_a_reader_is_told_once_that_there_is_no_more() -> None:
 def test_while_more_may_come_nobody_is_told_that_there_is_no_more() -> None:
     source = enumerator()
 
-    effects = feed(source, asks(0), found("", finished=False))
+    effects = feed(source, request_splits(0), discovered_splits("", finished=False))
 
     assert effects == []
 
 
 def test_behind_a_snapshot_a_reader_waits_until_it_has_settled_the_checkpoint() -> None:
     source = enumerator()
-    feed(source, found("ab"))
+    feed(source, discovered_splits("ab"))
     source.snapshot(1)
 
-    held_back = feed(source, asks(0))
+    held_back = feed(source, request_splits(0))
     let_go = feed(source, settled(0, 1))
 
     assert held_back == []
@@ -107,21 +106,21 @@ def test_behind_a_snapshot_a_reader_waits_until_it_has_settled_the_checkpoint() 
 
 def test_one_that_had_finished_before_a_snapshot_waits_for_nothing_where_it_restarts() -> None:
     source = enumerator()
-    feed(source, found("a", finished=True), asks(0, 2), ended(0))
+    feed(source, discovered_splits("a", finished=True), request_splits(0, 2), attempt_ended(0))
     source.snapshot(1)
-    feed(source, completed(1), reset(0, 1))
+    feed(source, checkpoint_completed(1), reset(0, 1))
 
-    effects = feed(source, asks(0, attempt=1))
+    effects = feed(source, request_splits(0, attempt=1))
 
     assert effects == [no_more(0, attempt=1)]
 
 
 def test_a_new_attempt_that_has_yet_to_ask_gets_nothing_between_a_snapshot_and_its_barrier() -> None:
     source = enumerator()
-    feed(source, ended(0), found("a"))
+    feed(source, attempt_ended(0), discovered_splits("a"))
     source.snapshot(1)
 
-    before_the_barrier = feed(source, asks(0, attempt=1))
+    before_the_barrier = feed(source, request_splits(0, attempt=1))
     behind_it = feed(source, settled(0, 1))
 
     assert before_the_barrier == []
@@ -130,12 +129,12 @@ def test_a_new_attempt_that_has_yet_to_ask_gets_nothing_between_a_snapshot_and_i
 
 def test_an_attempt_that_takes_no_part_in_a_checkpoint_waits_until_that_is_over() -> None:
     source = enumerator()
-    feed(source, ended(0), found("a"))
+    feed(source, attempt_ended(0), discovered_splits("a"))
     source.snapshot(1)
     feed(source, settled(1, 1))
 
-    meanwhile = feed(source, asks(0, attempt=1))
-    effects = feed(source, completed(1))
+    meanwhile = feed(source, request_splits(0, attempt=1))
+    effects = feed(source, checkpoint_completed(1))
 
     assert meanwhile == []
     assert effects == [assigns(0, "a", attempt=1)]
@@ -143,21 +142,21 @@ def test_an_attempt_that_takes_no_part_in_a_checkpoint_waits_until_that_is_over(
 
 def test_readers_wait_each_for_themselves() -> None:
     source = enumerator()
-    feed(source, found("ab"))
+    feed(source, discovered_splits("ab"))
     source.snapshot(1)
     feed(source, settled(1, 1))
 
-    effects = feed(source, asks(0), asks(1))
+    effects = feed(source, request_splits(0), request_splits(1))
 
     assert effects == [assigns(1, "a")]
 
 
 def test_the_end_of_the_splits_is_held_back_too() -> None:
     source = enumerator()
-    feed(source, found("", finished=True))
+    feed(source, discovered_splits("", finished=True))
     source.snapshot(1)
 
-    held_back = feed(source, asks(0))
+    held_back = feed(source, request_splits(0))
     let_go = feed(source, settled(0, 1))
 
     assert held_back == []
@@ -166,22 +165,22 @@ def test_the_end_of_the_splits_is_held_back_too() -> None:
 
 def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
     source = enumerator()
-    feed(source, found("ab"))
+    feed(source, discovered_splits("ab"))
     source.snapshot(1)
-    feed(source, asks(1), asks(0))
+    feed(source, request_splits(1), request_splits(0))
 
-    effects = feed(source, aborted(1))
+    effects = feed(source, checkpoint_aborted(1))
 
     assert effects == [assigns(0, "a"), assigns(1, "b")]
 
 
 def test_a_reader_waits_for_every_checkpoint_that_is_under_way() -> None:
     source = enumerator()
-    feed(source, found("a"))
+    feed(source, discovered_splits("a"))
     source.snapshot(1)
     source.snapshot(2)
 
-    after_the_first = feed(source, asks(0), settled(0, 1))
+    after_the_first = feed(source, request_splits(0), settled(0, 1))
     after_the_second = feed(source, settled(0, 2))
 
     assert after_the_first == []
@@ -190,11 +189,11 @@ def test_a_reader_waits_for_every_checkpoint_that_is_under_way() -> None:
 
 def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
     source = enumerator()
-    feed(source, found("a"))
+    feed(source, discovered_splits("a"))
     source.snapshot(1)
     source.snapshot(2)
 
-    effects = feed(source, asks(0), settled(0, 2))
+    effects = feed(source, request_splits(0), settled(0, 2))
 
     assert effects == [assigns(0, "a")]
 
@@ -202,6 +201,6 @@ def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
 def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
     source = enumerator()
 
-    effects = feed(source, settled(0, 7), aborted(7), completed(7))
+    effects = feed(source, settled(0, 7), checkpoint_aborted(7), checkpoint_completed(7))
 
     assert effects == [Ignore(reason="nobody waits for checkpoint 7")]

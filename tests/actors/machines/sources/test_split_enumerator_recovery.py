@@ -14,66 +14,65 @@ from flykka.messages.tasks.source import AddSplits, SplitEnumeratorState, Unread
 from flykka.messages.wire import codec
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import SplitId, vertex_subtask_and_number
+from tests.actors.machines.coordinators.coordinating import checkpoint_aborted, checkpoint_completed
 from tests.actors.machines.graph.graphs import JOB
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.scheduling.splits import (
-    aborted,
-    asks,
     assigns,
-    completed,
-    ended,
+    attempt_ended,
+    discovered_splits,
     enumerator,
-    found,
+    file_split,
     no_more,
+    request_splits,
     reset,
     settled,
-    split,
 )
 
 
 def test_what_was_handed_out_behind_the_snapshot_is_handed_out_again_after_a_restore() -> None:
     source = enumerator()
-    feed(source, found("abc"), asks(0, 1))
+    feed(source, discovered_splits("abc"), request_splits(0, 1))
     checkpoint = source.snapshot(1)
-    feed(source, settled(0, 1), settled(1, 1), asks(1, 1))
+    feed(source, settled(0, 1), settled(1, 1), request_splits(1, 1))
 
     source.restore(checkpoint)
-    effects = feed(source, asks(0, 9))
+    effects = feed(source, request_splits(0, 9))
 
     assert effects == [assigns(0, "bc")]
 
 
 def test_without_a_checkpoint_the_source_is_looked_at_from_its_beginning() -> None:
     source = enumerator()
-    feed(source, found("abc", finished=True), asks(0, 2), asks(1, 1))
+    feed(source, discovered_splits("abc", finished=True), request_splits(0, 2), request_splits(1, 1))
 
     source.restore(None)
 
     assert source.position == b""
     assert not source.discovery_finished
-    assert feed(source, asks(1, 9), found("abc")) == [assigns(1, "abc")]
+    assert feed(source, request_splits(1, 9), discovered_splits("abc")) == [assigns(1, "abc")]
 
 
 def test_what_was_found_behind_the_snapshot_is_found_again() -> None:
     source = enumerator()
-    feed(source, found("a"))
+    feed(source, discovered_splits("a"))
     checkpoint = source.snapshot(1)
-    feed(source, found("bc", begun_at="a", finished=True), settled(0, 1), asks(0, 3))
+    feed(source, discovered_splits("bc", begun_at="a", finished=True), settled(0, 1), request_splits(0, 3))
 
     source.restore(checkpoint)
-    effects = feed(source, asks(0, 9), found("bc", begun_at="a", finished=True))
+    effects = feed(source, request_splits(0, 9), discovered_splits("bc", begun_at="a", finished=True))
 
     assert effects == [assigns(0, "a"), assigns(0, "bc"), no_more(0)]
 
 
 def test_another_job_master_goes_on_from_the_checkpoint() -> None:
     former = enumerator()
-    feed(former, found("abc", finished=True), asks(0, 1))
+    feed(former, discovered_splits("abc", finished=True), request_splits(0, 1))
     checkpoint = former.snapshot(1)
 
     source = enumerator()
     source.restore(checkpoint)
-    effects = feed(source, asks(0, 9))
+    effects = feed(source, request_splits(0, 9))
 
     assert source.discovery_finished
     assert source.position == b"abc"
@@ -86,9 +85,13 @@ def test_the_state_does_not_grow_with_what_was_read() -> None:
 
     for number in range(200):
         names = "".join(chr(ord("a") + letter) for letter in range(26))
-        feed(source, found(names, begun_at=str(number or ""), position=str(number + 1)), asks(0, 26))
+        feed(
+            source,
+            discovered_splits(names, begun_at=str(number or ""), position=str(number + 1)),
+            request_splits(0, 26),
+        )
         sizes.append(len(source.snapshot(number)))
-        feed(source, settled(0, number), settled(1, number), completed(number))
+        feed(source, settled(0, number), settled(1, number), checkpoint_completed(number))
 
     assert max(sizes) - min(sizes) < 10
 
@@ -102,18 +105,18 @@ def test_a_state_that_names_its_splits_is_refused_for_it_would_be_read_twice() -
 
 def test_an_attempt_that_is_over_gets_nothing() -> None:
     source = enumerator()
-    feed(source, asks(0, 2), ended(0))
+    feed(source, request_splits(0, 2), attempt_ended(0))
 
-    effects = feed(source, found("ab"), asks(0), asks(1))
+    effects = feed(source, discovered_splits("ab"), request_splits(0), request_splits(1))
 
     assert effects == [Ignore(reason="attempt 0 of subtask 0 is over"), assigns(1, "a")]
 
 
 def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
     source = enumerator()
-    feed(source, asks(0, attempt=2), found("ab"))
+    feed(source, request_splits(0, attempt=2), discovered_splits("ab"))
 
-    effects = feed(source, asks(0, attempt=1), ended(0, 1), asks(0, attempt=2))
+    effects = feed(source, request_splits(0, attempt=1), attempt_ended(0, 1), request_splits(0, attempt=2))
 
     assert effects == [
         Ignore(reason="attempt 1 of subtask 0 is over"),
@@ -124,21 +127,21 @@ def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
 
 def test_the_next_attempt_of_a_subtask_has_no_claims_of_the_one_before() -> None:
     source = enumerator()
-    feed(source, asks(0, 5), ended(0), asks(0, attempt=1))
+    feed(source, request_splits(0, 5), attempt_ended(0), request_splits(0, attempt=1))
 
-    effects = feed(source, found("ab"))
+    effects = feed(source, discovered_splits("ab"))
 
     assert effects == [assigns(0, "a", attempt=1)]
 
 
 def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoint() -> None:
     source = enumerator()
-    feed(source, found("abcdef"), asks(0, 1), asks(1, 1))
+    feed(source, discovered_splits("abcdef"), request_splits(0, 1), request_splits(1, 1))
     source.snapshot(1)
-    feed(source, settled(0, 1), settled(1, 1), completed(1), asks(0, 2), asks(1, 1))
+    feed(source, settled(0, 1), settled(1, 1), checkpoint_completed(1), request_splits(0, 2), request_splits(1, 1))
 
-    at_its_end = feed(source, ended(0), reset(0, 1))
-    effects = feed(source, asks(0, 3, attempt=1))
+    at_its_end = feed(source, attempt_ended(0), reset(0, 1))
+    effects = feed(source, request_splits(0, 3, attempt=1))
 
     assert at_its_end == []
     assert effects == [assigns(0, "cdf", 2, 3, 5, attempt=1)]
@@ -146,23 +149,23 @@ def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoi
 
 def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too() -> None:
     source = enumerator()
-    feed(source, found("abc"), asks(0, 1))
+    feed(source, discovered_splits("abc"), request_splits(0, 1))
     source.snapshot(1)
-    feed(source, aborted(1), asks(0, 1))
+    feed(source, checkpoint_aborted(1), request_splits(0, 1))
 
-    feed(source, ended(0), reset(0, None))
-    effects = feed(source, asks(0, 3, attempt=1))
+    feed(source, attempt_ended(0), reset(0, None))
+    effects = feed(source, request_splits(0, 3, attempt=1))
 
     assert effects == [assigns(0, "abc", 0, 1, 2, attempt=1)]
 
 
 def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None:
     source = enumerator()
-    feed(source, found("abcd"), asks(0, 2), asks(1, 1))
+    feed(source, discovered_splits("abcd"), request_splits(0, 2), request_splits(1, 1))
 
-    feed(source, ended(0), reset(0, None))
-    of_the_other = feed(source, asks(1, 9))
-    of_the_next = feed(source, asks(0, 9, attempt=1), found("e", begun_at="abcd"))
+    feed(source, attempt_ended(0), reset(0, None))
+    of_the_other = feed(source, request_splits(1, 9))
+    of_the_next = feed(source, request_splits(0, 9, attempt=1), discovered_splits("e", begun_at="abcd"))
 
     # Its event time has passed the rows of "a" and "b": from it they would come late.
     assert of_the_other == [assigns(1, "d", 3)]
@@ -171,42 +174,42 @@ def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None
 
 def test_what_is_kept_for_a_subtask_belongs_to_the_next_checkpoint_as_unassigned() -> None:
     source = enumerator()
-    feed(source, found("abc", finished=True), asks(0, 2))
-    feed(source, ended(0), reset(0, None))
+    feed(source, discovered_splits("abc", finished=True), request_splits(0, 2))
+    feed(source, attempt_ended(0), reset(0, None))
 
     checkpoint = source.snapshot(1)
     later = enumerator()
     later.restore(checkpoint)
 
-    assert feed(later, asks(1, 9)) == [assigns(1, "abc", 2, 3, 4), no_more(1)]
+    assert feed(later, request_splits(1, 9)) == [assigns(1, "abc", 2, 3, 4), no_more(1)]
 
 
 def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
     source = enumerator()
-    feed(source, found("ab", finished=True), asks(0, 1), asks(1, 1))
+    feed(source, discovered_splits("ab", finished=True), request_splits(0, 1), request_splits(1, 1))
 
-    feed(source, ended(0), reset(0, None))
-    effects = feed(source, asks(1, 1), asks(0, 1, attempt=1), asks(0, 1, attempt=1))
+    feed(source, attempt_ended(0), reset(0, None))
+    effects = feed(source, request_splits(1, 1), request_splits(0, 1, attempt=1), request_splits(0, 1, attempt=1))
 
     assert effects == [no_more(1), assigns(0, "a", 0, attempt=1), no_more(0, attempt=1)]
 
 
 def test_a_subtask_that_restarts_is_told_again_that_there_is_no_more() -> None:
     source = enumerator()
-    feed(source, found("", finished=True), asks(0), ended(0))
+    feed(source, discovered_splits("", finished=True), request_splits(0), attempt_ended(0))
 
-    effects = feed(source, reset(0, None), asks(0, attempt=1))
+    effects = feed(source, reset(0, None), request_splits(0, attempt=1))
 
     assert effects == [no_more(0, attempt=1)]
 
 
 def test_readers_of_before_a_restore_have_no_claims() -> None:
     source = enumerator()
-    feed(source, asks(0, 5))
+    feed(source, request_splits(0, 5))
     source.snapshot(1)
 
     source.restore(None)
-    effects = feed(source, found("a"), asks(1))
+    effects = feed(source, discovered_splits("a"), request_splits(1))
 
     assert effects == [assigns(1, "a")]
 
@@ -215,7 +218,7 @@ def test_the_bytes_of_another_state_are_refused() -> None:
     source = enumerator()
 
     with pytest.raises(DecodeError, match="cannot be restored from a UnreadSplit"):
-        source.restore(codec.encode(UnreadSplit(split=split("a"), number=0)))
+        source.restore(codec.encode(UnreadSplit(split=file_split("a"), number=0)))
 
 
 class SplitsAreReadOnce(RuleBasedStateMachine):
@@ -255,13 +258,13 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
 
     def look(self) -> None:
         begun_at = self.source.position
-        splits = tuple(split(f"s{number}") for number in range(int(begun_at or b"0"), self.known))
+        splits = tuple(file_split(f"s{number}") for number in range(int(begun_at or b"0"), self.known))
         reached = b"%d" % self.known
-        self.feed(replace(found(""), splits=splits, begun_at=begun_at, position=reached))
+        self.feed(replace(discovered_splits(""), splits=splits, begun_at=begun_at, position=reached))
 
     @rule(subtask=subtasks, count=st.integers(1, 3))
     def ask(self, subtask: int, count: int) -> None:
-        self.feed(asks(subtask, count, self.attempts[subtask]))
+        self.feed(request_splits(subtask, count, self.attempts[subtask]))
 
     @rule()
     def trigger(self) -> None:
@@ -282,20 +285,20 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
         self.pending = {each: pending for each, pending in self.pending.items() if each > checkpoint_id}
         self.completed = (data, [parts[0], parts[1]])
         self.completed_id = checkpoint_id
-        self.feed(completed(checkpoint_id))
+        self.feed(checkpoint_completed(checkpoint_id))
 
     @rule()
     def abort_the_oldest(self) -> None:
         if self.pending:
             checkpoint_id = next(iter(self.pending))
             del self.pending[checkpoint_id]
-            self.feed(aborted(checkpoint_id))
+            self.feed(checkpoint_aborted(checkpoint_id))
 
     @rule()
     def crash(self) -> None:
         data, parts = self.completed
         for subtask in range(2):
-            self.feed(ended(subtask, self.attempts[subtask]))
+            self.feed(attempt_ended(subtask, self.attempts[subtask]))
         self.pending.clear()
         self.held = [list(part) for part in parts]
         self.attempts = [attempt + 1 for attempt in self.attempts]
@@ -304,9 +307,9 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
 
     @rule(subtask=subtasks)
     def crash_one(self, subtask: int) -> None:
-        self.feed(ended(subtask, self.attempts[subtask]))
+        self.feed(attempt_ended(subtask, self.attempts[subtask]))
         for checkpoint_id in self.pending:
-            self.feed(aborted(checkpoint_id))
+            self.feed(checkpoint_aborted(checkpoint_id))
         self.pending.clear()
         self.attempts[subtask] += 1
         self.held[subtask] = list(self.completed[1][subtask])
@@ -320,7 +323,7 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.crash()
-        self.feed(asks(0, 1_000_000, self.attempts[0]))
+        self.feed(request_splits(0, 1_000_000, self.attempts[0]))
         assert sorted(self.held[0] + self.held[1]) == sorted(f"s{number}" for number in range(self.known))
 
 

@@ -31,12 +31,12 @@ def alignments(*vertices: JobVertex) -> WatermarkAlignments:
     return WatermarkAlignments(graph_of(*(vertices or (aligned("left"), aligned("right")))))
 
 
-def reader(source: str, number: int = 0) -> ExecutionAttemptId:
+def reader_attempt(source: str, number: int = 0) -> ExecutionAttemptId:
     return attempt_of(0, number, JobVertexId(source))
 
 
-def at(source: str, watermark_ms: int, *, number: int = 0, is_idle: bool = False) -> ReportedWatermark:
-    return ReportedWatermark(attempt=reader(source, number), watermark_ms=watermark_ms, is_idle=is_idle)
+def reported_watermark(source: str, watermark_ms: int, *, number: int = 0, is_idle: bool = False) -> ReportedWatermark:
+    return ReportedWatermark(attempt=reader_attempt(source, number), watermark_ms=watermark_ms, is_idle=is_idle)
 
 
 def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[AlignmentEffect]:
@@ -47,7 +47,7 @@ def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[Align
     return effects
 
 
-def told(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
+def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
     """What readers are told when it is time, by the first letter of their source."""
     handled(machine, *events)
     effects = handled(machine, DUE)
@@ -59,48 +59,51 @@ def told(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int
 def test_readers_are_told_at_intervals_and_only_what_has_changed() -> None:
     machine = alignments()
 
-    assert handled(machine, at("left", 5), at("right", 1_000)) == [TIMER]
-    assert told(machine) == {"left": 15, "right": 15}
-    assert told(machine, at("right", 2_000)) == {}
-    assert told(machine, at("left", 7)) == {"left": 17, "right": 17}
+    assert handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000)) == [TIMER]
+    assert bounds_by_source(machine) == {"left": 15, "right": 15}
+    assert bounds_by_source(machine, reported_watermark("right", 2_000)) == {}
+    assert bounds_by_source(machine, reported_watermark("left", 7)) == {"left": 17, "right": 17}
 
 
 def test_a_reader_that_has_said_nothing_is_waited_for() -> None:
     machine = alignments()
 
-    assert told(machine, at("right", 1_000)) == {"right": WATERMARK_MIN}
-    assert told(machine, at("left", WATERMARK_MIN)) == {"left": WATERMARK_MIN}
-    assert told(machine, at("left", 0)) == {"left": 10, "right": 10}
+    assert bounds_by_source(machine, reported_watermark("right", 1_000)) == {"right": WATERMARK_MIN}
+    assert bounds_by_source(machine, reported_watermark("left", WATERMARK_MIN)) == {"left": WATERMARK_MIN}
+    assert bounds_by_source(machine, reported_watermark("left", 0)) == {"left": 10, "right": 10}
 
 
 def test_a_reader_that_is_idle_or_at_its_end_holds_nobody_back() -> None:
     machine = alignments()
-    handled(machine, at("left", 5), at("right", 1_000))
+    handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000))
 
-    assert told(machine, at("left", 5, is_idle=True)) == {"left": 1_010, "right": 1_010}
-    assert told(machine, at("left", 5)) == {"left": 15, "right": 15}
-    assert told(machine, at("left", WATERMARK_MAX)) == {"left": 1_010, "right": 1_010}
-    assert told(machine, at("right", WATERMARK_MAX)) == {"left": WATERMARK_MAX, "right": WATERMARK_MAX}
+    assert bounds_by_source(machine, reported_watermark("left", 5, is_idle=True)) == {"left": 1_010, "right": 1_010}
+    assert bounds_by_source(machine, reported_watermark("left", 5)) == {"left": 15, "right": 15}
+    assert bounds_by_source(machine, reported_watermark("left", WATERMARK_MAX)) == {"left": 1_010, "right": 1_010}
+    assert bounds_by_source(machine, reported_watermark("right", WATERMARK_MAX)) == {
+        "left": WATERMARK_MAX,
+        "right": WATERMARK_MAX,
+    }
 
 
 def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_begins() -> None:
     machine = alignments()
-    handled(machine, at("left", WATERMARK_MAX), at("right", 1_000))
+    handled(machine, reported_watermark("left", WATERMARK_MAX), reported_watermark("right", 1_000))
 
-    ended = AttemptEnded(attempt=reader("left"))
-    assert told(machine, ended) == {"left": 1_010, "right": 1_010}
+    ended = AttemptEnded(attempt=reader_attempt("left"))
+    assert bounds_by_source(machine, ended) == {"left": 1_010, "right": 1_010}
     begun = SubtaskReset(vertex_id=JobVertexId("left"), subtask=0, checkpoint_id=None)
-    assert told(machine, begun) == {"right": WATERMARK_MIN}
+    assert bounds_by_source(machine, begun) == {"right": WATERMARK_MIN}
 
 
 def test_a_reader_that_begins_again_is_waited_for_and_told_again() -> None:
     machine = alignments()
-    told(machine, at("left", 5), at("right", 8))
+    bounds_by_source(machine, reported_watermark("left", 5), reported_watermark("right", 8))
 
-    assert told(machine, AttemptEnded(attempt=reader("left"))) == {"right": WATERMARK_MIN}
-    assert told(machine, at("left", 5, number=1)) == {"left": 15, "right": 15}
-    assert handled(machine, at("left", 900)) == [Ignore(reason=f"{reader('left')} is over")]
-    assert told(machine, SourcesReset(), at("left", 1, number=2)) == {"left": WATERMARK_MIN}
+    assert bounds_by_source(machine, AttemptEnded(attempt=reader_attempt("left"))) == {"right": WATERMARK_MIN}
+    assert bounds_by_source(machine, reported_watermark("left", 5, number=1)) == {"left": 15, "right": 15}
+    assert handled(machine, reported_watermark("left", 900)) == [Ignore(reason=f"{reader_attempt('left')} is over")]
+    assert bounds_by_source(machine, SourcesReset(), reported_watermark("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 
 def test_each_group_is_of_its_own_and_each_source_has_its_drift() -> None:
@@ -109,16 +112,19 @@ def test_each_group_is_of_its_own_and_each_source_has_its_drift() -> None:
         aligned("left"), aligned("right", replace(ALIGNMENT, max_drift_ms=50)), aligned("far", other), vertex("free")
     )
 
-    handled(machine, at("far", 10_000), at("free", 20_000))
-    assert told(machine, at("left", 5), at("right", 6)) == {"left": 15, "right": 55}
+    handled(machine, reported_watermark("far", 10_000), reported_watermark("free", 20_000))
+    assert bounds_by_source(machine, reported_watermark("left", 5), reported_watermark("right", 6)) == {
+        "left": 15,
+        "right": 55,
+    }
 
 
 @given(st.lists(st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 100), st.booleans(), st.booleans())))
 def test_nobody_may_go_further_than_the_slowest_and_the_drift(steps: list[tuple[str, int, bool, bool]]) -> None:
     machine, known = alignments(), dict.fromkeys(("left", "right"), (WATERMARK_MIN, False))
     for source, watermark_ms, is_idle, is_due in steps:
-        handled(machine, at(source, watermark_ms, is_idle=is_idle))
+        handled(machine, reported_watermark(source, watermark_ms, is_idle=is_idle))
         known[source] = watermark_ms, is_idle
         if is_due:
             slowest_ms = min((each for each, idle in known.values() if not idle), default=WATERMARK_MAX)
-            assert all(allowed <= max(slowest_ms, slowest_ms + 10) for allowed in told(machine).values())
+            assert all(allowed <= max(slowest_ms, slowest_ms + 10) for allowed in bounds_by_source(machine).values())

@@ -24,7 +24,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 MAX = 128
 
 
-def vertex(
+def chained_vertex(
     name: str, *operators: str, parallelism: int = 2, max_parallelism: int = MAX, configured: bool = False
 ) -> JobVertex:
     return JobVertex(
@@ -45,7 +45,7 @@ def vertex(
     )
 
 
-def keyed(operator: str, *shared: str, subtask: int = 0, parallelism: int = 2) -> OperatorSubtaskState:
+def keyed_state(operator: str, *shared: str, subtask: int = 0, parallelism: int = 2) -> OperatorSubtaskState:
     return OperatorSubtaskState(
         operator_id=OperatorId(operator),
         shared=tuple(SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1) for name in shared),
@@ -54,14 +54,14 @@ def keyed(operator: str, *shared: str, subtask: int = 0, parallelism: int = 2) -
     )
 
 
-def listed(
+def list_state_of(
     operator: str, *elements: str, name: str = "list", mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
 ) -> OperatorSubtaskState:
     state = OperatorListState(name=name, elements=tuple(each.encode() for each in elements), mode=mode)
     return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=(state,))
 
 
-def checkpoint(
+def checkpoint_of_subtasks(
     *subtasks: tuple[OperatorSubtaskState, ...] | None, coordinators: tuple[str, ...] = ()
 ) -> CompletedCheckpoint:
     return CompletedCheckpoint(
@@ -93,31 +93,42 @@ def assigned(
 
 
 def test_at_the_same_parallelism_each_subtask_gets_its_own_back() -> None:
-    states = [(listed("source", "0"), keyed("window", "x")), (listed("source", "1"), keyed("window", "y", subtask=1))]
+    states = [
+        (list_state_of("source", "0"), keyed_state("window", "x")),
+        (list_state_of("source", "1"), keyed_state("window", "y", subtask=1)),
+    ]
 
-    made = assigned(checkpoint(*states), vertex("old", "source", "window"))
+    made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "source", "window"))
 
     assert made == {("old", 0): states[0], ("old", 1): states[1]}
 
 
 def test_state_follows_its_operator_into_another_chain() -> None:
-    states = (listed("a", "a"), listed("b", "b"))
+    states = (list_state_of("a", "a"), list_state_of("b", "b"))
 
-    made = assigned(checkpoint(states), vertex("v1", "b", parallelism=1), vertex("v2", "new", "a", parallelism=1))
+    made = assigned(
+        checkpoint_of_subtasks(states),
+        chained_vertex("v1", "b", parallelism=1),
+        chained_vertex("v2", "new", "a", parallelism=1),
+    )
 
     assert made == {("v1", 0): (states[1],), ("v2", 0): (states[0],)}
 
 
 def test_subtasks_without_state_are_left_out() -> None:
-    made = assigned(checkpoint((listed("a", "1"),), None), vertex("old", "a"), vertex("stateless", "map"))
+    made = assigned(
+        checkpoint_of_subtasks((list_state_of("a", "1"),), None),
+        chained_vertex("old", "a"),
+        chained_vertex("stateless", "map"),
+    )
 
     assert list(made) == [("old", 0)]
 
 
 def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_these() -> None:
-    states = [(keyed("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
+    states = [(keyed_state("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
 
-    made = assigned(checkpoint(*states), vertex("old", "window", parallelism=2))
+    made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "window", parallelism=2))
 
     read = {
         subtask: [(state.key_groups, [handle.state_id for handle in state.shared]) for state in pieces]
@@ -132,16 +143,17 @@ def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_th
 
 def test_what_a_window_operator_has_fired_is_handed_on_where_it_holds_no_row() -> None:
     made = assigned(
-        checkpoint((keyed("window"),), (keyed("window", subtask=1),)), vertex("old", "window", parallelism=1)
+        checkpoint_of_subtasks((keyed_state("window"),), (keyed_state("window", subtask=1),)),
+        chained_vertex("old", "window", parallelism=1),
     )
 
     assert [state.keyed_state for state in made["old", 0]] == [b"bound", b"bound"]
 
 
 def test_the_elements_of_a_list_are_dealt_out_again() -> None:
-    state = checkpoint((listed("sink", "a", "b", "c"),), (listed("sink", "d"),))
+    state = checkpoint_of_subtasks((list_state_of("sink", "a", "b", "c"),), (list_state_of("sink", "d"),))
 
-    made = assigned(state, vertex("old", "sink", parallelism=4))
+    made = assigned(state, chained_vertex("old", "sink", parallelism=4))
 
     elements = [
         [element for part in made["old", subtask] for each in part.operator_state for element in each.elements]
@@ -151,9 +163,9 @@ def test_the_elements_of_a_list_are_dealt_out_again() -> None:
 
 
 def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None:
-    states = [(listed("op", name, mode=OperatorStateMode.UNION),) for name in "ab"]
+    states = [(list_state_of("op", name, mode=OperatorStateMode.UNION),) for name in "ab"]
 
-    made = assigned(checkpoint(*states), vertex("old", "op"))
+    made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "op"))
 
     for subtask in range(2):
         [state] = made["old", subtask]
@@ -163,13 +175,13 @@ def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None
 def test_an_operator_without_anything_in_its_state_is_given_nothing() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("map"))
 
-    assert assigned(checkpoint((empty,)), vertex("old", "map", parallelism=2)) == {}
+    assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "map", parallelism=2)) == {}
 
 
 def test_a_derived_number_of_key_groups_is_replaced_by_that_of_the_checkpoint() -> None:
     made = assign(
-        checkpoint((keyed("window", "x", parallelism=1),)),
-        [vertex("old", "window", parallelism=1, max_parallelism=256)],
+        checkpoint_of_subtasks((keyed_state("window", "x", parallelism=1),)),
+        [chained_vertex("old", "window", parallelism=1, max_parallelism=256)],
     )
 
     assert made.max_parallelism == {"old": MAX}
@@ -177,22 +189,22 @@ def test_a_derived_number_of_key_groups_is_replaced_by_that_of_the_checkpoint() 
 
 
 def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() -> None:
-    wider = vertex("old", "window", parallelism=1, max_parallelism=256, configured=True)
+    wider = chained_vertex("old", "window", parallelism=1, max_parallelism=256, configured=True)
 
     with pytest.raises(RescaleNotSupportedError, match=r"Window \(window\) ran with the maximum parallelism 128.* 256"):
-        assign(checkpoint((keyed("window", "x", parallelism=1),)), [wider])
+        assign(checkpoint_of_subtasks((keyed_state("window", "x", parallelism=1),)), [wider])
 
 
 def test_nobody_runs_more_parallel_than_the_checkpoint_has_key_groups() -> None:
-    too_wide = vertex("old", "source", parallelism=129, max_parallelism=256)
+    too_wide = chained_vertex("old", "source", parallelism=129, max_parallelism=256)
 
     with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
-        assign(checkpoint((listed("source", "1"),)), [too_wide])
+        assign(checkpoint_of_subtasks((list_state_of("source", "1"),)), [too_wide])
 
 
 def test_state_is_not_lost_unless_that_is_allowed() -> None:
-    state = checkpoint((listed("a", "1"), listed("gone", "2")))
-    vertices = [vertex("old", "a", parallelism=1)]
+    state = checkpoint_of_subtasks((list_state_of("a", "1"), list_state_of("gone", "2")))
+    vertices = [chained_vertex("old", "a", parallelism=1)]
 
     with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: gone"):
         assign(state, vertices)
@@ -204,13 +216,13 @@ def test_state_is_not_lost_unless_that_is_allowed() -> None:
 
 def test_a_source_whose_splits_nobody_would_go_on_with_is_not_lost_unnoticed() -> None:
     with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: source"):
-        assign(checkpoint((), coordinators=("source",)), [vertex("old", "a", parallelism=1)])
+        assign(checkpoint_of_subtasks((), coordinators=("source",)), [chained_vertex("old", "a", parallelism=1)])
 
 
 def test_an_operator_that_is_gone_and_held_nothing_is_not_missed() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("gone"), operator_state=(OperatorListState(name="list"),))
 
-    assert assigned(checkpoint((empty,)), vertex("old", "a", parallelism=1)) == {}
+    assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "a", parallelism=1)) == {}
 
 
 def test_files_that_belong_to_the_checkpoint_alone_go_with_the_keyed_state_they_are_of() -> None:
@@ -219,6 +231,6 @@ def test_files_that_belong_to_the_checkpoint_alone_go_with_the_keyed_state_they_
         operator_id=OperatorId("window"), key_groups=key_groups_of(0, MAX, 1), exclusive=(copied,)
     )
 
-    made = assigned(checkpoint((state,)), vertex("old", "window", parallelism=2))
+    made = assigned(checkpoint_of_subtasks((state,)), chained_vertex("old", "window", parallelism=2))
 
     assert [piece.exclusive for pieces in made.values() for piece in pieces] == [(copied,), (copied,)]

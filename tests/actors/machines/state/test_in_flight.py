@@ -25,32 +25,34 @@ from tests.actors.machines.graph.graphs import vertex
 MAX = 128
 
 
-def rows(name: str) -> InFlightRows:
+def in_flight_rows(name: str) -> InFlightRows:
     return InFlightRows(path=name, rows=1, size_bytes=1)
 
 
 def entering(*names: str) -> OperatorSubtaskState:
     """What was on its way into a subtask of the reader."""
-    parts = tuple(InputChannelStateHandle(gate=0, in_flight=rows(name)) for name in names)
+    parts = tuple(InputChannelStateHandle(gate=0, in_flight=in_flight_rows(name)) for name in names)
     return OperatorSubtaskState(operator_id=OperatorId("reader"), input_channels=parts)
 
 
 def leaving(name: str, subpartition: int, subpartitions: int = 2) -> OperatorSubtaskState:
     """What was on its way out of a subtask of the producer."""
     part = ResultSubpartitionStateHandle(
-        output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=rows(name)
+        output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=in_flight_rows(name)
     )
     return OperatorSubtaskState(operator_id=OperatorId("producer"), result_subpartitions=(part,))
 
 
-def job(producers: int, readers: int, ship_strategy: ShipStrategy = ShipStrategy.HASH) -> tuple[JobVertex, JobVertex]:
+def producer_and_reader(
+    producers: int, readers: int, ship_strategy: ShipStrategy = ShipStrategy.HASH
+) -> tuple[JobVertex, JobVertex]:
     return (
         vertex("producer", producers, outputs=1),
         vertex("reader", readers, reads=("producer",), ship_strategy=ship_strategy),
     )
 
 
-def checkpoint(**states: tuple[OperatorSubtaskState, ...]) -> CompletedCheckpoint:
+def checkpoint_of_states(**states: tuple[OperatorSubtaskState, ...]) -> CompletedCheckpoint:
     return CompletedCheckpoint(
         job_id=JobId("job"),
         checkpoint_id=1,
@@ -70,7 +72,9 @@ def checkpoint(**states: tuple[OperatorSubtaskState, ...]) -> CompletedCheckpoin
     )
 
 
-TAKEN = checkpoint(producer=(leaving("left-0", 1), leaving("left-1", 0)), reader=(entering("in-0"), entering("in-1")))
+TAKEN = checkpoint_of_states(
+    producer=(leaving("left-0", 1), leaving("left-1", 0)), reader=(entering("in-0"), entering("in-1"))
+)
 """Of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
 
 
@@ -88,25 +92,25 @@ def arriving(
 
 
 def test_where_nothing_has_changed_rows_are_in_flight_where_they_were() -> None:
-    states = assign(TAKEN, job(2, 2)).states
+    states = assign(TAKEN, producer_and_reader(2, 2)).states
 
     left = states[JobVertexId("producer"), 0].operators[0].result_subpartitions
     assert [(part.subpartition, part.in_flight.path) for part in left] == [(1, "left-0")]
-    assert arriving(TAKEN, *job(2, 2)) == {0: [("in-0", None)], 1: [("in-1", None)]}
+    assert arriving(TAKEN, *producer_and_reader(2, 2)) == {0: [("in-0", None)], 1: [("in-1", None)]}
 
 
 def test_where_the_producer_is_another_number_of_subtasks_what_it_held_arrives_at_its_reader() -> None:
-    assert arriving(TAKEN, *job(3, 2)) == {
+    assert arriving(TAKEN, *producer_and_reader(3, 2)) == {
         0: [("left-1", None), ("in-0", None)],
         1: [("left-0", None), ("in-1", None)],
     }
-    assert not any(name == "producer" for name, _ in assign(TAKEN, job(3, 2)).states)
+    assert not any(name == "producer" for name, _ in assign(TAKEN, producer_and_reader(3, 2)).states)
 
 
 @pytest.mark.parametrize("producers", [2, 5])
 @pytest.mark.parametrize("readers", [1, 3, 4])
 def test_each_keyed_row_arrives_at_the_owner_of_its_key_group_and_at_nobody_else(producers: int, readers: int) -> None:
-    arrived = arriving(TAKEN, *job(producers, readers))
+    arrived = arriving(TAKEN, *producer_and_reader(producers, readers))
 
     for name, before in (("in-0", 0), ("in-1", 1), ("left-1", 0), ("left-0", 1)):
         taken = {
@@ -125,10 +129,10 @@ def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_ke
     """Two streams of another number of subtasks each meet in a reader: both held rows, and so did it, of both."""
 
     def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
-        channels = tuple(InputChannelStateHandle(gate=gate, in_flight=rows(path)) for gate, path in parts)
+        channels = tuple(InputChannelStateHandle(gate=gate, in_flight=in_flight_rows(path)) for gate, path in parts)
         return OperatorSubtaskState(operator_id=OperatorId(name), input_channels=channels)
 
-    taken = checkpoint(
+    taken = checkpoint_of_states(
         left=(
             replace(leaving("left", 1), operator_id=OperatorId("left")),
             OperatorSubtaskState(operator_id=OperatorId("left")),
@@ -155,7 +159,7 @@ def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_ke
 
 
 def test_what_goes_to_any_reader_is_dealt_out_in_turn() -> None:
-    arrived = arriving(TAKEN, *job(2, 3, ShipStrategy.REBALANCE))
+    arrived = arriving(TAKEN, *producer_and_reader(2, 3, ShipStrategy.REBALANCE))
 
     assert [[path for path, _ in arrived[subtask]] for subtask in range(3)] == [
         ["left-0", "in-1"],
@@ -166,7 +170,7 @@ def test_what_goes_to_any_reader_is_dealt_out_in_turn() -> None:
 
 
 def test_key_groups_are_those_of_the_checkpoint() -> None:
-    producer, reader = job(2, 1)
+    producer, reader = producer_and_reader(2, 1)
 
     arrived = arriving(TAKEN, producer, replace(reader, max_parallelism=256))
 
@@ -174,7 +178,7 @@ def test_key_groups_are_those_of_the_checkpoint() -> None:
 
 
 def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> None:
-    producer, reader = job(2, 2)
+    producer, reader = producer_and_reader(2, 2)
     before = replace(reader.operators[0], operator_id=OperatorId("new"))
     chained = replace(reader, operators=(before, *reader.operators))
 
@@ -183,7 +187,7 @@ def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> 
 
 
 def test_rows_whose_output_or_input_is_gone_cannot_arrive() -> None:
-    producer, reader = job(2, 2)
+    producer, reader = producer_and_reader(2, 2)
 
     with pytest.raises(RescaleNotSupportedError, match=r"producer \(producer\) is chained or read in another way"):
         assign(TAKEN, [replace(producer, outputs=()), reader])
@@ -192,7 +196,7 @@ def test_rows_whose_output_or_input_is_gone_cannot_arrive() -> None:
 
 
 def test_rows_in_flight_are_not_lost_with_their_operator() -> None:
-    producer, _ = job(2, 2)
+    producer, _ = producer_and_reader(2, 2)
 
     with pytest.raises(StateWithoutOperatorError, match="reader"):
         assign(TAKEN, [producer])

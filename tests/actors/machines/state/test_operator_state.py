@@ -16,7 +16,7 @@ from flykka.messages.wire.codec import encode
 from flykka.messages.wire.ids import OperatorId
 
 
-def listed(
+def list_state_of(
     name: str, elements: int, *, of: int = 0, mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
 ) -> OperatorListState:
     return OperatorListState(
@@ -29,25 +29,25 @@ def received(lists: list[OperatorListState]) -> list[str]:
 
 
 def test_what_is_left_over_of_one_list_is_given_where_the_one_before_has_stopped() -> None:
-    made = repartition([[listed("a", 4), listed("b", 4)]], 3)
+    made = repartition([[list_state_of("a", 4), list_state_of("b", 4)]], 3)
 
     assert [len(received(lists)) for lists in made] == [3, 3, 2]
 
 
 def test_elements_that_were_neighbours_stay_neighbours_and_in_order() -> None:
-    made = repartition([[listed("a", 3)], [listed("a", 2, of=1)]], 2)
+    made = repartition([[list_state_of("a", 3)], [list_state_of("a", 2, of=1)]], 2)
 
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2"], ["a1.0", "a1.1"]]
 
 
 def test_at_an_unchanged_parallelism_a_split_list_stays_where_it_was() -> None:
-    made = repartition([[listed("a", 5)], []], 2)
+    made = repartition([[list_state_of("a", 5)], []], 2)
 
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2", "a0.3", "a0.4"], []]
 
 
 def test_who_has_lost_broadcast_state_is_given_that_of_another_at_an_unchanged_parallelism() -> None:
-    made = repartition([[], [listed("a", 1, of=1, mode=OperatorStateMode.BROADCAST)]], 2)
+    made = repartition([[], [list_state_of("a", 1, of=1, mode=OperatorStateMode.BROADCAST)]], 2)
 
     assert [received(lists) for lists in made] == [["a1.0"], ["a1.0"]]
 
@@ -90,7 +90,10 @@ def test_nothing_is_lost_and_nothing_is_given_twice(
 ) -> None:
     width = max(len(counts) for _, counts in states)
     previous = [
-        [listed(str(name), counts[of % len(counts)], of=of, mode=mode) for name, (mode, counts) in enumerate(states)]
+        [
+            list_state_of(str(name), counts[of % len(counts)], of=of, mode=mode)
+            for name, (mode, counts) in enumerate(states)
+        ]
         for of in range(width)
     ]
 

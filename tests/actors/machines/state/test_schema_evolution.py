@@ -21,7 +21,7 @@ from flykka.messages.checkpointing.metadata import CompletedCheckpoint, Operator
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
 from flykka.messages.state.handles import OperatorStateMode, OperatorStateSchema, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId
-from tests.actors.machines.state.test_assignment import checkpoint, keyed, vertex
+from tests.actors.machines.state.test_assignment import chained_vertex, checkpoint_of_subtasks, keyed_state
 
 TOTALS = StateSchema(keys="user string", columns="`sum(amount)` int, rows bigint", merged_by=("sum", "sum"))
 
@@ -118,12 +118,12 @@ def test_values_without_names_are_not_found_again_by_them() -> None:
 
 
 def counts(schema: StateSchema) -> JobVertex:
-    plain = vertex("v", "counts")
+    plain = chained_vertex("v", "counts")
     return replace(plain, operators=(replace(plain.operators[0], state_schema=schema),))
 
 
 def stored(schema: StateSchema) -> CompletedCheckpoint:
-    (operator,) = vertex("v", "counts").operators
+    (operator,) = chained_vertex("v", "counts").operators
     noted = OperatorMetadata(
         operator_id=operator.operator_id,
         ref=operator.ref,
@@ -133,7 +133,10 @@ def stored(schema: StateSchema) -> CompletedCheckpoint:
         max_parallelism=128,
         state_schema=schema,
     )
-    return replace(checkpoint((keyed("counts", "s1"),), (keyed("counts", "s2", subtask=1),)), operators=(noted,))
+    return replace(
+        checkpoint_of_subtasks((keyed_state("counts", "s1"),), (keyed_state("counts", "s2", subtask=1),)),
+        operators=(noted,),
+    )
 
 
 def part_of(snapshot: TaskStateSnapshot) -> StatePart:

@@ -11,13 +11,15 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.user_defined_ids import under_current_ids
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from tests.actors.machines.state.test_assignment import checkpoint, keyed, vertex
+from tests.actors.machines.state.test_assignment import chained_vertex, checkpoint_of_subtasks, keyed_state
 
-STORED = checkpoint((keyed("of-the-structure", "s1"),), (keyed("of-the-structure", "s2", subtask=1),))
+STORED = checkpoint_of_subtasks(
+    (keyed_state("of-the-structure", "s1"),), (keyed_state("of-the-structure", "s2", subtask=1),)
+)
 
 
 def named(stored_as: str) -> JobVertex:
-    plain = vertex("v", "counts")
+    plain = chained_vertex("v", "counts")
     (operator,) = plain.operators
     return replace(plain, operators=(replace(operator, user_defined_operator_id=OperatorId(stored_as)),))
 
@@ -39,7 +41,7 @@ def test_an_id_that_the_checkpoint_does_not_have_changes_nothing() -> None:
 
 
 def test_the_state_of_a_coordinator_moves_with_its_operator() -> None:
-    stored = checkpoint(coordinators=("of-the-structure",))
+    stored = checkpoint_of_subtasks(coordinators=("of-the-structure",))
 
     plain = named("of-the-structure")
     coordinated = replace(plain, operators=(replace(plain.operators[0], has_coordinator=True),))
@@ -50,7 +52,7 @@ def test_the_state_of_a_coordinator_moves_with_its_operator() -> None:
 
 
 def test_the_state_of_a_coordinator_is_lost_with_an_operator_that_has_none_any_more() -> None:
-    stored = checkpoint(coordinators=("of-the-structure",))
+    stored = checkpoint_of_subtasks(coordinators=("of-the-structure",))
 
     with pytest.raises(StateWithoutOperatorError, match="of their coordinators, that the job does not have: counts"):
         assign(stored, [named("of-the-structure")])

@@ -25,7 +25,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 
-def vertex(
+def timed_vertex(
     name: str, kind: OperatorKind, *sources: str, parallelism: int = 2, chained: OperatorKind | None = None
 ) -> JobVertex:
     kinds = {name: kind, **({f"{name}-behind": chained} if chained else {})}
@@ -44,15 +44,15 @@ def vertex(
     )
 
 
-def source(name: str = "source", parallelism: int = 2) -> JobVertex:
-    return vertex(name, OperatorKind.SOURCE, parallelism=parallelism)
+def source_vertex(name: str = "source", parallelism: int = 2) -> JobVertex:
+    return timed_vertex(name, OperatorKind.SOURCE, parallelism=parallelism)
 
 
-def window(*sources: str, parallelism: int = 2) -> JobVertex:
-    return vertex("window", OperatorKind.WINDOW_AGGREGATE, *sources, parallelism=parallelism)
+def window_vertex(*sources: str, parallelism: int = 2) -> JobVertex:
+    return timed_vertex("window", OperatorKind.WINDOW_AGGREGATE, *sources, parallelism=parallelism)
 
 
-def checkpoint(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
+def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
     """A checkpoint of these watermarks by operator and subtask, in which `source` has taken part."""
     entries = [
         TaskStateEntry(
@@ -60,7 +60,7 @@ def checkpoint(**watermarks: tuple[WatermarkState | int | None, ...]) -> Complet
             subtask=subtask,
             parallelism=len(noted),
             max_parallelism=128,
-            state=TaskStateSnapshot(operators=() if each is None else (state(name, each),)),
+            state=TaskStateSnapshot(operators=() if each is None else (state_with_watermark(name, each),)),
         )
         for name, noted in watermarks.items()
         for subtask, each in enumerate(noted)
@@ -76,72 +76,79 @@ def checkpoint(**watermarks: tuple[WatermarkState | int | None, ...]) -> Complet
     )
 
 
-def state(operator: str, watermark: WatermarkState | int) -> OperatorSubtaskState:
+def state_with_watermark(operator: str, watermark: WatermarkState | int) -> OperatorSubtaskState:
     noted = WatermarkState(watermark_ms=watermark) if isinstance(watermark, int) else watermark
     return OperatorSubtaskState(operator_id=OperatorId(operator), watermark=noted)
 
 
-def restored(taken: CompletedCheckpoint, *vertices: JobVertex) -> Mapping[tuple[str, int], WatermarkState]:
+def restored_watermarks(taken: CompletedCheckpoint, *vertices: JobVertex) -> Mapping[tuple[str, int], WatermarkState]:
     states = assign(taken, vertices).states
     return {place: restored_watermark(snapshot) for place, snapshot in states.items()}
 
 
-def at(watermark_ms: int, **partitions: int) -> WatermarkState:
+def watermark_state(watermark_ms: int, **partitions: int) -> WatermarkState:
     each = (PartitionWatermark(partition=name, watermark_ms=ms) for name, ms in partitions.items())
     return WatermarkState(watermark_ms=watermark_ms, partitions=tuple(each))
 
 
 def test_each_subtask_continues_from_its_own_watermark() -> None:
-    taken = checkpoint(source=(100, 50), window=(50, 60))
+    taken = checkpoint_of_watermarks(source=(100, 50), window=(50, 60))
 
-    assert restored(taken, source(), window("source")) == {
-        ("source", 0): at(100),
-        ("source", 1): at(50),
-        ("window", 0): at(50),
-        ("window", 1): at(60),
+    assert restored_watermarks(taken, source_vertex(), window_vertex("source")) == {
+        ("source", 0): watermark_state(100),
+        ("source", 1): watermark_state(50),
+        ("window", 0): watermark_state(50),
+        ("window", 1): watermark_state(60),
     }
 
 
 def test_at_another_parallelism_the_least_watermark_counts() -> None:
-    taken = checkpoint(source=(at(100, a=100, b=120), at(50, b=50)), window=(60, 50))
+    taken = checkpoint_of_watermarks(
+        source=(watermark_state(100, a=100, b=120), watermark_state(50, b=50)), window=(60, 50)
+    )
 
-    made = restored(taken, source(parallelism=1), window("source", parallelism=3))
+    made = restored_watermarks(taken, source_vertex(parallelism=1), window_vertex("source", parallelism=3))
 
-    assert made["source", 0] == at(50, a=100, b=50)
-    assert [made["window", subtask] for subtask in range(3)] == [at(50)] * 3
+    assert made["source", 0] == watermark_state(50, a=100, b=50)
+    assert [made["window", subtask] for subtask in range(3)] == [watermark_state(50)] * 3
 
 
 def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() -> None:
-    assert restored(checkpoint(window=(60, None)), source(), window("source", parallelism=3)) == {}
+    assert (
+        restored_watermarks(
+            checkpoint_of_watermarks(window=(60, None)), source_vertex(), window_vertex("source", parallelism=3)
+        )
+        == {}
+    )
 
 
 def test_event_time_begins_again_downstream_of_a_source_that_was_not_there() -> None:
-    taken = checkpoint(source=(100, 100), window=(100, 100))
+    taken = checkpoint_of_watermarks(source=(100, 100), window=(100, 100))
 
-    made = restored(taken, source(), source("new"), window("source", "new"))
+    made = restored_watermarks(taken, source_vertex(), source_vertex("new"), window_vertex("source", "new"))
 
-    assert [made["source", 0], made["window", 0]] == [at(100), BEGINS_AGAIN]
+    assert [made["source", 0], made["window", 0]] == [watermark_state(100), BEGINS_AGAIN]
 
 
 def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism() -> None:
-    taken = checkpoint(map=(100, 100))
+    taken = checkpoint_of_watermarks(map=(100, 100))
     narrow = replace(taken, task_states=tuple(replace(entry, max_parallelism=2) for entry in taken.task_states))
 
-    assert assign(taken, [source()]).states == {}
-    assert restored(narrow, source(), vertex("map", OperatorKind.STATELESS, "source", parallelism=4))["map", 3] == at(
-        100
-    )
+    assert assign(taken, [source_vertex()]).states == {}
+    assert restored_watermarks(
+        narrow, source_vertex(), timed_vertex("map", OperatorKind.STATELESS, "source", parallelism=4)
+    )["map", 3] == watermark_state(100)
 
 
 @pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
 def test_neither_end_of_event_time_is_kept(watermark_ms: int) -> None:
-    assert list(watermark_states(window(), at(watermark_ms))) == []
+    assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 
 def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> None:
-    chain = vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
+    chain = timed_vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
 
-    assert [each.operator_id for each in watermark_states(chain, at(7))] == ["map", "map-behind"]
+    assert [each.operator_id for each in watermark_states(chain, watermark_state(7))] == ["map", "map-behind"]
 
 
 def test_where_event_time_begins_again_rows_of_closed_results_are_taken() -> None:
@@ -149,5 +156,5 @@ def test_where_event_time_begins_again_rows_of_closed_results_are_taken() -> Non
     noted = keyed_state(OperatorId("window"), KeyGroupRange(start=0, end=127), {}, bounds=bounds)
     again = OperatorSubtaskState(operator_id=OperatorId("window"), watermark=BEGINS_AGAIN)
 
-    assert restored_keyed_state([noted, state("window", 5)]).bounds == bounds
+    assert restored_keyed_state([noted, state_with_watermark("window", 5)]).bounds == bounds
     assert restored_keyed_state([noted, again]).bounds == ResultBounds()

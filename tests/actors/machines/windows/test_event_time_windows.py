@@ -7,73 +7,68 @@ from hypothesis import strategies as st
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from tests.actors.machines.windows.flink_windows import window_starts
 
 LENGTHS = st.integers(1, 30)
 TIMES = st.integers(-100, 100)
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> EventTimeWindows:
+def event_time_windows(draw: st.DrawFn) -> EventTimeWindows:
     """Tumbling ones, sliding ones, and such with gaps."""
     slide_ms = draw(LENGTHS)
     size_ms = draw(st.one_of(LENGTHS, st.just(slide_ms)))
     return EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=draw(st.integers(0, slide_ms - 1)))
 
 
-def starts(windows: EventTimeWindows, time: int) -> list[int]:
-    """The windows of a time, as Flink's SlidingEventTimeWindows assigns them."""
-    last = time - (time - windows.offset_ms) % windows.slide_ms
-    return list(range(last, time - windows.size_ms, -windows.slide_ms))
-
-
-@given(windows(), TIMES, TIMES)
+@given(event_time_windows(), TIMES, TIMES)
 def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
     windows: EventTimeWindows, time: int, watermark: int
 ) -> None:
-    for start in starts(windows, time):
+    for start in window_starts(windows, time):
         is_over = start + windows.size_ms - 1 <= watermark
 
         assert (start <= windows.last_fired_start(watermark)) is is_over
 
 
-@given(windows(), TIMES, TIMES, st.integers(0, 100))
+@given(event_time_windows(), TIMES, TIMES, st.integers(0, 100))
 def test_the_watermark_closes_a_window_when_the_allowed_lateness_behind_its_end_has_passed(
     windows: EventTimeWindows, time: int, watermark: int, lateness: int
 ) -> None:
-    for start in starts(windows, time):
+    for start in window_starts(windows, time):
         is_over = start + windows.size_ms - 1 + lateness <= watermark
 
         assert (start <= windows.last_closed_start(watermark, lateness)) is is_over
 
 
-@given(windows())
+@given(event_time_windows())
 def test_however_long_the_lateness_is_the_bound_is_a_number_of_64_bits(windows: EventTimeWindows) -> None:
     assert windows.last_closed_start(0, 10**30) > WATERMARK_MIN
     assert windows.last_closed_start(WATERMARK_MAX, 10**30) == WATERMARK_MAX
 
 
-@given(windows(), TIMES, TIMES)
+@given(event_time_windows(), TIMES, TIMES)
 def test_a_row_is_needed_until_its_last_window_has_fired(windows: EventTimeWindows, time: int, bound: int) -> None:
-    of_time = starts(windows, time)
+    of_time = window_starts(windows, time)
 
     if of_time:
         assert (time >= windows.next_start(bound)) is (max(of_time) > bound)
 
 
-@given(windows(), TIMES, TIMES)
+@given(event_time_windows(), TIMES, TIMES)
 def test_a_row_is_read_when_one_of_its_windows_fires(windows: EventTimeWindows, time: int, bound: int) -> None:
-    of_time = starts(windows, time)
+    of_time = window_starts(windows, time)
 
     if of_time:
         assert (time < windows.end_of_last(bound)) is (min(of_time) <= bound)
 
 
-@given(windows(), TIMES)
+@given(event_time_windows(), TIMES)
 def test_windows_overlap_or_have_gaps_as_rows_are_in_several_or_none(windows: EventTimeWindows, time: int) -> None:
-    assert windows.overlap or len(starts(windows, time)) <= 1
-    assert windows.have_gaps or len(starts(windows, time)) >= 1
+    assert windows.overlap or len(window_starts(windows, time)) <= 1
+    assert windows.have_gaps or len(window_starts(windows, time)) >= 1
 
 
-@given(windows())
+@given(event_time_windows())
 def test_the_last_watermark_fires_everything(windows: EventTimeWindows) -> None:
     assert windows.last_fired_start(WATERMARK_MAX) == WATERMARK_MAX

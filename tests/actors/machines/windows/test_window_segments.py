@@ -14,6 +14,7 @@ from flykka.actors.machines.windows.window_segments import WindowSegments
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
+from tests.actors.machines.windows.flink_windows import window_starts
 
 TIMES = st.integers(0, 20)
 SECONDS = EventTimeWindows(size_ms=1, slide_ms=1)
@@ -25,7 +26,7 @@ def segment(name: int, first: int, last: int, level: int = 0) -> Segment[frozens
     return Segment(batch_id=BatchId(str(name)), frame=rows, rows=len(rows), first_ms=first, last_ms=last, level=level)
 
 
-def written(checkpoint_id: int | None) -> Written:
+def written_state(checkpoint_id: int | None) -> Written:
     handle = SharedStateHandle(state_id="s", path="p", rows=1, size_bytes=1)
     return Written(handles=(handle,), checkpoint_id=checkpoint_id)
 
@@ -90,7 +91,7 @@ def test_the_bound_never_moves_back() -> None:
 def test_only_what_a_complete_checkpoint_holds_is_durable() -> None:
     segments = of(segment(1, 0, 1), segment(2, 0, 1))
 
-    segments.mark_written([BatchId("1")], written(7))
+    segments.mark_written([BatchId("1")], written_state(7))
     before = [live.is_durable for live in segments.live]
     segments.confirm(6)
     segments.confirm(7)
@@ -213,12 +214,12 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
     for number, ((one, other, later), fires) in enumerate(zip(batches, fired_behind, strict=False)):
         watermark = max(watermark, later - 4)
         closed_to = windows.last_fired_start(watermark)
-        times = [time for time in range(min(one, other), max(one, other) + 1) if starts(windows, time)]
-        kept = [time for time in times if max(starts(windows, time)) > closed_to]
+        times = [time for time in range(min(one, other), max(one, other) + 1) if window_starts(windows, time)]
+        kept = [time for time in times if max(window_starts(windows, time)) > closed_to]
         if kept:
             made = replace(segment(number, kept[0], kept[-1]), frame=frozenset(kept), closed_to_ms=closed_to)
             segments.add(made)
-            wanted |= {(made.batch_id, t, s) for t in kept for s in starts(windows, t) if s > closed_to}
+            wanted |= {(made.batch_id, t, s) for t in kept for s in window_starts(windows, t) if s > closed_to}
         if fires:
             fired += fire(windows, segments, watermark)
             segments.check()
@@ -325,20 +326,16 @@ def test_a_checkpoint_holds_every_row_that_has_not_fired_once(steps: list[range 
     assert storage.pass_barrier() == Counter(storage.rows)
 
 
-def starts(windows: EventTimeWindows, time: int) -> list[int]:
-    """The windows of a time, by Flink's loop."""
-    last = time - (time - windows.offset_ms) % windows.slide_ms
-    return list(range(last, time - windows.size_ms, -windows.slide_ms))
-
-
 def fire(
     windows: EventTimeWindows, segments: WindowSegments[frozenset[int]], watermark: int
 ) -> list[tuple[BatchId, int, int]]:
     fired = segments.fire(watermark)
-    return [each for reading in fired.readings for each in read(windows, reading, fired.to_ms)]
+    return [each for reading in fired.readings for each in window_starts_read(windows, reading, fired.to_ms)]
 
 
-def read(windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int) -> list[tuple[BatchId, int, int]]:
+def window_starts_read(
+    windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int
+) -> list[tuple[BatchId, int, int]]:
     low = -99 if reading.from_ms is None else reading.from_ms
     high = 99 if reading.until_ms is None else reading.until_ms
     after = -99 if reading.closed_to_ms is None else reading.closed_to_ms
@@ -346,6 +343,6 @@ def read(windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int
         (reading.segment.batch_id, time, start)
         for time in reading.segment.frame
         if low <= time < high
-        for start in starts(windows, time)
+        for start in window_starts(windows, time)
         if after < start <= to_ms
     ]

@@ -16,7 +16,7 @@ from flykka.spark_bridge.operators.code import OperatorCode
 AUTO = PARALLELISM_AUTO_MAX
 
 
-def operator(
+def stateless(
     name: str,
     parallelism: int | None = None,
     *reads: Transformation,
@@ -42,9 +42,9 @@ def shared(*operators: Transformation, default: int = 1, slots: int | None = 8) 
 
 
 def test_operators_that_share_slots_have_all_of_them() -> None:
-    source = operator("source", AUTO)
+    source = stateless("source", AUTO)
 
-    assert shared(source, operator("map", AUTO, source), operator("sink", 2, source)) == {
+    assert shared(source, stateless("map", AUTO, source), stateless("sink", 2, source)) == {
         "source": 8,
         "map": 8,
         "sink": 2,
@@ -52,11 +52,11 @@ def test_operators_that_share_slots_have_all_of_them() -> None:
 
 
 def test_groups_beside_each_other_share_what_the_others_leave() -> None:
-    source = operator("source", AUTO)
-    apart, known = operator("apart", AUTO, source, group="apart"), operator("known", 2, source, group="known")
+    source = stateless("source", AUTO)
+    apart, known = stateless("apart", AUTO, source, group="apart"), stateless("known", 2, source, group="known")
 
     # The reader inherits the group of what it reads.
-    assert shared(source, apart, known, operator("reader", AUTO, apart)) == {
+    assert shared(source, apart, known, stateless("reader", AUTO, apart)) == {
         "source": 3,
         "apart": 3,
         "known": 2,
@@ -65,13 +65,13 @@ def test_groups_beside_each_other_share_what_the_others_leave() -> None:
 
 
 def test_a_limit_holds() -> None:
-    assert shared(operator("one", AUTO, limit=1), operator("few", AUTO, most=5)) == {"one": 1, "few": 5}
+    assert shared(stateless("one", AUTO, limit=1), stateless("few", AUTO, most=5)) == {"one": 1, "few": 5}
 
 
 def test_it_may_be_the_default_of_the_environment() -> None:
     default = JobSettings().set_parallelism("auto").defaults.parallelism
 
-    assert shared(operator("source"), operator("sink", 3), operator("one", limit=1), default=default) == {
+    assert shared(stateless("source"), stateless("sink", 3), stateless("one", limit=1), default=default) == {
         "source": 8,
         "sink": 3,
         "one": 1,
@@ -79,13 +79,13 @@ def test_it_may_be_the_default_of_the_environment() -> None:
 
 
 def test_at_least_one_subtask_runs_however_few_slots_are_left() -> None:
-    assert shared(operator("known", 8, group="known"), operator("source", AUTO)) == {"known": 8, "source": 1}
+    assert shared(stateless("known", 8, group="known"), stateless("source", AUTO)) == {"known": 8, "source": 1}
 
 
 def test_it_needs_a_number_of_slots() -> None:
     with pytest.raises(ProgramError, match=r"the parallelism of source is what the slots give, and nobody has said"):
-        shared(operator("source", AUTO), slots=None)
-    assert shared(operator("source", 2), slots=None) == {"source": 2}
+        shared(stateless("source", AUTO), slots=None)
+    assert shared(stateless("source", 2), slots=None) == {"source": 2}
 
 
 @pytest.mark.parametrize("wrong", ["all", "4", 0])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from flykka import (
@@ -45,18 +45,12 @@ class Counted(RichFunction):
         return rows.withColumn("rates", F.lit(sum(row["id"] for row in self.rates)).cast("int"))
 
 
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[Env]:
-    with Env.get_execution_environment() as env:
-        yield env
-
-
-def numbers(env: Env, count: int = 3) -> DataStream:
+def stream_of_numbers(env: Env, count: int = 3) -> DataStream:
     return env.from_dataframe(env.spark.range(count))
 
 
 def rated(env: Env) -> DataStream:
-    return numbers(env).process(Rated(), "id long")
+    return stream_of_numbers(env).process(Rated(), "id long")
 
 
 def endless(env: Env, folder: Path) -> DataStream:
@@ -64,7 +58,11 @@ def endless(env: Env, folder: Path) -> DataStream:
 
 
 def twice(env: Env) -> DataStream:
-    return rated(env).with_broadcast_set(numbers(env), "rates").with_broadcast_set(numbers(env), "rates")
+    return (
+        rated(env)
+        .with_broadcast_set(stream_of_numbers(env), "rates")
+        .with_broadcast_set(stream_of_numbers(env), "rates")
+    )
 
 
 def no_stream(env: Env) -> DataStream:
@@ -81,10 +79,19 @@ def of_itself(env: Env) -> DataStream:
     [
         (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
         (of_itself, "the stream is made of rows of the operator itself"),
-        (lambda env: rated(env).with_broadcast_set(numbers(env), " "), "must be a text that names it, not ' '"),
+        (
+            lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),
+            "must be a text that names it, not ' '",
+        ),
         (no_stream, r"takes a stream, not \[1\]"),
-        (lambda env: numbers(env).with_broadcast_set(numbers(env), "rates"), "it has no function that could read"),
-        (lambda env: numbers(env).where("id > 0").with_broadcast_set(numbers(env), "rates"), "process.* has, window"),
+        (
+            lambda env: stream_of_numbers(env).with_broadcast_set(stream_of_numbers(env), "rates"),
+            "it has no function that could read",
+        ),
+        (
+            lambda env: stream_of_numbers(env).where("id > 0").with_broadcast_set(stream_of_numbers(env), "rates"),
+            "process.* has, window",
+        ),
     ],
 )
 def test_what_cannot_be_a_broadcast_variable_is_refused(env: Env, write: Callable[[Env], object], refusal: str) -> None:
@@ -100,7 +107,7 @@ def test_a_stream_that_has_no_end_is_refused_with_its_source(env: Env, tmp_path:
 
 
 def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: Env) -> None:
-    rates = numbers(env).where("id > 0").uid("rates")
+    rates = stream_of_numbers(env).where("id > 0").uid("rates")
     rated(env).uid("rated").with_broadcast_set(rates, "rates").sink_to(ConsoleSink()).uid("out")
     rates.sink_to(ConsoleSink()).uid("also")
 
@@ -112,7 +119,7 @@ def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: 
 def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
     reader = rated(env).uid("rated")
     reader.sink_to(ConsoleSink())
-    reader.with_broadcast_set(numbers(env).where("id > 0"), "rates")
+    reader.with_broadcast_set(stream_of_numbers(env).where("id > 0"), "rates")
 
     made = env.get_job_graph()
 
@@ -122,6 +129,6 @@ def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
 
 
 def test_a_preview_reads_variables_of_the_first_rows(env: Env) -> None:
-    counted = numbers(env).transform(Counted()).with_broadcast_set(numbers(env, 4), "rates")
+    counted = stream_of_numbers(env).transform(Counted()).with_broadcast_set(stream_of_numbers(env, 4), "rates")
 
     assert counted.preview().to_dict("list") == {"id": [0, 1, 2], "rates": [6, 6, 6]}

@@ -89,7 +89,7 @@ class ByRulesAndKey(KeyedBroadcastProcessFunction):
         """Emit nothing."""
 
 
-def two(spark: SparkSession) -> tuple[Program, DataStream, DataStream]:
+def program_of_two_streams(spark: SparkSession) -> tuple[Program, DataStream, DataStream]:
     program = Program()
     return program, bids(spark, program), bids(spark, program, event_time=None).select("bidder", "price")
 
@@ -100,7 +100,7 @@ def edges(program: Program, uid: str) -> list[tuple[str, ShipStrategy]]:
 
 
 def test_each_input_gets_the_columns_of_both_before_the_exchange(spark: SparkSession) -> None:
-    program, first, second = two(spark)
+    program, first, second = program_of_two_streams(spark)
 
     made = first.connect(second).key_by("auction", "bidder").process(ByKey(), OUTPUT).uid("both")
 
@@ -119,7 +119,7 @@ def test_each_input_gets_the_columns_of_both_before_the_exchange(spark: SparkSes
 
 
 def test_streams_that_are_keyed_before_are_connected_by_these_keys(spark: SparkSession) -> None:
-    program, first, second = two(spark)
+    program, first, second = program_of_two_streams(spark)
 
     first.key_by("auction").connect(second.key_by(F.col("bidder") % 7)).process(ByKey(), OUTPUT).uid("both")
 
@@ -133,7 +133,7 @@ def test_streams_that_are_keyed_before_are_connected_by_these_keys(spark: SparkS
 
 
 def test_streams_without_keys_go_forward_as_others_do(spark: SparkSession) -> None:
-    program, first, second = two(spark)
+    program, first, second = program_of_two_streams(spark)
 
     first.connect(second.rebalance()).process(Plain(), OUTPUT).uid("both")
 
@@ -141,7 +141,7 @@ def test_streams_without_keys_go_forward_as_others_do(spark: SparkSession) -> No
 
 
 def test_a_map_of_keyed_streams_may_have_keyed_state(spark: SparkSession) -> None:
-    _, first, second = two(spark)
+    _, first, second = program_of_two_streams(spark)
     rows = first.select("bidder", "price")
 
     assert rows.connect(second).key_by("bidder", "bidder").map(Counting(), "bidder bigint, price bigint").columns
@@ -150,7 +150,7 @@ def test_a_map_of_keyed_streams_may_have_keyed_state(spark: SparkSession) -> Non
 
 
 def test_a_broadcast_stream_goes_to_all_subtasks_and_the_other_as_it_did(spark: SparkSession) -> None:
-    program, first, second = two(spark)
+    program, first, second = program_of_two_streams(spark)
 
     first.connect(second.broadcast(RULES)).process(ByRules(), OUTPUT).uid("plain")
     first.key_by("auction").connect(second.broadcast(RULES)).process(ByRulesAndKey(), OUTPUT).uid("keyed")
@@ -163,7 +163,7 @@ def test_a_broadcast_stream_goes_to_all_subtasks_and_the_other_as_it_did(spark: 
 
 
 def test_each_stream_of_a_union_is_an_input(spark: SparkSession) -> None:
-    program, first, second = two(spark)
+    program, first, second = program_of_two_streams(spark)
 
     first.union(bids(spark, program)).connect(second).key_by("auction", "bidder").process(ByKey(), OUTPUT).uid("both")
 
@@ -268,7 +268,7 @@ REFUSED: dict[str, tuple[Callable[[DataStream, DataStream], object], type[Except
 
 @pytest.mark.parametrize("wrong", REFUSED)
 def test_wrong_uses_are_refused_where_they_are_written(spark: SparkSession, wrong: str) -> None:
-    _, first, second = two(spark)
+    _, first, second = program_of_two_streams(spark)
     use, error, said = REFUSED[wrong]
 
     with pytest.raises(error, match=said):
@@ -281,7 +281,7 @@ def test_streams_of_two_programs_are_refused(spark: SparkSession) -> None:
 
 
 def test_an_output_has_to_be_said(spark: SparkSession) -> None:
-    _, first, second = two(spark)
+    _, first, second = program_of_two_streams(spark)
 
     with pytest.raises(TypeError, match="output"):
         first.connect(second).process(Plain())  # type: ignore[call-arg]

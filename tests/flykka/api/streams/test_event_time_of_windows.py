@@ -20,17 +20,17 @@ from tests.flykka.programs import HOURS, bids
 pytestmark = pytest.mark.spark
 
 
-def counted(spark: SparkSession, program: Program | None = None) -> DataStream:
+def bids_per_hour(spark: SparkSession, program: Program | None = None) -> DataStream:
     """Bids per auction and hour."""
     return bids(spark, program).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids"))
 
 
 def test_results_of_windows_show_their_event_time(spark: SparkSession) -> None:
-    assert "window_end -1 ms" in repr(counted(spark))
+    assert "window_end -1 ms" in repr(bids_per_hour(spark))
 
 
 def test_the_event_time_follows_its_column(spark: SparkSession) -> None:
-    renamed = counted(spark).with_column_renamed("window_end", "until")
+    renamed = bids_per_hour(spark).with_column_renamed("window_end", "until")
 
     again = renamed.key_by("auction").window(HOURS).aggregate(F.max("bids"))
 
@@ -39,7 +39,7 @@ def test_the_event_time_follows_its_column(spark: SparkSession) -> None:
 
 
 def test_without_their_end_results_have_no_event_time(spark: SparkSession) -> None:
-    dropped = counted(spark).drop("window_end")
+    dropped = bids_per_hour(spark).drop("window_end")
 
     with pytest.raises(StreamTypeError, match=r"gives no event time to window by: .* has dropped"):
         dropped.key_by("auction").window(HOURS)
@@ -47,7 +47,7 @@ def test_without_their_end_results_have_no_event_time(spark: SparkSession) -> No
 
 def test_a_union_of_windows_has_their_event_time(spark: SparkSession) -> None:
     program = Program()
-    hours, others = counted(spark, program), counted(spark, program)
+    hours, others = bids_per_hour(spark, program), bids_per_hour(spark, program)
 
     both = hours.union(others)
 
@@ -56,7 +56,14 @@ def test_a_union_of_windows_has_their_event_time(spark: SparkSession) -> None:
 
 def test_only_the_last_windows_wait_for_the_checkpoint(spark: SparkSession) -> None:
     program = Program()
-    again = counted(spark, program).uid("first").key_by("auction").window(HOURS).aggregate(F.max("bids")).uid("second")
+    again = (
+        bids_per_hour(spark, program)
+        .uid("first")
+        .key_by("auction")
+        .window(HOURS)
+        .aggregate(F.max("bids"))
+        .uid("second")
+    )
     again.sink_to(FileSink.parquet("/most"))
 
     graph = job_graph(

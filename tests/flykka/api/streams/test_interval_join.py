@@ -12,26 +12,20 @@ from pyspark.sql import functions as F
 from flykka.api.streams.data_stream import DataStream, KeyedStream
 from flykka.api.streams.interval_join import IntervalJoined
 from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.program import Program
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode
-from tests.flykka.programs import bids
+from tests.flykka.programs import bids, two_streams
 
 pytestmark = pytest.mark.spark
 
 LATE = OutputTag("late")
 
 
-def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
-    program = Program()
-    return bids(spark, program), bids(spark, program, event_time=event_time)
-
-
-def joined(spark: SparkSession) -> IntervalJoined:
-    left, right = two(spark)
+def interval_joined(spark: SparkSession) -> IntervalJoined:
+    left, right = two_streams(spark)
     return left.key_by("auction").interval_join(right.key_by("auction")).between("-10min", "0s")
 
 
@@ -42,7 +36,9 @@ def code_of(stream: DataStream) -> IntervalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = joined(spark).select("left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more"))
+    made = interval_joined(spark).select(
+        "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
+    )
 
     assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
         ("auction", "bigint"),
@@ -52,13 +48,17 @@ def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: Sp
 
 
 def test_all_of_a_side_is_its_star(spark: SparkSession) -> None:
-    made = joined(spark).select("left.*", F.col("right.price").alias("paid"))
+    made = interval_joined(spark).select("left.*", F.col("right.price").alias("paid"))
 
     assert made.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
 
 
 def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
-    made = joined(spark).on("left.bidder != right.bidder").select("left.channel", F.col("right.price").alias("paid"))
+    made = (
+        interval_joined(spark)
+        .on("left.bidder != right.bidder")
+        .select("left.channel", F.col("right.price").alias("paid"))
+    )
 
     code = code_of(made)
     assert code.left.rows.needed == ("auction", "bidder", "channel", "at")
@@ -66,7 +66,7 @@ def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
 
 
 def test_all_is_kept_of_a_side_whose_late_rows_are_read(spark: SparkSession) -> None:
-    made = joined(spark).side_output_right_late_data(LATE).select("left.price")
+    made = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
 
     late = made.get_side_output(LATE)
     assert late.columns == list(code_of(made).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
@@ -74,7 +74,7 @@ def test_all_is_kept_of_a_side_whose_late_rows_are_read(spark: SparkSession) -> 
 
 
 def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     made = left.union(left).key_by("auction").interval_join(right.key_by("bidder")).between(0, "1s").select("left.*")
 
     inputs = made._transformation.inputs
@@ -85,8 +85,8 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
 
 
 def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> None:
-    without = joined(spark).select("left.at")
-    made = joined(spark).with_timestamp_column("met_at").select("left.price")
+    without = interval_joined(spark).select("left.at")
+    made = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
 
     assert without._type.event_time is None
     assert made.columns == ["price", "met_at"]
@@ -94,7 +94,7 @@ def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> No
 
 
 def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
-    made = joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
+    made = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
 
     assert [each.nullable for each in made.schema] == [True, True]
 
@@ -128,7 +128,7 @@ def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
 def test_streams_that_do_not_fit_are_refused(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
 
     with pytest.raises(error, match=why):
         refused(left.key_by("auction"), right)
@@ -162,11 +162,11 @@ def test_joins_that_cannot_be_are_refused(
     spark: SparkSession, refused: Callable[[IntervalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        refused(joined(spark))
+        refused(interval_joined(spark))
 
 
 def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     join = left.key_by("auction").interval_join(right.key_by("auction")).between("1s", "1s").upper_bound_exclusive()
 
     with pytest.raises(ProgramError, match="both bounds are the same and one is exclusive"):
@@ -174,7 +174,7 @@ def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> N
 
 
 def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
-    left, right = two(spark, event_time=None)
+    left, right = two_streams(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="gives no event time to join by"):
         left.key_by("auction").interval_join(right.key_by("auction"))

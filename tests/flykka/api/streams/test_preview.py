@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from flykka import (
@@ -35,13 +34,7 @@ IN_ORDER = WatermarkStrategy.for_monotonous_timestamps()
 SECONDS = TumblingEventTimeWindows.of("1s")
 
 
-@pytest.fixture
-def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    with StreamExecutionEnvironment.get_execution_environment() as made:
-        yield made
-
-
-def write(folder: Path, name: str, first: int, rows: int) -> None:
+def write_numbers(folder: Path, name: str, first: int, rows: int) -> None:
     """Numbers from `first` on, one each quarter of a second."""
     folder.mkdir(exist_ok=True)
     at = pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta([250 * number for number in range(rows)], unit="ms")
@@ -54,13 +47,13 @@ def watched(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
     return env.from_source(source, IN_ORDER, "numbers")
 
 
-def numbers(env: StreamExecutionEnvironment, rows: int) -> DataStream:
+def generated_numbers(env: StreamExecutionEnvironment, rows: int) -> DataStream:
     return env.from_source(DataGenSource({"number": sequence()}, number_of_rows=rows))
 
 
 def test_a_preview_shows_the_first_batch_behind_all_operators(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    write(tmp_path / "in", "a", first=0, rows=8)
-    write(tmp_path / "in", "b", first=100, rows=8)
+    write_numbers(tmp_path / "in", "a", first=0, rows=8)
+    write_numbers(tmp_path / "in", "b", first=100, rows=8)
 
     even = watched(env, tmp_path / "in").where("number % 2 = 0").select("number")
 
@@ -69,7 +62,7 @@ def test_a_preview_shows_the_first_batch_behind_all_operators(env: StreamExecuti
 
 
 def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    write(tmp_path / "in", "a", first=0, rows=8)
+    write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
     keyed = watched(env, tmp_path / "in").key_by(F.col("number") % 2)
     counted = keyed.window(SECONDS).aggregate(F.count("*").alias("rows"), F.max("number").alias("last"))
@@ -83,7 +76,7 @@ def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment
 def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    write(tmp_path / "in", "a", first=0, rows=8)
+    write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
     timed = watched(env, tmp_path / "in").assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps()
@@ -94,7 +87,7 @@ def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
 
 
 def test_sessions_over_all_rows_have_no_column_of_a_key(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    write(tmp_path / "in", "a", first=0, rows=8)
+    write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
     sessions = watched(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
     counted = sessions.aggregate(F.count("*").alias("rows"))
@@ -107,7 +100,7 @@ def test_sessions_over_all_rows_have_no_column_of_a_key(env: StreamExecutionEnvi
 def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    stream = numbers(env, 5)
+    stream = generated_numbers(env, 5)
     stream.sink_to(FileSink.parquet(tmp_path / "out"))
     before = env.program.transformations
 
@@ -131,7 +124,7 @@ def test_no_more_than_the_first_rows_of_a_batch_are_looked_at(env: StreamExecuti
 
 
 def test_a_union_shows_rows_of_each_side(env: StreamExecutionEnvironment) -> None:
-    united = numbers(env, 2).union(numbers(env, 3))
+    united = generated_numbers(env, 2).union(generated_numbers(env, 3))
 
     assert sorted(united.preview().number) == [0, 0, 1, 1, 2]
 
@@ -159,7 +152,7 @@ class Opened(RichFunction):
 
 
 def test_a_rich_function_is_opened_for_a_preview_and_closed_behind_it(env: StreamExecutionEnvironment) -> None:
-    stream = numbers(env, 2).transform(Opened())
+    stream = generated_numbers(env, 2).transform(Opened())
     Opened.calls.clear()
 
     stream.preview()
@@ -183,7 +176,7 @@ def test_a_watched_folder_without_files_is_named(
 def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    write(tmp_path / "in", "a", first=0, rows=8)
+    write_numbers(tmp_path / "in", "a", first=0, rows=8)
     late = OutputTag("late")
     windows = watched(env, tmp_path / "in").key_by("number").window(SECONDS).side_output_late_data(late)
     stream = windows.aggregate(F.count("*").alias("rows")).get_side_output(late)
@@ -195,4 +188,4 @@ def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
 @pytest.mark.parametrize("rows", [0, -1, 2.5])
 def test_the_number_of_rows_is_a_whole_one_from_1(env: StreamExecutionEnvironment, rows: int) -> None:
     with pytest.raises(ProgramError, match="number of rows to preview"):
-        numbers(env, 1).preview(rows)
+        generated_numbers(env, 1).preview(rows)

@@ -9,19 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.program import Program
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import RegularJoinCode
-from tests.flykka.programs import bids
+from tests.flykka.programs import two_streams
 
 pytestmark = pytest.mark.spark
-
-
-def two(spark: SparkSession) -> tuple[DataStream, DataStream]:
-    program = Program()
-    return bids(spark, program), bids(spark, program, event_time=None)
 
 
 def code_of(stream: DataStream) -> RegularJoinCode:
@@ -31,7 +25,7 @@ def code_of(stream: DataStream) -> RegularJoinCode:
 
 
 def test_only_what_is_read_is_kept_for_ever(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark, event_time=None)
 
     met = left.key_by("auction").regular_join(right.key_by("bidder")).on("left.price > 3").select("right.channel")
 
@@ -43,7 +37,7 @@ def test_only_what_is_read_is_kept_for_ever(spark: SparkSession) -> None:
 
 
 def test_the_time_to_live_is_in_the_fingerprint(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark, event_time=None)
 
     met = left.key_by("auction").regular_join(right.key_by("bidder")).time_to_live("1min").select("right.channel")
 
@@ -83,4 +77,4 @@ def test_what_does_not_fit_is_refused(
     complaint: str,
 ) -> None:
     with pytest.raises(error, match=complaint):
-        build(*two(spark))
+        build(*two_streams(spark, event_time=None))

@@ -13,26 +13,20 @@ from pyspark.sql import functions as F
 from flykka.api.streams.changelog import Changelog
 from flykka.api.streams.data_stream import DataStream, KeyedStream
 from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.program import Program
 from flykka.api.streams.temporal_join import TemporalJoined
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
-from tests.flykka.programs import bids
+from tests.flykka.programs import two_streams
 
 pytestmark = pytest.mark.spark
 
 LATE = OutputTag("late")
 
 
-def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
-    program = Program()
-    return bids(spark, program), bids(spark, program, event_time=event_time)
-
-
-def joined(spark: SparkSession) -> TemporalJoined:
-    left, right = two(spark)
+def temporal_joined(spark: SparkSession) -> TemporalJoined:
+    left, right = two_streams(spark)
     return left.key_by("auction").temporal_join(right.key_by("auction"))
 
 
@@ -49,7 +43,9 @@ def code_of(stream: DataStream) -> TemporalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = joined(spark).select("left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more"))
+    made = temporal_joined(spark).select(
+        "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
+    )
 
     assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
         ("auction", "bigint"),
@@ -59,7 +55,7 @@ def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: Sp
 
 
 def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     renamed = right.select("auction", F.col("price").alias("rate"), "at")
 
     made = left.key_by("auction").temporal_join(renamed.key_by("auction")).on("rate > 1").select("bidder", "rate")
@@ -68,8 +64,8 @@ def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) ->
 
 
 def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark: SparkSession) -> None:
-    with_time = joined(spark).select("left.*", F.col("right.price").alias("paid"))
-    without = joined(spark).select("left.price")
+    with_time = temporal_joined(spark).select("left.*", F.col("right.price").alias("paid"))
+    without = temporal_joined(spark).select("left.price")
 
     assert with_time.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
     assert with_time._type.event_time == EventTime(column="at")
@@ -77,7 +73,11 @@ def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark:
 
 
 def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
-    made = joined(spark).on("left.bidder != right.bidder").select("left.channel", F.col("right.price").alias("paid"))
+    made = (
+        temporal_joined(spark)
+        .on("left.bidder != right.bidder")
+        .select("left.channel", F.col("right.price").alias("paid"))
+    )
 
     sides = code_of(made).sides
     assert sides.left.columns == ("bidder", "channel", "at")
@@ -85,7 +85,7 @@ def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
 
 
 def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     made = left.key_by("auction").temporal_join(upserts(right, "auction").key_by("auction")).select("right.price")
 
     assert code_of(made).sides.row_kind == "channel"
@@ -93,7 +93,7 @@ def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSess
 
 
 def test_all_is_kept_of_left_rows_where_late_ones_are_read(spark: SparkSession) -> None:
-    made = joined(spark).side_output_late_data(LATE).select("left.price")
+    made = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
 
     late = made.get_side_output(LATE)
     assert late.columns == list(code_of(made).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
@@ -101,7 +101,7 @@ def test_all_is_kept_of_left_rows_where_late_ones_are_read(spark: SparkSession) 
 
 
 def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     made = left.union(left).key_by("auction").temporal_join(right.key_by("bidder")).select("left.price")
 
     inputs = made._transformation.inputs
@@ -111,7 +111,7 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
 
 
 def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark: SparkSession) -> None:
-    inner, outer = joined(spark).select("left.price"), joined(spark).left_outer().select("left.price")
+    inner, outer = temporal_joined(spark).select("left.price"), temporal_joined(spark).left_outer().select("left.price")
 
     assert code_of(inner).fingerprint == (
         "temporal_join(inner, keys: bigint; state: left array<struct<price:bigint,at:timestamp>>,"
@@ -145,7 +145,7 @@ def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark:
 def test_streams_that_do_not_fit_are_refused(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
 
     with pytest.raises(error, match=why):
         refused(left.key_by("auction"), right)
@@ -169,11 +169,11 @@ def test_joins_that_cannot_be_are_refused(
     spark: SparkSession, refused: Callable[[TemporalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        refused(joined(spark))
+        refused(temporal_joined(spark))
 
 
 def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
-    left, right = two(spark, event_time=None)
+    left, right = two_streams(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="temporal_join of bids with bids: bids gives no event time to join by"):
         left.key_by("auction").temporal_join(right.key_by("auction"))

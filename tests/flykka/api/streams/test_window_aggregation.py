@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 LATE = OutputTag("late")
 
 
-def counted(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
+def bids_per_hour(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
     """Bids per auction and hour, with a side output for late ones."""
     windowed = bids(spark, program).key_by("auction").window(HOURS)
     if tag is not None:
@@ -88,7 +88,7 @@ def test_a_lateness_is_a_length_of_time(spark: SparkSession) -> None:
 
 
 def test_late_rows_have_the_columns_and_the_event_time_of_the_input(spark: SparkSession) -> None:
-    late = counted(spark).get_side_output(LATE)
+    late = bids_per_hour(spark).get_side_output(LATE)
 
     windowed_again = late.where("price > 1").key_by("channel").window(HOURS)
 
@@ -98,7 +98,7 @@ def test_late_rows_have_the_columns_and_the_event_time_of_the_input(spark: Spark
 
 def test_for_late_rows_all_rows_are_exchanged_as_they_are(spark: SparkSession) -> None:
     program = Program()
-    stream = counted(spark, program).set_parallelism(2)
+    stream = bids_per_hour(spark, program).set_parallelism(2)
     stream.get_side_output(LATE).sink_to(FileSink.parquet("/late"))
     stream.sink_to(FileSink.parquet("/counts")).set_parallelism(2)
 
@@ -114,7 +114,7 @@ def test_for_late_rows_all_rows_are_exchanged_as_they_are(spark: SparkSession) -
 
 def test_late_rows_take_after_their_windows_in_all_that_is_set_on_these(spark: SparkSession) -> None:
     program = Program()
-    stream = counted(spark, program).set_parallelism(4).set_max_parallelism(8).slot_sharing_group("heavy")
+    stream = bids_per_hour(spark, program).set_parallelism(4).set_max_parallelism(8).slot_sharing_group("heavy")
     stream.get_side_output(LATE)
 
     graph = stream_graph(program.transformations, CodeRegistry(), Defaults(max_parallelism=2))
@@ -143,7 +143,7 @@ def test_late_rows_of_a_union_come_from_each_of_its_streams(spark: SparkSession)
 def test_a_side_output_that_was_not_declared_is_refused(
     spark: SparkSession, declared: OutputTag | None, text: str
 ) -> None:
-    stream = counted(spark, tag=declared)
+    stream = bids_per_hour(spark, tag=declared)
 
     with pytest.raises(ProgramError) as refused:
         stream.get_side_output(LATE)
@@ -175,7 +175,7 @@ def test_a_side_output_is_declared_by_a_tag(spark: SparkSession) -> None:
 def test_late_rows_leave_in_the_tasks_of_their_windows(
     spark: SparkSession, setting: Callable[[DataStream], DataStream], what: str
 ) -> None:
-    late = counted(spark).get_side_output(LATE)
+    late = bids_per_hour(spark).get_side_output(LATE)
 
     with pytest.raises(
         ProgramError, match=rf"^the {what} of get_side_output\(late\) is that of counts .*, in whose tasks"

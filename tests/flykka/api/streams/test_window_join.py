@@ -11,24 +11,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.program import Program
 from flykka.api.streams.window_join import EqualTo, WindowJoined
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.operators.join_code import WindowJoinCode
-from tests.flykka.programs import HOURS, bids
+from tests.flykka.programs import HOURS, bids, two_streams
 
 pytestmark = pytest.mark.spark
 
 
-def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
-    program = Program()
-    return bids(spark, program), bids(spark, program, event_time=event_time)
-
-
 def equal(spark: SparkSession) -> EqualTo[WindowJoined]:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     return left.join(right).where("auction").equal_to("auction")
 
 
@@ -53,7 +47,7 @@ def test_a_join_with_a_dataframe_is_what_it_was(spark: SparkSession) -> None:
 
 
 def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
-    left, right = two(spark)
+    left, right = two_streams(spark)
     groups = left.co_group(right).where("auction").equal_to("bidder").window(HOURS)
 
     made = groups.apply(together, "window_end timestamp, n long")
@@ -105,11 +99,11 @@ def test_joins_that_cannot_be_are_refused(
     spark: SparkSession, refused: Callable[[DataStream, DataStream], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        refused(*two(spark))
+        refused(*two_streams(spark))
 
 
 def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
-    left, right = two(spark, event_time=None)
+    left, right = two_streams(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="gives no event time to join by"):
         left.join(right).where("auction").equal_to("auction")

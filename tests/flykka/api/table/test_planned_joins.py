@@ -116,7 +116,7 @@ def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str
     assert code.interval == between(0, 0)
 
 
-def windows(size: str, slide: str = "") -> str:
+def counts_of_windows(size: str, slide: str = "") -> str:
     """Counts of windows with start and end."""
     cut = f"window(at, '{size}'{slide})"
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
@@ -134,7 +134,11 @@ def windows(size: str, slide: str = "") -> str:
     ],
 )
 def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
-    of_keys = f"SELECT s, auction, n FROM ({windows('10 seconds')})" if column == "s" else windows("10 seconds")
+    of_keys = (
+        f"SELECT s, auction, n FROM ({counts_of_windows('10 seconds')})"
+        if column == "s"
+        else counts_of_windows("10 seconds")
+    )
     (code,) = joins(
         queries,
         f"SELECT a.n AS one, b.n AS other FROM ({of_keys}) a {kind} JOIN ({of_keys}) b"
@@ -148,13 +152,16 @@ def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: 
 @pytest.mark.parametrize(
     ("other", "condition", "interval"),
     [
-        (windows("30 seconds"), "a.s = b.s", between(20_000, 20_000)),
+        (counts_of_windows("30 seconds"), "a.s = b.s", between(20_000, 20_000)),
         pytest.param(
-            windows("30 seconds", ", '10 seconds'"), "a.s = b.s", between(20_000, 20_000), marks=pytest.mark.long
+            counts_of_windows("30 seconds", ", '10 seconds'"),
+            "a.s = b.s",
+            between(20_000, 20_000),
+            marks=pytest.mark.long,
         ),
-        (windows("30 seconds"), "a.e = b.e", between(0, 0)),
-        pytest.param(windows("10 seconds"), "a.s = b.e", between(-10_000, -10_000), marks=pytest.mark.long),
-        (windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
+        (counts_of_windows("30 seconds"), "a.e = b.e", between(0, 0)),
+        pytest.param(counts_of_windows("10 seconds"), "a.s = b.e", between(-10_000, -10_000), marks=pytest.mark.long),
+        (counts_of_windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
     ],
 )
 def test_starts_and_ends_of_windows_bound_their_event_times(
@@ -162,7 +169,7 @@ def test_starts_and_ends_of_windows_bound_their_event_times(
 ) -> None:
     (code,) = joins(
         queries,
-        f"SELECT a.n AS one, b.n AS other FROM ({windows('10 seconds')}) a FULL JOIN ({other}) b"
+        f"SELECT a.n AS one, b.n AS other FROM ({counts_of_windows('10 seconds')}) a FULL JOIN ({other}) b"
         f" ON {condition} AND a.auction = b.auction",
     )
 

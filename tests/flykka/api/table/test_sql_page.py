@@ -220,7 +220,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
     spark.catalog.dropTempView("item")
 
 
-def table(first: str) -> dict[str, list[str]]:
+def page_table(first: str) -> dict[str, list[str]]:
     """The rows of the table of the page whose first column is called so, by their cells in it."""
     start = next(number for number, line in enumerate(LINES) if line.startswith(f"| {first} |"))
     rows = []
@@ -233,13 +233,13 @@ def table(first: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(("first", "cases"), [("in the text", RUNS), ("clause", REFUSED), ("statement", STATEMENTS)])
 def test_every_row_of_the_page_has_a_case_and_every_case_a_row(first: str, cases: dict[str, object]) -> None:
-    assert list(table(first)) == list(cases)
+    assert list(page_table(first)) == list(cases)
 
 
 @pytest.mark.parametrize("row", RUNS)
 def test_a_clause_that_can_run_becomes_its_operator_and_keeps_what_the_page_says(queries: Queries, row: str) -> None:
     operator, texts = RUNS[row]
-    _, keeps = table("in the text")[row]
+    _, keeps = page_table("in the text")[row]
 
     for text in texts:
         explained = queries.explain_sql(text)

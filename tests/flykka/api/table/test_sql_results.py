@@ -125,7 +125,7 @@ def with_number(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
     return rows.withColumn("batch", F.lit(next(numbers)))
 
 
-def expected(spark: SparkSession, bids: DataFrame, query: str) -> DataFrame:
+def batch_result(spark: SparkSession, bids: DataFrame, query: str) -> DataFrame:
     bids.createOrReplaceTempView("bid")
     try:
         return spark.sql(query)
@@ -143,7 +143,7 @@ def test_appended_rows_are_those_of_spark(
     env.execute("appended")
 
     for name in names:
-        assertDataFrameEqual(spark.read.parquet(str(tmp_path / name)), expected(spark, bids, APPENDED[name]))
+        assertDataFrameEqual(spark.read.parquet(str(tmp_path / name)), batch_result(spark, bids, APPENDED[name]))
 
 
 @some_and_all(SOME_UPSERTS, UPSERTS)
@@ -163,7 +163,7 @@ def test_the_newest_upserts_are_the_rows_of_spark(
         written = spark.read.parquet(str(tmp_path / name))
         is_newest = F.row_number().over(Window.partitionBy(*keys).orderBy(F.desc("batch"))) == 1
         newest = written.withColumn("newest", is_newest).where("newest").drop("newest", "batch")
-        assertDataFrameEqual(newest, expected(spark, bids, query))
+        assertDataFrameEqual(newest, batch_result(spark, bids, query))
 
 
 def test_a_view_that_sql_defines_is_read_like_one_of_a_stream(

@@ -40,7 +40,7 @@ def bids(spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path) -
     return spark.read.schema(schema).option("header", True).csv(str(tmp_path / "bids"))
 
 
-def run(env: StreamExecutionEnvironment, statement: str) -> None:
+def execute_statement(env: StreamExecutionEnvironment, statement: str) -> None:
     client = env.execute_sql(statement)
     assert isinstance(client, JobClient)
     client.wait(timeout=PATIENCE_S)
@@ -56,11 +56,11 @@ def test_inserts_are_jobs_one_after_the_other_over_the_same_tables_and_views(
     env.execute_sql(f"CREATE TABLE dear USING json OPTIONS (path '{tmp_path}/dear')")
     env.execute_sql("CREATE TEMPORARY VIEW web AS SELECT * FROM bid WHERE channel = 'web'")
 
-    run(
+    execute_statement(
         env,
         "INSERT INTO minutes SELECT window.start, auction, count(*) FROM web GROUP BY auction, window(at, '1 minute')",
     )
-    run(env, "INSERT INTO dear SELECT auction, price FROM web WHERE price > 50")
+    execute_statement(env, "INSERT INTO dear SELECT auction, price FROM web WHERE price > 50")
 
     web = bids.where("channel = 'web'")
     counted = web.groupBy(F.window("at", "1 minute").start.alias("start"), "auction").agg(F.count("*").alias("n"))
@@ -110,7 +110,7 @@ def test_what_was_refused_does_not_come_with_the_next_job(
             " nope; END"
         )
 
-    run(env, "INSERT INTO good SELECT price FROM bid")
+    execute_statement(env, "INSERT INTO good SELECT price FROM bid")
 
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "good")), bids.select("price"))
 
@@ -122,8 +122,8 @@ def test_texts_are_stored_in_columns_of_a_length_and_read_from_them(
     env.execute_sql(f"CREATE TABLE names (id BIGINT, name {kind}) USING parquet OPTIONS (path '{tmp_path}/names')")
     env.execute_sql(f"CREATE TABLE again (name STRING) USING parquet OPTIONS (path '{tmp_path}/again')")
 
-    run(env, "INSERT INTO names SELECT auction, channel FROM bid WHERE channel = 'web'")
-    run(env, "INSERT INTO again SELECT name FROM names WHERE id = 1")
+    execute_statement(env, "INSERT INTO names SELECT auction, channel FROM bid WHERE channel = 'web'")
+    execute_statement(env, "INSERT INTO again SELECT name FROM names WHERE id = 1")
 
     assert {row["name"] for row in spark.read.parquet(str(tmp_path / "again")).collect()} == {expected}
 
@@ -133,4 +133,4 @@ def test_a_text_that_is_longer_than_its_column_is_not_stored(env: StreamExecutio
     env.set_restart_strategy(RestartStrategies.no_restart())
 
     with pytest.raises(JobExecutionError, match=r"(?i)exceeds? (char/varchar type )?length limitation"):
-        run(env, "INSERT INTO names SELECT channel FROM bid")
+        execute_statement(env, "INSERT INTO names SELECT channel FROM bid")

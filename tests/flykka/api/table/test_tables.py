@@ -39,7 +39,7 @@ def queries(spark: SparkSession, tmp_path: Path) -> Queries:
     return queries
 
 
-def rows(queries: Queries, statement: str) -> list[list[str]]:
+def rows_of_statement(queries: Queries, statement: str) -> list[list[str]]:
     """The rows that a statement gives."""
     result = queries.execute_sql(statement)
     assert isinstance(result, pd.DataFrame)
@@ -84,7 +84,7 @@ def test_the_watermark_of_a_column_with_a_dot_is_of_no_other_expression(queries:
 def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queries, tmp_path: Path) -> None:
     queries.execute_sql("CREATE TEMPORARY VIEW top (a, n) AS SELECT auction, count(*) FROM made GROUP BY auction")
 
-    assert rows(queries, "DESCRIBE made") == [
+    assert rows_of_statement(queries, "DESCRIBE made") == [
         ["auction", "bigint"],
         ["price", "double"],
         ["channel", "string"],
@@ -95,15 +95,15 @@ def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queri
         ["# changelog", "none"],
         ["# comment", "bids"],
     ]
-    assert ["# changelog", "upserts by auction"] in rows(queries, "DESC counts")
-    assert rows(queries, "DESCRIBE top") == [
+    assert ["# changelog", "upserts by auction"] in rows_of_statement(queries, "DESC counts")
+    assert rows_of_statement(queries, "DESCRIBE top") == [
         ["a", "bigint"],
         ["n", "bigint"],
         ["# changelog", "upserts by a"],
         ["# event time", "none"],
     ]
-    assert [row[0] for row in rows(queries, "SHOW TABLES")] == ["counts", "made", "out"]
-    assert [row[0] for row in rows(queries, "SHOW VIEWS")] == ["bid", "timeless", "top"]
+    assert [row[0] for row in rows_of_statement(queries, "SHOW TABLES")] == ["counts", "made", "out"]
+    assert [row[0] for row in rows_of_statement(queries, "SHOW VIEWS")] == ["bid", "timeless", "top"]
 
 
 def test_what_is_dropped_is_not_found_any_more(queries: Queries) -> None:
@@ -111,7 +111,7 @@ def test_what_is_dropped_is_not_found_any_more(queries: Queries) -> None:
     queries.execute_sql("DROP TABLE IF EXISTS made")
     queries.execute_sql("DROP VIEW timeless")
 
-    assert [row[0] for row in rows(queries, "SHOW TABLES")] == ["counts", "out"]
+    assert [row[0] for row in rows_of_statement(queries, "SHOW TABLES")] == ["counts", "out"]
     with pytest.raises(SqlError, match="`made` cannot be found"):
         queries.sql("SELECT * FROM made")
 

@@ -25,7 +25,7 @@ class Telling(Launch):
         print(text, flush=True)
 
 
-def job(folder: str, name: str) -> JobGraph:
+def two_vertex_job(folder: str, name: str) -> JobGraph:
     graph = graph_of(vertex("source", outputs=1), vertex("sink", reads=("source",)))
     checkpointing = CheckpointingSettings(directory=f"{folder}/checkpoints", interval_ms=200)
     return replace(graph, name=name, checkpointing=checkpointing)
@@ -42,7 +42,7 @@ def main(folder: str) -> None:
             print("ended", flush=True)
             return
         try:
-            known = cluster.identify(job(folder, name), say=print)
+            known = cluster.identify(two_vertex_job(folder, name), say=print)
             result = cluster.submit(known.job_graph, known.restore_path).wait()
             print(f"{name} {'had finished before' if result.is_earlier else 'has finished'}", flush=True)
         except FlykkaError as refused:

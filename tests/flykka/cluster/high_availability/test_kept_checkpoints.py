@@ -15,7 +15,7 @@ JOB = JobId("7f3a")
 OTHER = JobId("0b1c")
 
 
-def checkpoint(checkpoint_id: int) -> CheckpointPointer:
+def checkpoint_pointer(checkpoint_id: int) -> CheckpointPointer:
     return CheckpointPointer(checkpoint_id=checkpoint_id, path=f"/checkpoints/{JOB}/chk-{checkpoint_id}")
 
 
@@ -35,13 +35,13 @@ def test_completed_checkpoints_are_recovered_by_the_next_leader_oldest_first(pla
     checkpoints = lead(first).checkpoints(JOB)
     checkpoints.recover("coordinator", 20)
     for checkpoint_id in (9, 10, 11):
-        checkpoints.add("coordinator", checkpoint(checkpoint_id))
+        checkpoints.add("coordinator", checkpoint_pointer(checkpoint_id))
     checkpoints.remove("coordinator", [9])
     first.close()
 
     recovered = lead(place.services()).checkpoints(JOB).recover("next", 1)
 
-    assert recovered.completed == (checkpoint(10), checkpoint(11))
+    assert recovered.completed == (checkpoint_pointer(10), checkpoint_pointer(11))
 
 
 def test_the_latest_is_the_one_that_was_completed_last_and_anybody_may_look(place: Place) -> None:
@@ -50,9 +50,9 @@ def test_the_latest_is_the_one_that_was_completed_last_and_anybody_may_look(plac
 
     checkpoints.recover("coordinator", 20)
     for checkpoint_id in (9, 10):
-        checkpoints.add("coordinator", checkpoint(checkpoint_id))
+        checkpoints.add("coordinator", checkpoint_pointer(checkpoint_id))
 
-    assert checkpoints.latest() == checkpoint(10)
+    assert checkpoints.latest() == checkpoint_pointer(10)
 
 
 def test_ids_are_drawn_once_across_coordinators_and_leaders(place: Place) -> None:
@@ -78,29 +78,29 @@ def test_ids_begin_behind_those_of_the_checkpoint_that_was_adopted(checkpoints: 
 def test_what_a_job_began_with_is_remembered(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 1)
 
-    checkpoints.adopt("coordinator", checkpoint(7))
+    checkpoints.adopt("coordinator", checkpoint_pointer(7))
 
     recovered = checkpoints.recover("next", 1)
-    assert (recovered.adopted, recovered.completed) == (checkpoint(7), ())
+    assert (recovered.adopted, recovered.completed) == (checkpoint_pointer(7), ())
 
 
 def test_a_coordinator_completes_nothing_once_another_one_of_its_job_has_begun(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("first", 10)
-    checkpoints.add("first", checkpoint(1))
+    checkpoints.add("first", checkpoint_pointer(1))
     checkpoints.recover("second", 10)
 
     for late in (
-        lambda: checkpoints.add("first", checkpoint(2)),
+        lambda: checkpoints.add("first", checkpoint_pointer(2)),
         lambda: checkpoints.remove("first", [1]),
         lambda: checkpoints.remove_all("first"),
-        lambda: checkpoints.adopt("first", checkpoint(7)),
+        lambda: checkpoints.adopt("first", checkpoint_pointer(7)),
         lambda: checkpoints.draw_ids("first", 1),
     ):
         with pytest.raises(LeadershipLostError, match="first does not coordinate the checkpoints of its job any more"):
             late()
 
     recovered = checkpoints.recover("third", 1)
-    assert (recovered.completed, recovered.adopted, recovered.first_id) == ((checkpoint(1),), None, 21)
+    assert (recovered.completed, recovered.adopted, recovered.first_id) == ((checkpoint_pointer(1),), None, 21)
 
 
 def test_a_coordinator_of_a_former_leader_completes_nothing(place: Place) -> None:
@@ -110,7 +110,7 @@ def test_a_coordinator_of_a_former_leader_completes_nothing(place: Place) -> Non
     now = lead(services).checkpoints(JOB)
 
     with pytest.raises(LeadershipLostError, match="leads no more"):
-        before.add("coordinator", checkpoint(1))
+        before.add("coordinator", checkpoint_pointer(1))
 
     assert now.recover("coordinator", 10).completed == ()
 
@@ -129,13 +129,13 @@ def test_a_coordinator_of_a_former_leader_does_not_remove_all_of_nothing_either(
 def test_what_was_removed_is_not_there_and_may_be_removed_again(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
     for checkpoint_id in (1, 2, 3):
-        checkpoints.add("coordinator", checkpoint(checkpoint_id))
+        checkpoints.add("coordinator", checkpoint_pointer(checkpoint_id))
 
     checkpoints.remove("coordinator", [2, 2, 9])
     some = checkpoints.recover("coordinator", 1).completed
     checkpoints.remove_all("coordinator")
 
-    assert some == (checkpoint(1), checkpoint(3))
+    assert some == (checkpoint_pointer(1), checkpoint_pointer(3))
     assert checkpoints.recover("coordinator", 1).completed == ()
 
 
@@ -144,9 +144,9 @@ def test_jobs_have_checkpoints_of_their_own(place: Place) -> None:
     ours, theirs = store.checkpoints(JOB), store.checkpoints(OTHER)
     ours.recover("ours", 10)
     theirs.recover("theirs", 10)
-    ours.add("ours", checkpoint(1))
-    theirs.add("theirs", checkpoint(1))
+    ours.add("ours", checkpoint_pointer(1))
+    theirs.add("theirs", checkpoint_pointer(1))
 
     ours.remove_all("ours")
 
-    assert theirs.recover("theirs", 1).completed == (checkpoint(1),)
+    assert theirs.recover("theirs", 1).completed == (checkpoint_pointer(1),)

@@ -67,11 +67,11 @@ def test_the_environments_of_an_application_have_stores_of_their_own() -> None:
 def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> None:
     launch = Launch(LaunchOptions(values={"high_availability": FOLDER}))
 
-    assert [store(launch) for _ in range(2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
-    assert store(Launch()) is ZOOKEEPER
+    assert [store_of_app(launch) for _ in range(2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
+    assert store_of_app(Launch()) is ZOOKEEPER
 
 
-def store(launch: Launch) -> StoreSettings | None:
+def store_of_app(launch: Launch) -> StoreSettings | None:
     """The store of one more environment, whose app names ZooKeeper."""
     options = launch.environment_options()
     options.say({"high_availability": ZOOKEEPER})

@@ -42,11 +42,11 @@ def raw(zookeeper_settings: ZooKeeperSettings) -> Iterator[KazooClient]:
     client.close()
 
 
-def completed(store: LeaderStore) -> list[int]:
+def completed_checkpoint_ids(store: LeaderStore) -> list[int]:
     return [pointer.checkpoint_id for pointer in store.checkpoints(JOB).recover("next", 1).completed]
 
 
-def driver(settings: ZooKeeperSettings, session_timeout_ms: int) -> Driver:
+def zookeeper_driver(settings: ZooKeeperSettings, session_timeout_ms: int) -> Driver:
     return Driver("zookeeper", settings.hosts, settings.storage_dir, settings.path, str(session_timeout_ms))
 
 
@@ -54,7 +54,7 @@ def test_a_driver_that_is_killed_is_taken_over_when_its_session_has_ended(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
-    with driver(zookeeper_settings, SHORT_SESSION_MS) as first:
+    with zookeeper_driver(zookeeper_settings, SHORT_SESSION_MS) as first:
         first.wait_granted()
         before = [first.ask("recover"), first.ask("add 1")]
         services.contend(waiting)
@@ -63,7 +63,7 @@ def test_a_driver_that_is_killed_is_taken_over_when_its_session_has_ended(
         store = services.store(waiting.wait_granted())
 
         assert before == ["recovered []", "added 1"]
-        assert completed(store) == [1]
+        assert completed_checkpoint_ids(store) == [1]
         services.close()
 
 
@@ -71,7 +71,7 @@ def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_w
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
-    with driver(zookeeper_settings, zookeeper_settings.session_timeout_ms) as first:
+    with zookeeper_driver(zookeeper_settings, zookeeper_settings.session_timeout_ms) as first:
         first.wait_granted()
         before = [first.ask("recover"), first.ask("add 1")]
         services.contend(waiting)
@@ -80,11 +80,11 @@ def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_w
         first.send(signal.SIGSTOP)
         _end_session((int(number), bytes.fromhex(password)), zookeeper_settings)
         store = services.store(waiting.wait_granted())
-        taken_over = completed(store)
+        taken_over = completed_checkpoint_ids(store)
         first.tell("add 2")
         first.send(signal.SIGCONT)
         said = {first.wait_said().split()[0], first.wait_said().split()[0]}
-        after = completed(store)
+        after = completed_checkpoint_ids(store)
         services.close()
 
     assert before == ["recovered []", "added 1"]
@@ -164,7 +164,7 @@ def test_a_server_that_is_killed_and_comes_back_finds_the_leader_waiting(tmp_pat
     late.join(PATIENCE)
 
     assert not late.is_alive()
-    assert completed(store) == [1]
+    assert completed_checkpoint_ids(store) == [1]
     assert contender.has_heard_nothing
     services.close()
     server.kill()

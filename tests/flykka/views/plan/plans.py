@@ -9,7 +9,7 @@ from flykka.actors.machines.job_graph.stream_graph import StreamGraph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId
 from flykka.views.plan.program_plan import ProgramPlan, program_plan
-from tests.actors.machines.job_graph.programs import edge, keyed, node
+from tests.actors.machines.job_graph.programs import edge, keyed_edge, node
 
 
 def graphs(job_type: JobType = JobType.STREAMING) -> tuple[StreamGraph, JobGraph]:
@@ -23,8 +23,8 @@ def graphs(job_type: JobType = JobType.STREAMING) -> tuple[StreamGraph, JobGraph
     graph.add_node(node("archive", OperatorKind.SINK, parallelism=2, group="apart"))
     graph.add_node(node("<&out>", OperatorKind.SINK, parallelism=1))
     graph.add_edge(edge("orders", "valid"))
-    graph.add_edge(keyed("valid", "sums"))
-    graph.add_edge(keyed("returns", "sums"))
+    graph.add_edge(keyed_edge("valid", "sums"))
+    graph.add_edge(keyed_edge("returns", "sums"))
     graph.add_edge(edge("valid", "archive", ShipStrategy.RESCALE))
     graph.add_edge(edge("sums", "<&out>", ShipStrategy.REBALANCE))
     return graph, job_graph(

@@ -60,16 +60,16 @@ def summed(one: Row, two: Row) -> Row:
 SUM = Aggregated(Sum(), "struct<total:bigint>")
 
 
-def opened(assigner: WindowAssigner, function: AnyWindowFunction | None = None, **more: Any) -> StateTable:
+def windowed_table(assigner: WindowAssigner, function: AnyWindowFunction | None = None, **more: Any) -> StateTable:
     """The operator, pickled once as it is on the way to workers."""
     function = Contents() if function is None else function
     operator = WindowOperator(Windowing(assigner=assigner, function=function, row_type=ROW_TYPE, **more))
     return StateTable(cloudpickle.loads(cloudpickle.dumps(operator)))
 
 
-def row(key: str, time: int | None, n: int = 1) -> Row:
+def window_row(key: str, time: int | None, n: int = 1) -> Row:
     return {"key": key, "n": n, "time": time}
 
 
-def told(rows: list[Row]) -> list[Any]:
+def emitted_values(rows: list[Row]) -> list[Any]:
     return [each["told"] for each in rows]

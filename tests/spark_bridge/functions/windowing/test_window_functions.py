@@ -39,9 +39,9 @@ from tests.spark_bridge.functions.state_table import Row, StateTable
 from tests.spark_bridge.functions.windowing.operators import (
     ROW_TYPE,
     Contents,
-    opened,
-    row,
-    told,
+    emitted_values,
+    window_row,
+    windowed_table,
 )
 
 
@@ -69,18 +69,22 @@ class Firings(ProcessWindowFunction):
 
 
 def test_a_function_has_state_of_the_window_and_of_the_key() -> None:
-    table = opened(TumblingEventTimeWindows.of(10), Firings(), trigger=CountTrigger.of(1))
+    table = windowed_table(TumblingEventTimeWindows.of(10), Firings(), trigger=CountTrigger.of(1))
 
-    fired = told(table.process(row("a", 1), row("a", 2), row("a", 11), row("b", 3), row("a", 4)))
+    fired = emitted_values(
+        table.process(
+            window_row("a", 1), window_row("a", 2), window_row("a", 11), window_row("b", 3), window_row("a", 4)
+        )
+    )
 
     assert [(of_window, of_key) for of_window, of_key, _ in fired] == [(1, 1), (2, 2), (1, 3), (1, 1), (3, 4)]
 
 
 def test_state_of_a_window_is_cleared_by_its_function_and_that_of_the_key_stays() -> None:
-    table = opened(TumblingEventTimeWindows.of(10), Firings())
-    table.process(row("a", 1))
+    table = windowed_table(TumblingEventTimeWindows.of(10), Firings())
+    table.process(window_row("a", 1))
 
-    assert told(table.advance_watermark(9)) == [(1, 1, 9)]
+    assert emitted_values(table.advance_watermark(9)) == [(1, 1, 9)]
 
     assert {name for name, value in table.entries["a"].values.items() if value is not None} == {"in_key"}
 
@@ -98,10 +102,10 @@ class FiringsOfAll(ProcessAllWindowFunction):
 
 
 def test_a_function_of_all_rows_is_given_no_key_and_has_state_of_all_windows() -> None:
-    table = opened(TumblingEventTimeWindows.of(10), FiringsOfAll())
-    table.process(row("all", 1, n=1), row("all", 12, n=2), row("all", 3, n=3))
+    table = windowed_table(TumblingEventTimeWindows.of(10), FiringsOfAll())
+    table.process(window_row("all", 1, n=1), window_row("all", 12, n=2), window_row("all", 3, n=3))
 
-    assert told(table.advance_watermark(19)) == [(0, 1, [1, 3]), (10, 2, [2])]
+    assert emitted_values(table.advance_watermark(19)) == [(0, 1, [1, 3]), (10, 2, [2])]
 
 
 class FiringsOfSubtask(Contents, CheckpointedFunction):
@@ -120,16 +124,16 @@ class FiringsOfSubtask(Contents, CheckpointedFunction):
 
 
 def test_a_function_has_state_of_its_subtask() -> None:
-    table = opened(TumblingEventTimeWindows.of(10), FiringsOfSubtask())
-    table.process(row("a", 1), row("b", 2))
+    table = windowed_table(TumblingEventTimeWindows.of(10), FiringsOfSubtask())
+    table.process(window_row("a", 1), window_row("b", 2))
     table.advance_watermark(9)
     table.runner.snapshot_state()
     windowing = Windowing(assigner=TumblingEventTimeWindows.of(10), function=FiringsOfSubtask(), row_type=ROW_TYPE)
 
     restored = StateTable(WindowOperator(windowing), operator_states=OperatorStates(table.runner.lists))
-    restored.process(row("a", 1))
+    restored.process(window_row("a", 1))
 
-    assert told(restored.advance_watermark(9)) == [3]
+    assert emitted_values(restored.advance_watermark(9)) == [3]
 
 
 @pytest.mark.parametrize(
@@ -148,9 +152,9 @@ def test_a_context_that_is_kept_is_of_no_use(use: Callable[[ProcessWindowContext
             Windowing(assigner=GlobalWindows.create(), function=function, row_type=ROW_TYPE, trigger=CountTrigger.of(1))
         )
     )
-    table.process(row("a", None))
+    table.process(window_row("a", None))
     kept = function.kept
-    table.process(row("a", None))
+    table.process(window_row("a", None))
 
     assert kept is not None
     with pytest.raises(KeyContextError, match="used outside of the call"):
@@ -166,10 +170,10 @@ class Undeclared(Contents):
 
 
 def test_state_that_a_function_did_not_declare_is_refused() -> None:
-    table = opened(GlobalWindows.create(), Undeclared(), trigger=CountTrigger.of(1))
+    table = windowed_table(GlobalWindows.create(), Undeclared(), trigger=CountTrigger.of(1))
 
     with pytest.raises(StateDescriptorError, match=r"'seen' is not declared: .* to Undeclared.window_states"):
-        table.process(row("a", None))
+        table.process(window_row("a", None))
 
 
 class Forever(Contents):
@@ -184,7 +188,7 @@ class Forever(Contents):
 
 def test_state_of_a_window_lives_as_long_as_the_window() -> None:
     with pytest.raises(StateDescriptorError, match="of a window can have no time-to-live"):
-        opened(GlobalWindows.create(), Forever(), trigger=CountTrigger.of(1))
+        windowed_table(GlobalWindows.create(), Forever(), trigger=CountTrigger.of(1))
 
 
 class Row1(Contents):
@@ -195,10 +199,10 @@ class Row1(Contents):
 
 
 def test_a_function_that_returns_a_row_is_told_to_return_rows() -> None:
-    table = opened(GlobalWindows.create(), Row1(), trigger=CountTrigger.of(1))
+    table = windowed_table(GlobalWindows.create(), Row1(), trigger=CountTrigger.of(1))
 
     with pytest.raises(FunctionOutputError, match="yield it, or return a list of rows"):
-        table.process(row("a", None))
+        table.process(window_row("a", None))
 
 
 class Changing(Contents):
@@ -212,6 +216,6 @@ class Changing(Contents):
 
 @pytest.mark.parametrize("evictor", [None, CountEvictor.of(5)])
 def test_a_function_may_change_the_rows_that_it_is_given(evictor: CountEvictor | None) -> None:
-    table = opened(GlobalWindows.create(), Changing(), trigger=CountTrigger.of(1), evictor=evictor)
+    table = windowed_table(GlobalWindows.create(), Changing(), trigger=CountTrigger.of(1), evictor=evictor)
 
-    assert told(table.process(row("a", None, 1), row("a", None, 2))) == [(1,), (1, 2)]
+    assert emitted_values(table.process(window_row("a", None, 1), window_row("a", None, 2))) == [(1,), (1, 2)]

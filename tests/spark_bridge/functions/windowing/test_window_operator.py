@@ -24,10 +24,10 @@ from tests.spark_bridge.functions.state_table import Row
 from tests.spark_bridge.functions.windowing.operators import (
     SUM,
     Late,
-    opened,
-    row,
+    emitted_values,
     summed,
-    told,
+    window_row,
+    windowed_table,
 )
 
 
@@ -102,7 +102,7 @@ FUNCTIONS: dict[str, tuple[Combination, CountEvictor | None]] = {
     "reduce": (Reduced(summed), None),
     "evictor": (SUM, CountEvictor.of(1000)),
 }
-ROWS = st.lists(st.builds(row, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 9)), max_size=6)
+ROWS = st.lists(st.builds(window_row, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 9)), max_size=6)
 STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
 
 
@@ -130,7 +130,7 @@ def test_windows_fire_as_those_of_a_plain_model(
     steps: list[tuple[list[Row], int]],
     lateness: int,
 ) -> None:
-    table = opened(
+    table = windowed_table(
         assigner, combination=combination, evictor=evictor, allowed_lateness_ms=lateness, late_data_tag=Late()
     )
     model = Model(assigner, lateness)
@@ -138,9 +138,9 @@ def test_windows_fire_as_those_of_a_plain_model(
 
     for rows, advance in [*steps, ([], 10_000)]:
         expected = [each for one in rows for each in model.process(one)]
-        assert told(table.process(*rows) if rows else []) == expected
+        assert emitted_values(table.process(*rows) if rows else []) == expected
         watermark += advance
-        assert sorted(told(table.advance_watermark(watermark))) == sorted(model.advance(watermark))
+        assert sorted(emitted_values(table.advance_watermark(watermark))) == sorted(model.advance(watermark))
 
     assert table.side.get("late", []) == model.late
     assert table.entries == {}

@@ -29,16 +29,16 @@ from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window
 from tests.spark_bridge.functions.state_table import Row
 from tests.spark_bridge.functions.windowing.operators import (
     SUM,
-    opened,
-    row,
-    told,
+    emitted_values,
+    window_row,
+    windowed_table,
 )
 
 
 def test_a_count_fires_with_every_so_many_rows_of_a_window() -> None:
-    table = opened(TumblingEventTimeWindows.of(10), combination=SUM, trigger=CountTrigger.of(2))
+    table = windowed_table(TumblingEventTimeWindows.of(10), combination=SUM, trigger=CountTrigger.of(2))
 
-    fired = told(table.process(*(row("a", time, n) for n, time in enumerate([1, 2, 11, 3, 4]))))
+    fired = emitted_values(table.process(*(window_row("a", time, n) for n, time in enumerate([1, 2, 11, 3, 4]))))
 
     assert fired == [("a", TimeWindow(0, 10), (1,)), ("a", TimeWindow(0, 10), (0 + 1 + 3 + 4,))]
     assert table.advance_watermark(100) == []
@@ -46,37 +46,40 @@ def test_a_count_fires_with_every_so_many_rows_of_a_window() -> None:
 
 
 def test_count_windows_follow_each_other_with_a_purging_trigger() -> None:
-    table = opened(GlobalWindows.create(), trigger=PurgingTrigger.of(CountTrigger.of(3)))
+    table = windowed_table(GlobalWindows.create(), trigger=PurgingTrigger.of(CountTrigger.of(3)))
 
-    fired = told(table.process(*(row("a", None, n) for n in range(8))))
+    fired = emitted_values(table.process(*(window_row("a", None, n) for n in range(8))))
 
     assert [numbers for _, _, numbers in fired] == [(0, 1, 2), (3, 4, 5)]
 
 
 def test_count_windows_slide_with_an_evictor() -> None:
-    table = opened(GlobalWindows.create(), trigger=CountTrigger.of(2), evictor=CountEvictor.of(3))
+    table = windowed_table(GlobalWindows.create(), trigger=CountTrigger.of(2), evictor=CountEvictor.of(3))
 
-    fired = [each for n in range(8) for each in told(table.process(row("a", None, n)))]
+    fired = [each for n in range(8) for each in emitted_values(table.process(window_row("a", None, n)))]
 
     assert [numbers for _, _, numbers in fired] == [(0, 1), (1, 2, 3), (3, 4, 5), (5, 6, 7)]
 
 
 def test_a_continuous_trigger_fires_at_every_interval_and_at_the_end() -> None:
-    table = opened(TumblingEventTimeWindows.of(100), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30))
-    table.process(row("a", 5), row("a", 40))
+    table = windowed_table(TumblingEventTimeWindows.of(100), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30))
+    table.process(window_row("a", 5), window_row("a", 40))
 
-    fired = {time: [total for _, _, (total,) in told(table.advance_watermark(time))] for time in (29, 30, 65, 98, 99)}
+    fired = {
+        time: [total for _, _, (total,) in emitted_values(table.advance_watermark(time))]
+        for time in (29, 30, 65, 98, 99)
+    }
 
     assert fired == {29: [], 30: [2], 65: [2], 98: [2], 99: [2]}
     assert table.entries == {}
 
 
 def test_a_continuous_trigger_goes_by_processing_time_too() -> None:
-    table = opened(
+    table = windowed_table(
         TumblingProcessingTimeWindows.of(100), combination=SUM, trigger=ContinuousProcessingTimeTrigger.of(30)
     )
     table.advance_processing_time(10)
-    table.process(row("a", None))
+    table.process(window_row("a", None))
 
     fired = {time: len(table.advance_processing_time(time)) for time in (29, 30, 61, 99)}
 
@@ -85,33 +88,35 @@ def test_a_continuous_trigger_goes_by_processing_time_too() -> None:
 
 
 def test_sessions_that_merge_have_the_earliest_interval_of_a_continuous_trigger() -> None:
-    table = opened(EventTimeSessionWindows.with_gap(50), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30))
-    table.process(row("a", 5), row("a", 100), row("a", 52))
+    table = windowed_table(
+        EventTimeSessionWindows.with_gap(50), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30)
+    )
+    table.process(window_row("a", 5), window_row("a", 100), window_row("a", 52))
 
-    assert told(table.advance_watermark(30)) == [("a", TimeWindow(5, 150), (3,))]
+    assert emitted_values(table.advance_watermark(30)) == [("a", TimeWindow(5, 150), (3,))]
 
 
 def test_a_delta_compares_with_the_row_of_the_last_firing() -> None:
     farther = DeltaTrigger.of(3, lambda last, now: now["n"] - last["n"], "n bigint")
-    table = opened(GlobalWindows.create(), trigger=PurgingTrigger.of(farther))
+    table = windowed_table(GlobalWindows.create(), trigger=PurgingTrigger.of(farther))
 
-    fired = [each for n in (1, 3, 4, 5, 8, 9) for each in told(table.process(row("a", None, n)))]
+    fired = [each for n in (1, 3, 4, 5, 8, 9) for each in emitted_values(table.process(window_row("a", None, n)))]
 
     assert [numbers for _, _, numbers in fired] == [(1, 3, 4, 5), (8, 9)]
 
 
 def test_a_delta_of_a_column_that_rows_do_not_have_is_refused() -> None:
-    table = opened(GlobalWindows.create(), trigger=DeltaTrigger.of(3, lambda last, now: 0, "km double"))
+    table = windowed_table(GlobalWindows.create(), trigger=DeltaTrigger.of(3, lambda last, now: 0, "km double"))
 
     with pytest.raises(WindowError, match="DeltaTrigger compares km, and the rows have key, n, time"):
-        table.process(row("a", None))
+        table.process(window_row("a", None))
 
 
 def test_a_trigger_that_cannot_merge_is_refused_for_sessions() -> None:
     farther = DeltaTrigger.of(3, lambda last, now: 0, "n bigint")
 
     with pytest.raises(WindowError, match=r"DeltaTrigger cannot be used for EventTimeSessionWindows, which merge"):
-        opened(EventTimeSessionWindows.with_gap(5), trigger=farther)
+        windowed_table(EventTimeSessionWindows.with_gap(5), trigger=farther)
 
 
 class AtTen(Trigger):
@@ -139,27 +144,27 @@ class AtTen(Trigger):
 
 
 def test_a_timer_is_that_of_one_window() -> None:
-    table = opened(TumblingEventTimeWindows.of(20), trigger=AtTen())
-    table.process(row("a", 1), row("a", 21), row("a", 41), row("a", 22, 9))
+    table = windowed_table(TumblingEventTimeWindows.of(20), trigger=AtTen())
+    table.process(window_row("a", 1), window_row("a", 21), window_row("a", 41), window_row("a", 22, 9))
 
-    assert [window.start for _, window, _ in told(table.advance_watermark(10))] == [0, 40]
+    assert [window.start for _, window, _ in emitted_values(table.advance_watermark(10))] == [0, 40]
 
 
 def test_state_that_a_trigger_did_not_declare_is_refused() -> None:
-    table = opened(TumblingEventTimeWindows.of(20), trigger=AtTen())
+    table = windowed_table(TumblingEventTimeWindows.of(20), trigger=AtTen())
 
     with pytest.raises(StateDescriptorError, match=r"'asked' is not declared: add its descriptor to AtTen.states"):
-        table.process(row("a", 1, 7))
+        table.process(window_row("a", 1, 7))
 
 
 # Time
 
 
 def test_late_rows_without_a_side_output_are_counted() -> None:
-    table = opened(TumblingEventTimeWindows.of(10))
+    table = windowed_table(TumblingEventTimeWindows.of(10))
     table.advance_watermark(9)
 
-    table.process(row("a", 3), row("a", 9), row("a", 10))
+    table.process(window_row("a", 3), window_row("a", 9), window_row("a", 10))
 
     (counted,) = [each for each in table.runner.take_metrics() if each.name == LATE_RECORDS_DROPPED]
     assert isinstance(counted, MetricSample)
@@ -167,14 +172,16 @@ def test_late_rows_without_a_side_output_are_counted() -> None:
 
 
 def test_rows_without_a_time_are_in_no_window_of_event_time() -> None:
-    table = opened(TumblingEventTimeWindows.of(10))
+    table = windowed_table(TumblingEventTimeWindows.of(10))
 
-    assert table.process(row("a", None)) == []
+    assert table.process(window_row("a", None)) == []
     assert table.entries == {}
 
 
 def test_the_global_window_fires_by_its_trigger_at_the_end_of_the_stream() -> None:
-    table = opened(GlobalWindows.create(), combination=SUM, trigger=ContinuousEventTimeTrigger.of(WATERMARK_MAX))
-    table.process(row("a", 0, 5))
+    table = windowed_table(
+        GlobalWindows.create(), combination=SUM, trigger=ContinuousEventTimeTrigger.of(WATERMARK_MAX)
+    )
+    table.process(window_row("a", 0, 5))
 
-    assert [total for _, _, total in told(table.advance_watermark(WATERMARK_MAX))] == [(5,)]
+    assert [total for _, _, total in emitted_values(table.advance_watermark(WATERMARK_MAX))] == [(5,)]

@@ -1,0 +1,112 @@
+"""A job that is to end with its client: signs of life keep it, their absence cancels it, and it is told why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.messages.control.job import (
+    JobClientHeartbeatNoted,
+    JobNotFound,
+    JobResultFailure,
+    JobStatus,
+    ReportJobClientHeartbeat,
+)
+from flykka.messages.graph.job_graph import ClientHeartbeatSettings, FailoverStrategyKind, JobGraph
+from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
+from flykka.messages.tasks.task import CancelTask, ExecutionState
+from tests.actors.job_cluster import JobCluster
+from tests.actors.machines.graph.graphs import JOB, failure
+
+TIMEOUT_MS = 3_000
+WHY = "the client of job 'job' has given no sign of life for 3000 ms, and the job was to end with it"
+
+
+def attached(cluster: JobCluster) -> JobGraph:
+    # The stand-in of the TaskManager gives no heartbeats, and is not to be lost for that.
+    heartbeat = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=TIMEOUT_MS)
+    return replace(cluster.graph(), client_heartbeat=heartbeat, heartbeat_timeout_ms=600_000)
+
+
+def give_sign_of_life(cluster: JobCluster) -> None:
+    expires_ms = cluster.system.clock.now_ms() + TIMEOUT_MS
+    heartbeat = ReportJobClientHeartbeat(job_id=JOB, expired_timestamp_ms=expires_ms, reply_to=cluster.client)
+    cluster.tell(cluster.job_manager, heartbeat)
+
+
+def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_result_say_why(cluster: JobCluster) -> None:
+    task_manager = cluster.run(attached(cluster), slots=1)
+
+    cluster.system.advance(TIMEOUT_MS)
+    for cancel in cluster.heard(task_manager, CancelTask):
+        cluster.report(cancel.attempt, ExecutionState.CANCELED)
+
+    assert cluster.statuses()[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
+    result = cluster.last(cluster.client, JobResultFailure)
+    assert result.status is JobStatus.CANCELED
+    assert (result.cause.type_name, result.cause.message) == ("ClientHeartbeatTimeoutError", WHY)
+    entry = cluster.last(cluster.client, ExceptionHistoryChanged).entry
+    assert (entry.root.cause, entry.outcome) == (result.cause, FailureOutcome.CANCELED)
+
+
+def test_a_job_whose_client_gives_signs_of_life_goes_on(cluster: JobCluster) -> None:
+    cluster.run(attached(cluster), slots=1)
+
+    for _ in range(5):
+        cluster.system.advance(TIMEOUT_MS - 1)
+        give_sign_of_life(cluster)
+
+    assert cluster.statuses()[-1] is JobStatus.RUNNING
+    assert len(cluster.heard(cluster.client, JobClientHeartbeatNoted)) == 5
+
+
+def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) -> None:
+    cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
+
+    cluster.system.advance(10 * TIMEOUT_MS)
+
+    assert cluster.statuses()[-1] is JobStatus.RUNNING
+
+
+def test_a_client_that_comes_by_itself_is_waited_for_from_its_first_sign_of_life_on(cluster: JobCluster) -> None:
+    cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
+    give_sign_of_life(cluster)
+
+    cluster.system.advance(TIMEOUT_MS)
+
+    assert cluster.statuses()[-1] is JobStatus.CANCELLING
+
+
+def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reason(cluster: JobCluster) -> None:
+    much_later = FixedDelayRestartStrategyConfiguration(delay_ms=10 * TIMEOUT_MS)
+    job_graph = replace(attached(cluster), restart_strategy=much_later, failover_strategy=FailoverStrategyKind.FULL)
+    task_manager = cluster.run(job_graph, slots=1)
+    for descriptor in cluster.deployed(task_manager):
+        cluster.report(descriptor.attempt, ExecutionState.FAILED, failure("boom"))
+
+    cluster.system.advance(TIMEOUT_MS)
+
+    assert cluster.statuses()[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
+    told = [changed.entry for changed in cluster.heard(cluster.client, ExceptionHistoryChanged)]
+    ends = {entry.root.cause.message: entry.outcome for entry in told}
+    assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
+
+
+def test_a_sign_of_life_for_a_job_that_is_not_there_is_answered_so(cluster: JobCluster) -> None:
+    give_sign_of_life(cluster)
+
+    assert cluster.heard(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
+
+
+def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluster) -> None:
+    cluster.run(attached(cluster), slots=1)
+    cluster.system.advance(TIMEOUT_MS - 1)
+
+    cluster.kill("job-manager")
+    cluster.next_job_manager()
+    cluster.system.advance(TIMEOUT_MS - 1)
+    began = cluster.statuses()
+    give_sign_of_life(cluster)
+
+    assert JobStatus.CANCELED not in began
+    assert cluster.heard(cluster.client, JobClientHeartbeatNoted)

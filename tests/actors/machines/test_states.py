@@ -1,0 +1,75 @@
+"""The tables of states and the diagrams that are printed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.machines.states import (
+    EXECUTION_MOVES,
+    EXECUTION_TERMINAL,
+    JOB_MOVES,
+    JOB_TERMINAL,
+    TASK_MOVES,
+    execution_may_move,
+    execution_state_diagram,
+    job_may_move,
+    job_status_diagram,
+    task_state_diagram,
+    terminal_table,
+)
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+
+
+def test_every_state_stands_in_its_table() -> None:
+    assert JOB_MOVES.keys() == set(JobStatus)
+    assert EXECUTION_MOVES.keys() == set(ExecutionState)
+
+
+def test_nothing_moves_out_of_an_end() -> None:
+    assert all(not JOB_MOVES[status] for status in JOB_TERMINAL)
+    assert all(not EXECUTION_MOVES[state] for state in EXECUTION_TERMINAL)
+
+
+@pytest.mark.parametrize("status", sorted(set(JobStatus) - JOB_TERMINAL - {JobStatus.RECONCILING}))
+def test_a_job_can_be_suspended_wherever_it_stands(status: JobStatus) -> None:
+    assert job_may_move(status, JobStatus.SUSPENDED)
+
+
+def test_an_attempt_that_is_being_cancelled_ends_cancelled() -> None:
+    assert [to for to in ExecutionState if execution_may_move(ExecutionState.CANCELING, to)] == [
+        ExecutionState.CANCELED
+    ]
+
+
+def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
+    job, execution = job_status_diagram().splitlines(), execution_state_diagram().splitlines()
+
+    assert sum("[*]" not in line and "-->" in line for line in job) == sum(map(len, JOB_MOVES.values()))
+    assert sum("[*]" not in line and "-->" in line for line in execution) == sum(map(len, EXECUTION_MOVES.values()))
+    assert job[:2] == ["stateDiagram-v2", "    [*] --> CREATED"]
+    assert "    FAILING --> RESTARTING" in job
+    assert "    CANCELED --> [*]" in execution
+
+
+def test_a_task_moves_only_where_its_attempt_may_be_told_so() -> None:
+    reported = {(source, target) for source, targets in TASK_MOVES.items() for target in targets}
+
+    # CREATED to CANCELING is the TaskManager's own: what it has not begun, the JobMaster cancels at once.
+    assert {move for move in reported if not execution_may_move(*move)} == {
+        (ExecutionState.CREATED, ExecutionState.CANCELING)
+    }
+
+
+def test_the_table_of_ends_in_the_documentation_is_that_of_the_code() -> None:
+    assert terminal_table() in (Path(__file__).parents[3] / "docs" / "states.md").read_text()
+
+
+@pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram, task_state_diagram])
+def test_the_diagrams_of_the_documentation_are_those_of_the_tables(diagram: Callable[[], str]) -> None:
+    documented = (Path(__file__).parents[3] / "docs" / "states.md").read_text()
+
+    assert f"```mermaid\n{diagram()}```" in documented

@@ -1,0 +1,168 @@
+"""A plan is found again as long as what it was made of is the same, and no longer."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.api.launch import LaunchOptions
+from flykka.cli.dry_run.app_inputs import AppInputs
+from flykka.cli.dry_run.plan_cache import PlanCache
+from flykka.cli.main import main
+from flykka.cli.run.app import App
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
+from flykka.views.plan.program_plan import ProgramPlan, program_plan
+from tests.flykka.views.plan.plans import graphs
+
+APP = """
+import os
+from pathlib import Path
+import limits_of_the_app
+TABLES = os.listdir("tables")
+COLUMNS = Path("columns.txt").read_text()
+LIMIT = os.environ.get("LIMIT_OF_THE_APP")
+"""
+OPTIONS = LaunchOptions()
+
+
+@pytest.fixture(autouse=True)
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
+    """An app that reads a module, a file, a folder and an environment variable."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
+    folder = tmp_path / "app"
+    (folder / "tables").mkdir(parents=True)
+    (folder / "app.py").write_text(APP)
+    (folder / "limits_of_the_app.py").write_text("limit = 1")
+    (folder / "columns.txt").write_text("a, b")
+    monkeypatch.chdir(folder)
+    monkeypatch.delitem(sys.modules, "limits_of_the_app", raising=False)
+    importlib.invalidate_caches()
+    return App("app.py", ["--of", "the app"])
+
+
+def plan_and_graph() -> tuple[ProgramPlan, JobGraph]:
+    stream_graph, job_graph = graphs()
+    return program_plan(stream_graph, job_graph), job_graph
+
+
+def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
+    """True if the app's inputs could be read; then a plan of it is kept."""
+    with AppInputs(app.path, time.time_ns()) as inputs:
+        app.run()
+    if (read := inputs.read()) is None:
+        return False
+    PlanCache(app, options).keep(*plan_and_graph(), read)
+    return True
+
+
+def test_a_plan_is_found_as_it_was_kept(app: App) -> None:
+    seen(app)
+
+    found = PlanCache(app, OPTIONS).find()
+
+    assert found is not None
+    assert (found.plan, found.job_graph) == plan_and_graph()
+    assert [Path(each.path).name for each in found.inputs if str(Path.cwd()) in each.path] == [
+        "app.py",
+        "columns.txt",
+        "limits_of_the_app.py",
+        "tables",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: Path("app.py").write_text(APP + "# edited"),
+        lambda: Path("limits_of_the_app.py").write_text("limit = 2"),
+        lambda: Path("limits_of_the_app.py").unlink(),
+        lambda: Path("columns.txt").write_text("a, c"),
+        lambda: Path("tables/orders.csv").touch(),
+    ],
+    ids=["app", "module", "module gone", "file", "folder"],
+)
+def test_what_the_app_has_read_is_looked_at_again(change: Callable[[], object], app: App) -> None:
+    seen(app)
+
+    change()
+
+    assert PlanCache(app, OPTIONS).find() is None
+
+
+@pytest.mark.parametrize("name", ["LIMIT_OF_" + "THE_APP", "SPARK_HOME_OF_" + "ANOTHER"])
+def test_an_environment_variable_of_the_app_or_of_spark_counts(
+    name: str, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen(app)
+
+    monkeypatch.setenv(name, "5")
+
+    assert PlanCache(app, OPTIONS).find() is None
+
+
+def test_one_that_the_app_does_not_name_does_not_count(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(app)
+
+    # In two parts: this file is a module that is there when the app is looked at.
+    monkeypatch.setenv("OF_" + "SOMEBODY_ELSE", "5")
+
+    assert PlanCache(app, OPTIONS).find() is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], OPTIONS),
+        (["--of", "the app"], LaunchOptions(values={"parallelism": 2})),
+        (["--of", "the app"], LaunchOptions(values={"master": "local[3]"})),
+    ],
+)
+def test_other_arguments_and_options_make_another_plan(arguments: list[str], options: LaunchOptions, app: App) -> None:
+    seen(app)
+
+    assert PlanCache(App(app.path, arguments), options).find() is None
+
+
+def test_an_app_that_changes_while_it_is_looked_at_is_not_kept(app: App) -> None:
+    Path("app.py").write_text(APP + "Path('columns.txt').write_text('c')")
+
+    assert not seen(app)
+
+
+def test_a_damaged_plan_is_none(app: App, tmp_path: Path) -> None:
+    seen(app)
+    [kept] = (tmp_path / "cache").rglob("*.plan")
+
+    kept.write_bytes(kept.read_bytes()[:-1])
+
+    assert PlanCache(app, OPTIONS).find() is None
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(Path("app.py").absolute()))
+
+    assert seen(app)
+    assert PlanCache(app, OPTIONS).find() is None
+
+
+def test_a_plan_that_is_kept_is_drawn_without_running_the_app(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("app.py").write_text("import sys; sys.exit('the app was run')")
+    PlanCache(App("app.py"), OPTIONS).keep(*plan_and_graph(), ())
+
+    drawn = main(["plan", "app.py"])
+
+    printed = capsys.readouterr()
+    assert drawn == 0
+    assert "sums of <orders>" in printed.out
+    assert printed.err.startswith("flykka: app.py as seen at ")
+
+    looked_again = main(["plan", "app.py", "--no-cache"])
+
+    assert looked_again == 1
+    assert "the app was run" in capsys.readouterr().err

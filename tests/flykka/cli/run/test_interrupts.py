@@ -1,0 +1,229 @@
+"""What a Ctrl-C does: once, twice, and where no job runs."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from flykka.cli.run.interrupts import Interrupts, Wish
+from flykka.client.job_client import JobClient
+from flykka.errors import JobCancelledError
+from flykka.messages.control.job import CancelJob, JobResultSuccess, StopJob
+from tests.flykka.client.one_job import JOB, KEPT, OneJob, one_job
+
+STOPPING = "stopping: taking a last checkpoint"
+AGAIN = {
+    signal.SIGINT: " (Ctrl-C again cancels, and keeps the last completed checkpoint)",
+    signal.SIGTERM: " (SIGTERM again cancels, and keeps the last completed checkpoint)",
+    signal.SIGHUP: "",
+}
+
+
+@pytest.fixture(autouse=True)
+def in_a_terminal() -> Iterator[None]:
+    """No signal is ignored, as it is where the tests are started by nohup or in the background of a script."""
+    handlers: dict[signal.Signals, Callable[..., object] | signal.Handlers] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
+    number: signal.Signals = request.param
+    return number
+
+
+def seconds() -> Iterator[float]:
+    """Of a clock that is a second later whenever it is looked at."""
+    return map(float, count())
+
+
+@pytest.fixture
+def said() -> queue.SimpleQueue[str]:
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def job() -> Iterator[OneJob]:
+    with one_job() as made:
+        yield made
+
+
+def running_clients(*clients: JobClient) -> list[JobClient]:
+    return [client for client in clients if not client.done()]
+
+
+def signalled(number: signal.Signals, client: JobClient) -> None:
+    """Wait for the job in the thread that gets the signal."""
+    signal.raise_signal(number)
+    client.wait(timeout=10)
+
+
+def test_once_stops_the_job_and_what_waits_for_it_goes_on(
+    job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
+) -> None:
+    with Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
+        signal.raise_signal(interrupt)
+        result = job.client.wait(timeout=10)
+
+    assert result.checkpoint_path == KEPT
+    assert (said.get(timeout=10), interrupts.wish) == (STOPPING + AGAIN[interrupt], Wish.STOP)
+    assert [type(message) for message in job.told[1:]] == [StopJob]
+
+
+def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.SimpleQueue[str]) -> None:
+    with one_job(savepoint_directory="/savepoints") as job, Interrupts(lambda: running_clients(job.client), said.put):
+        signal.raise_signal(signal.SIGINT)
+        job.client.wait(timeout=10)
+
+    stop = job.told[-1]
+    assert isinstance(stop, StopJob)
+    assert stop.savepoint_directory == "/savepoints"
+
+
+def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
+    clock = seconds().__next__
+    with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put, clock) as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        lines = [said.get(timeout=10), said.get(timeout=10)]
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(JobCancelledError):
+            job.client.wait(timeout=10)
+
+    assert lines == [
+        STOPPING + AGAIN[signal.SIGINT],
+        "not stopped, it goes on (Ctrl-C again cancels, and keeps the last completed checkpoint):"
+        " job 'delays' (job_1) was not stopped: boom",
+    ]
+    assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)
+    assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_without_somebody_who_decides_the_run_ends_though_its_job_cannot_be_stopped(
+    said: queue.SimpleQueue[str], number: signal.Signals
+) -> None:
+    with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            signalled(number, job.client)
+        lines = [said.get(timeout=10), said.get(timeout=10)]
+
+    assert lines == [
+        STOPPING + AGAIN[number],
+        "not stopped, ending without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
+    ]
+    assert interrupts.wish is Wish.STOP
+    assert [type(message) for message in job.told[1:]] == [StopJob]
+
+
+def test_a_job_that_cannot_be_stopped_waits_for_the_stop_of_the_others(
+    job: OneJob, said: queue.SimpleQueue[str]
+) -> None:
+    with (
+        one_job(stops=False) as other,
+        Interrupts(lambda: running_clients(other.client, job.client), said.put),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        signalled(signal.SIGTERM, other.client)
+
+    assert job.client.wait(timeout=10).checkpoint_path == KEPT
+
+
+def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(
+    job: OneJob, said: queue.SimpleQueue[str]
+) -> None:
+    clock = seconds().__next__
+    with Interrupts(lambda: [job.client], said.put, clock) as interrupts:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+        first = said.get(timeout=10)
+
+    assert (first, interrupts.wish) == (STOPPING, Wish.STOP)
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_what_is_sent_to_the_process_and_again_to_its_group_is_one_request(
+    job: OneJob, said: queue.SimpleQueue[str], first: signal.Signals, second: signal.Signals
+) -> None:
+    with Interrupts(lambda: [job.client], said.put, lambda: 7.0) as interrupts:
+        signal.raise_signal(first)
+        signal.raise_signal(second)
+
+    assert interrupts.wish is Wish.STOP
+
+
+def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
+    job: OneJob, said: queue.SimpleQueue[str]
+) -> None:
+    with one_job() as other, Interrupts(lambda: running_clients(other.client), said.put) as interrupts:
+        interrupts.reach(other.client)
+        signal.raise_signal(signal.SIGINT)
+        other.client.wait(timeout=10)
+        interrupts.reach(job.client)
+        result = job.client.wait(timeout=10)
+
+    assert [type(message) for message in other.told[1:]] == [StopJob]
+    assert result.checkpoint_path == KEPT
+
+
+def test_three_times_interrupts_as_it_does_any_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:
+    with Interrupts(lambda: [job.client], said.put):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_where_no_job_runs_once_is_enough(job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+    job.say(JobResultSuccess(job_id=JOB))
+    job.client.wait(timeout=10)
+
+    with Interrupts(lambda: running_clients(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(interrupt)
+
+    assert interrupts.wish is Wish.GO_ON
+    assert said.empty()
+
+
+def test_the_handlers_that_were_there_are_put_back(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+    before = signal.getsignal(interrupt)
+
+    with Interrupts(list, said.put):
+        assert signal.getsignal(interrupt) is not before
+
+    assert signal.getsignal(interrupt) is before
+
+
+def test_a_handler_that_somebody_else_has_put_in_between_is_replaced(said: queue.SimpleQueue[str]) -> None:
+    with Interrupts(list, said.put) as interrupts:
+        ours = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupts.install_handlers()
+        again = signal.getsignal(signal.SIGINT)
+
+    assert again == ours
+
+
+@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP], ids=["in the background", "nohup"])
+def test_a_signal_that_is_to_be_ignored_is_ignored(
+    job: OneJob, said: queue.SimpleQueue[str], ignored: signal.Signals
+) -> None:
+    before = signal.signal(ignored, signal.SIG_IGN)
+    try:
+        with Interrupts(lambda: [job.client], said.put) as interrupts:
+            signal.raise_signal(ignored)
+    finally:
+        signal.signal(ignored, before)
+
+    assert interrupts.wish is Wish.GO_ON

@@ -1,0 +1,8 @@
+"""The type of a command line in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Shell = Callable[..., tuple[int, str, str]]
+"""Runs commands of a kind: the exit code, and what was printed to either stream."""

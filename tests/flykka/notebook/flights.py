@@ -1,0 +1,44 @@
+"""Runs the example notebook from top to bottom; as a program, keeps what it showed in it.
+
+`python -m tests.flykka.notebook.flights` writes the outputs into `examples/flights.ipynb`, so that a reader sees them
+without running it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from tests.layout.sources import ROOT
+
+NOTEBOOK = ROOT / "examples" / "flights.ipynb"
+CELL_TIMEOUT = 120
+
+
+def executed(folder: Path) -> NotebookNode:
+    """The notebook after a run in a kernel of its own, whose working directory is `folder`.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell has failed.
+    """
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    client = NotebookClient(notebook, timeout=CELL_TIMEOUT, resources={"metadata": {"path": str(folder)}})
+    return client.execute(env={**os.environ, "PYTHONPATH": path})
+
+
+def quiet(notebook: NotebookNode) -> NotebookNode:
+    """Without what a JVM says when it starts, and without the times at which the cells ran."""
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    return notebook
+
+
+if __name__ == "__main__":
+    nbformat.write(quiet(executed(NOTEBOOK.parent)), NOTEBOOK)

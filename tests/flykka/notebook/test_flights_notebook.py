@@ -1,0 +1,48 @@
+"""The example notebook: it runs from top to bottom, and what is kept in it is what a run has shown."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from tests.flykka.notebook.flights import NOTEBOOK, executed, quiet
+
+
+def text_of(notebook: NotebookNode, containing: str) -> str:
+    """The plain text that the cell with this code has shown last."""
+    (cell,) = (cell for cell in notebook.cells if cell.cell_type == "code" and containing in cell.source)
+    return str(cell.outputs[-1].data["text/plain"])
+
+
+def check(notebook: NotebookNode) -> None:
+    """What a reader is promised."""
+    job = text_of(notebook, "execute_async").splitlines()
+    found = ast.literal_eval(text_of(notebook, "exceptAll"))
+    assert job[0].startswith("job 'flight delays' FINISHED")
+    assert job[0].endswith("1 restart")
+    assert f"{text_of(notebook, 'kill_task_manager')[1:-1]} is lost" in job[-1]
+    assert found == {"rows of the job": 19_486, "not in the batch": 0, "not in the job": 0}
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_notebook_runs_and_its_job_is_exactly_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    notebook = executed(tmp_path)
+
+    check(notebook)
+    assert not any(tmp_path.glob("flykka-notebook-*"))
+
+
+def test_what_is_kept_in_the_notebook_is_what_a_run_has_shown() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+
+    check(notebook)
+    assert quiet(nbformat.read(NOTEBOOK, as_version=4)) == notebook

@@ -1,0 +1,52 @@
+"""What a fork looks like in a notebook: where it begins, and both outcomes when it has run."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka import Replayer
+from flykka.notebook.runs import fork_bundle, fork_run_bundle
+from flykka.replay.job_fork import JobFork
+from flykka.runtime.replay.fork.fork import ForkRun
+from tests.histories import HISTORIES
+from tests.flykka.notebook.html_reader import Reader
+
+HISTORY = HISTORIES / "killed-task-manager.trace"
+
+
+@pytest.fixture
+def fork() -> JobFork:
+    """Right before a checkpoint begins."""
+    session = Replayer().session(HISTORY)
+    session.run_until("CheckpointCoordinator <- PeriodicTriggerDue")
+    return session.fork()
+
+
+@pytest.mark.slow
+def test_a_fork_that_has_not_run_shows_where_it_begins_and_what_can_be_done(fork: JobFork) -> None:
+    shown = Reader(fork_bundle(fork)["text/html"])
+
+    assert "checkpoint-coordinator <- PeriodicTriggerDue" in shown.text
+    assert "crash(path)" in shown.text
+
+
+@pytest.mark.slow
+def test_a_fork_that_has_run_shows_both_outcomes_beside_each_other(fork: JobFork) -> None:
+    fork.crash("task-manager-1")
+    run = fork.run()
+
+    rows = {row[0].strip(): row[1:] for row in Reader(fork_bundle(fork)["text/html"]).rows}
+    assert rows[""] == ["recorded", "fork"]
+    assert "task-manager-1" not in rows["lost"][0]
+    assert "task-manager-1" in rows["lost"][1]
+    assert rows["turns"][1] == f"{fork.outcome.turns:,}"
+    assert fork_run_bundle(run)["text/plain"].startswith(f"fork: {run.turns:,} turns, ")
+
+
+def test_who_did_not_answer_in_a_fork_is_named() -> None:
+    run = ForkRun(turns=3, duration_ms=2_000, ended="nothing is left to do", silent={"/user/shop": "Buy(item=fig)"})
+
+    bundle = fork_run_bundle(run)
+
+    assert "no answer was recorded for /user/shop: Buy(item=fig)" in Reader(bundle["text/html"]).text
+    assert bundle["text/plain"].startswith("fork: 3 turns, 2.0 s of virtual time, nothing is left to do")

@@ -1,0 +1,313 @@
+"""Jobs in a real Jupyter kernel: nothing blocks it, and its cells may be interrupted and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from tests.flykka.notebook.kernel import Kernel, wait_until
+from tests.flykka.notebook.programs import (
+    ENVIRONMENT,
+    EVEN_NUMBERS,
+    JOB,
+    UNNAMED,
+    checkpoints,
+    end_input,
+    published_numbers,
+    write_input,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+THREADS = "import threading; print(len([t for t in threading.enumerate() if 'flykka' in t.name]))"
+
+WAIT_FOR_ROWS = """
+import time
+while not any(vertex.rows_published for vertex in job.details.vertices):
+    time.sleep(0.02)
+"""
+
+
+# Each says that it waits when it does: an interrupt before that would interrupt something else.
+BLOCKING = """
+import sys, threading, time, traceback
+
+def tell():
+    main = threading.main_thread().ident
+    while "in _acquire" not in "".join(traceback.format_stack(sys._current_frames()[main])):
+        time.sleep(0.01)
+    print("waiting", flush=True)
+
+threading.Thread(target=tell).start()
+job.wait()
+"""
+AWAITING = """
+import asyncio
+asyncio.get_running_loop().call_soon(lambda: print("waiting", flush=True))
+await job
+"""
+
+
+@pytest.fixture
+def cells_folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
+    """The folder of a test's cells, with input in it. What a test has left running is ended."""
+    write_input(tmp_path)
+    kernel.run(f"folder = {str(tmp_path)!r}")
+    yield tmp_path
+    kernel.run("env.close()")
+
+
+def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    free = kernel.run("job.status")
+    end_input(cells_folder)
+    awaited = kernel.run("(await job).job_name")
+
+    assert "RUNNING" in free.text or "CREATED" in free.text
+    assert awaited.text == "'even numbers'"
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_for(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    shown = kernel.run("job")
+    (place,) = shown.display_ids
+    while not kernel.updates[place]:
+        kernel.listen()
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    times = [update.at for update in kernel.updates[place]]
+    last = kernel.updates[place][-1].data
+    assert shown.shown[0].keys() == {"text/html", "text/plain"}
+    assert last["text/plain"].startswith("job 'even numbers' FINISHED")
+    assert "FINISHED" in last["text/html"]
+    assert len(times) < 2 + 4 * (times[-1] - times[0] + 1)
+
+
+def test_a_job_that_has_failed_shows_why(kernel: Kernel, cells_folder: Path) -> None:
+    kernel.run(ENVIRONMENT + "from flykka import RestartStrategies\n")
+    kernel.run("env.set_restart_strategy(RestartStrategies.no_restart())\n")
+    (cells_folder / "input" / "numbers.parquet").write_bytes(b"no parquet")
+
+    kernel.run(JOB)
+    failed = kernel.wait(kernel.start("await job"))
+    shown = kernel.run("job")
+
+    assert failed.error is not None
+    assert failed.error[0] == "JobExecutionError"
+    assert "FAILED" in shown.text
+    assert "numbers.parquet" in shown.shown[0]["text/html"]
+    assert "skipping hidden" in failed.traceback
+    assert kernel.run("job.exception()").text.startswith("JobExecutionError: job 'even numbers' failed: ")
+
+
+@pytest.mark.parametrize(
+    ("wait", "error"),
+    [(BLOCKING, "KeyboardInterrupt"), (AWAITING, "CancelledError")],
+    ids=["wait", "await"],
+)
+def test_the_stop_button_ends_the_wait_and_not_the_job(
+    kernel: Kernel, cells_folder: Path, wait: str, error: str
+) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+
+    waiting = kernel.start(wait)
+    while "waiting" not in waiting.printed:
+        kernel.listen()
+    kernel.interrupt()
+    kernel.wait(waiting)
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    assert waiting.error is not None
+    assert waiting.error[0] == error
+    assert "job 'even numbers' goes on" in waiting.traceback
+    assert kernel.run("len(job.details.restarts)").text == "0"
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_can_continue_it(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    executing = kernel.start(ENVIRONMENT + JOB.replace("job = env.execute_async", "env.execute"))
+    wait_until(lambda: checkpoints(cells_folder))
+    kernel.interrupt()
+    kernel.wait(executing)
+    again = kernel.run(ENVIRONMENT + "env.from_checkpoint('latest')\n" + JOB)
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    assert executing.error is not None
+    assert "still ran: stopping it with a checkpoint" in again.printed
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("environment", "with_environment"),
+    [
+        pytest.param(ENVIRONMENT, False, id="named checkpoints, in one environment", marks=pytest.mark.long),
+        pytest.param(UNNAMED, True, id="temporary checkpoints, with its environment"),
+        pytest.param(ENVIRONMENT, True, id="named checkpoints, with its environment", marks=pytest.mark.long),
+        pytest.param(UNNAMED, False, id="temporary checkpoints, in one environment", marks=pytest.mark.long),
+    ],
+)
+def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_nothing_behind(
+    kernel: Kernel, cells_folder: Path, environment: str, with_environment: bool
+) -> None:
+    cell = environment + JOB if with_environment else JOB
+    kernel.run(environment + JOB)
+    kernel.run(WAIT_FOR_ROWS)
+    kernel.run(cell)
+    threads = int(kernel.run(THREADS).printed)
+
+    printed = [kernel.run("old = job\n" + cell + "print(old.done(), job.done())").printed for _ in range(3)]
+    after = int(kernel.run(THREADS).printed)
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    assert all("still ran" in text and text.endswith("True False\n") for text in printed)
+    assert all("continuing 'even numbers' from checkpoint" in text for text in printed)
+    assert after <= threads + 2
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [ENVIRONMENT, pytest.param(UNNAMED, marks=pytest.mark.long)],
+    ids=["named checkpoints", "temporary checkpoints"],
+)
+def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_run_again(
+    kernel: Kernel, cells_folder: Path, environment: str
+) -> None:
+    end_input(cells_folder)
+    kernel.run(environment)
+    kernel.run(JOB + "await job", cell_id="job")
+
+    refused = kernel.wait(kernel.start(JOB, cell_id="job"))
+    kernel.run("env.overwrite(f'{folder}/output')\n" + JOB + "await job", cell_id="job")
+    kernel.run(JOB.replace("/output", "/elsewhere") + "await job", cell_id="job")
+
+    assert refused.error is not None
+    assert refused.error[0] == "DuplicateJobSubmissionError"
+    assert "has come to the end of its input already" in refused.error[1]
+    assert f"env.overwrite('{cells_folder}/output')" in refused.error[1]
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, cells_folder: Path) -> None:
+    end_input(cells_folder)
+    kernel.run(UNNAMED + "for _ in range(2):\n" + indent(JOB + "await job", "    "))
+
+    assert published_numbers(cells_folder) == sorted(EVEN_NUMBERS * 2)
+
+
+def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    kernel.run(UNNAMED + JOB)
+    kernel.run(WAIT_FOR_ROWS)
+    (cells_folder / "input" / "broken.parquet").write_bytes(b"no parquet")
+    kernel.run("import time\nwhile not job.details.restarts: time.sleep(0.05)", patience=120)
+    (cells_folder / "input" / "broken.parquet").unlink()
+
+    again = kernel.run(JOB)
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    assert "continuing 'even numbers' from checkpoint" in again.printed
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, cells_folder: Path) -> None:
+    kernel.run(UNNAMED + JOB)
+    kernel.run(WAIT_FOR_ROWS)
+    kernel.run("job.cancel()\nwhile not job.done(): time.sleep(0.02)")
+
+    again = kernel.run(UNNAMED + JOB)
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    assert "continuing 'even numbers' from checkpoint" in again.printed
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, cells_folder: Path) -> None:
+    kernel.run(ENVIRONMENT, cell_id="environment")
+    failed = kernel.wait(kernel.start(JOB.replace("number % 2", "nombre % 2"), cell_id="job"))
+    kernel.run(JOB, cell_id="job")
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    assert failed.error is not None
+    assert failed.error[0] == "StreamTypeError"
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, cells_folder: Path) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    end_input(cells_folder)
+    kernel.run("await job")
+
+    table = kernel.run("print(job.checkpoints.to_csv(index=False))").printed.splitlines()
+    assert table[0] == "checkpoint_id,status,triggered,ended,duration_ms,size_bytes,incremental_bytes,path,reason"
+    assert ",COMPLETED," in table[-2]
+
+
+def test_a_session_of_the_users_own_loses_its_interrupt_handler_while_flykka_works_in_it(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    cell = """
+import signal
+from pyspark.sql import SparkSession
+theirs = signal.getsignal(signal.SIGINT)
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark = signal.getsignal(signal.SIGINT)
+"""
+    kernel.run("env.close() if 'env' in globals() else None")
+    handlers = kernel.run(cell + ENVIRONMENT + "print(spark is not theirs, signal.getsignal(signal.SIGINT) is theirs)")
+    kernel.run("env.close()\nsession.stop()")
+
+    assert "True True" in handlers.printed
+
+
+def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_failure_that_it_overcame(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    kernel.run(ENVIRONMENT.replace('"local[1]"', '"local[1]", task_managers=2, slots_per_task_manager=1'))
+    kernel.run(JOB)
+    (place,) = kernel.run("job").display_ids
+    wait_until(lambda: checkpoints(cells_folder))
+    kernel.run("env.cluster.kill_task_manager(job.why().attempts[0].where)")
+    kernel.run("import time\nwhile not job.details.restarts: time.sleep(0.01)")
+    end_input(cells_folder)
+    kernel.run("await job")
+    why = kernel.run("job.why()")
+
+    last = kernel.updates[place][-1].data["text/html"]
+    assert "<svg" in last
+    assert "time of checkpoints" in last
+    assert "into the run" in last
+    assert "FINISHED" in why.text
+    assert "failure" not in why.text
+    assert published_numbers(cells_folder) == EVEN_NUMBERS
+
+
+def test_streams_and_environments_show_themselves_and_a_stream_its_first_rows(
+    kernel: Kernel, cells_folder: Path
+) -> None:
+    kernel.run(ENVIRONMENT)
+    environment = kernel.run("env")
+    stream = kernel.run("even = env.from_source(FileSource.parquet(f'{folder}/input')).where('number % 2 = 0')\neven")
+    previewed = kernel.run("even.preview(3)")
+
+    assert "from_source(...) begins a stream" in environment.shown[0]["text/html"]
+    assert "where(number % 2 = 0)" in stream.shown[0]["text/html"]
+    assert previewed.text.split() == ["number", "0", "0", "1", "2", "2", "4"]

@@ -1,0 +1,57 @@
+"""A sequence diagram in a cell: its page, unharmed, in a frame that reaches nothing else."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from flykka import Trace
+from flykka.errors import TraceSelectionError
+from tests.bad_input.recorded import record_echo
+
+
+class Frames(HTMLParser):
+    """Keeps the attributes of all frames."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[dict[str, str | None]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag == "iframe"
+        self.found.append(dict(attrs))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    return Trace.open(record_echo(tmp_path / "run.trace"))
+
+
+def test_the_frame_holds_the_whole_page_and_lets_its_script_run_alone(trace: Trace) -> None:
+    diagram = trace.sequence_diagram(actors=["actor"])
+
+    (frame,) = Frames(diagram._repr_mimebundle_()["text/html"]).found
+
+    assert frame["srcdoc"] == diagram.html == trace.to_html(actors=["actor"])
+    assert frame["sandbox"] == "allow-scripts"
+
+
+def test_a_diagram_is_as_high_as_it_is_asked_to_be(trace: Trace) -> None:
+    (frame,) = Frames(trace.sequence_diagram(height=900)._repr_mimebundle_()["text/html"]).found
+
+    assert "height: 900px" in str(frame["style"])
+
+
+def test_where_there_is_no_html_it_says_what_it_is_of(trace: Trace) -> None:
+    diagram = trace.sequence_diagram()
+
+    assert diagram._repr_mimebundle_()["text/plain"].startswith("sequence diagram of run.trace: ")
+    assert repr(diagram).startswith("<SequenceDiagram: sequence diagram of run.trace: ")
+
+
+def test_a_diagram_of_nothing_is_refused(trace: Trace) -> None:
+    with pytest.raises(TraceSelectionError, match="no turn is as asked for"):
+        trace.sequence_diagram(actors=["nobody"])

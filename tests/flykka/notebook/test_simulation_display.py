@@ -1,0 +1,47 @@
+"""What a simulation looks like in a notebook: how it ended, what was done to it, and what was wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from flykka.monitors.monitor import Violation
+from flykka.notebook.runs import simulation_bundle
+from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
+from tests.flykka.notebook.html_reader import Reader
+
+OUTCOME = SimulationOutcome(
+    seed=39,
+    topology="source-map x1, window-sink x4",
+    faults=Counter({"storage": 1, "crash": 2}),
+    turns=3106,
+    checkpoints=CheckpointTally(completed=4, aborted=1, savepoints=1),
+    restarts=2,
+    jobs=("STOPPED", "FINISHED"),
+    rows=52,
+    late_rows=3,
+    virtual_ms=7_745,
+    violations=(),
+)
+WRONG = replace(OUTCOME, violations=(Violation(monitor="commits", text="checkpoint 3 <b>was never complete</b>"),))
+
+
+def test_a_simulation_shows_what_happened_in_it() -> None:
+    bundle = simulation_bundle(OUTCOME)
+
+    facts = dict(row for row in Reader(bundle["text/html"]).rows if len(row) == 2)
+    assert facts["job"] == "STOPPED, then FINISHED; 2 restarts"
+    assert facts["faults"] == "2 × crash, 1 × storage"
+    assert facts["checkpoints"] == "4 completed, 1 aborted; savepoints: 1"
+    assert facts["rows"] == "52, 3 of them late"
+    assert bundle["text/plain"].startswith("simulation 39: nothing was wrong\n  job: STOPPED")
+
+
+def test_a_violation_is_shown_and_becomes_no_markup() -> None:
+    bundle = simulation_bundle(WRONG)
+
+    shown = Reader(bundle["text/html"])
+    assert "1 violation" in shown.text
+    assert "checkpoint 3 <b>was never complete</b> [commits]" in shown.text
+    assert "b" not in shown.seen
+    assert bundle["text/plain"].endswith("checkpoint 3 <b>was never complete</b> [commits]")

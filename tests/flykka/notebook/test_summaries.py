@@ -1,0 +1,66 @@
+"""Streams and environments show themselves: what they read, how far they are written, what can be done next."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.summary import Summary
+from tests.flykka.notebook.html_reader import Reader
+
+BIDS = "price long, at timestamp"
+
+
+def bids_source(env: StreamExecutionEnvironment) -> DataStream:
+    source = FileSource.parquet("/bids", schema=BIDS, event_time="at").monitor_continuously("1s")
+    return env.from_source(source, WatermarkStrategy.for_bounded_out_of_orderness("10s").with_idleness("1min"), "bids")
+
+
+@pytest.mark.spark
+def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(env: StreamExecutionEnvironment) -> None:
+    assert repr(bids_source(env).where("price > 1")).splitlines() == [
+        "DataStream of where(price > 1)",
+        "  columns     price bigint, at timestamp",
+        "  event time  at",
+        "  source      bids, watermark 10.0 s behind the latest row, idle after 1 min 0 s",
+        "  operators   bids, where(price > 1)",
+        "  next        preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it",
+    ]
+
+
+@pytest.mark.spark
+def test_a_stream_that_has_lost_its_event_time_says_so(env: StreamExecutionEnvironment) -> None:
+    assert "  event time  none: windows need" in repr(bids_source(env).select("price"))
+
+
+@pytest.mark.spark
+def test_an_environment_tells_what_is_written_down_and_what_comes_next(env: StreamExecutionEnvironment) -> None:
+    env.enable_checkpointing("10s").set_checkpoint_dir("/checkpoints")
+    empty = repr(env)
+    stream = bids_source(env)
+    begun = repr(env)
+    stream.sink_to(FileSink.parquet("/out"))
+
+    assert "  checkpoints every 10.0 s, in /checkpoints" in empty
+    assert "  jobs        none is running" in empty
+    assert "  next        from_source(...) begins a stream" in empty
+    assert "sink_to(...) ends it" in begun
+    assert "  next        execute_async('name') submits it" in repr(env)
+
+
+@pytest.mark.spark
+def test_an_environment_that_is_closed_says_so_and_asks_no_spark(env: StreamExecutionEnvironment) -> None:
+    env.close()
+
+    assert repr(env).startswith("StreamExecutionEnvironment, closed\n")
+
+
+def test_a_summary_is_a_table_in_which_names_are_text() -> None:
+    summary = Summary(title="<script>", facts=(("next", "<b>"),), columns=(("<i>", "bigint"),))
+
+    picture = Reader(summary.html())
+
+    assert picture.rows == [["columns", "<i> bigint"], ["next", "<b>"]]
+    assert "<script>" in picture.text
+    assert picture.seen.isdisjoint({"script", "b", "i"})

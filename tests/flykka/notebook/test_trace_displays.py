@@ -1,0 +1,129 @@
+"""What traces look like in a notebook: every fact is there, long ones stop, nothing of the user's becomes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+from flykka.ipython import Bundle
+from flykka.notebook import displays
+from flykka.notebook.turns import SHOWN_RECORDS, records, trace_bundle, turn_bundle
+from flykka.runtime.trace.file.reader import TraceReader
+from tests.bad_input.recorded import Note, record_echo
+from tests.flykka.notebook.html_reader import Reader
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> TraceReader:
+    return TraceReader.open(record_echo(tmp_path / "run.trace", words=("hello",)))
+
+
+def html(bundle: Bundle) -> Reader:
+    return Reader(bundle["text/html"])
+
+
+def test_a_trace_shows_what_was_recorded_and_a_row_for_each_record(trace: TraceReader) -> None:
+    shown = html(trace_bundle(trace))
+
+    heard = [row for row in shown.rows if row[3] == "Note(text=hello)"]
+    assert "recording of actor system 'recorded'" in shown.text
+    assert len(shown.rows) == 1 + len([*trace.records()])
+    assert [row[2] for row in heard] == ["/user/actor"]
+    assert heard[0][5] == "sends Note to /user/actor"
+
+
+def test_of_a_long_trace_the_first_turns_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
+    long = TraceReader.open(record_echo(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
+
+    shown = html(trace_bundle(long))
+
+    assert len(shown.rows) == 1 + SHOWN_RECORDS
+    assert "`for turn in trace` reads on" in shown.text
+
+
+def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(trace: TraceReader) -> None:
+    (first, second) = (turn for turn in trace.turns if isinstance(turn.message, Note))
+
+    shown = html(turn_bundle(second))
+
+    assert f"{second.sequence}  /user/actor <- Note(text=" in shown.text
+    assert f"from /user/actor ({first.sequence})" in shown.text
+    assert "nothing came of it" in shown.text
+
+
+def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: TraceReader) -> None:
+    first = next(turn for turn in trace.turns if isinstance(turn.message, Note))
+
+    assert "sends  /user/actor <- Note(text=" in turn_bundle(first)["text/plain"]
+    assert "sends  /user/actor <- Note(text=" in html(turn_bundle(first)).text
+
+
+def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: TraceReader) -> None:
+    turn = next(turn for turn in trace if turn.effects)
+
+    bundle = turn_bundle(replace(turn, effects=turn.effects * 1_000))
+
+    assert "... 960 more effects" in bundle["text/plain"]
+    assert "... 960 more effects" in html(bundle).text
+    assert len(bundle["text/html"]) < 20_000
+
+
+@pytest.mark.parametrize("bundle", [trace_bundle, lambda trace: turn_bundle(trace.turns[3])], ids=["trace", "turn"])
+def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[TraceReader], Bundle]) -> None:
+    trace = TraceReader.open(record_echo(tmp_path / "run.trace", words=(EVIL,)))
+
+    shown = html(bundle(trace))
+
+    assert "script" not in shown.seen
+    assert EVIL in shown.text
+
+
+class Shell:
+    """As much of IPython's shell as shows objects."""
+
+    def __init__(self) -> None:
+        self.display_formatter = DisplayFormatter()
+        self.magics: dict[str, object] = {}
+
+    def register_magic_function(self, function: object, magic_kind: str, magic_name: str) -> None:
+        self.magics[magic_name] = function
+
+
+def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
+    trace: TraceReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell()
+    monkeypatch.setattr(displays, "interactive_shell", lambda: shell)
+
+    displays.register_displays()
+    data, _ = shell.display_formatter.format(trace)
+
+    assert data == trace_bundle(trace)
+
+
+@pytest.mark.parametrize(
+    ("address", "display"),
+    [*displays.DISPLAYS.items(), *displays.LINES.items()],
+    ids=lambda address: address.rpartition(":")[2],
+)
+def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -> None:
+    shown = displays.load(address)
+
+    assert isinstance(shown, type)
+    # IPython compares these: by another name of the same class it would not be found.
+    assert f"{shown.__module__}:{shown.__qualname__}" == address
+    assert callable(displays.load(display))
+
+
+def test_a_long_id_leaves_room_for_the_rest_of_the_row_and_is_whole_where_the_mouse_rests() -> None:
+    identifier = "0123456789abcdef" * 2
+
+    shown = records((("actor", ""),), [(f"/user/job-{identifier}",)])
+
+    assert f'<td><span title="/user/job-{identifier}">/user/job-012345</span></td>' in shown

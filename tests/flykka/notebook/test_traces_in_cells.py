@@ -1,0 +1,97 @@
+"""Traces in a real kernel: actors of a cell are recorded, replayed and walked through, each at the end of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.flykka.notebook.kernel import Cell, Kernel
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+ACTORS = """
+from flykka import Replayer, Trace
+from flykka.runtime import Actor, Message, Props, message
+from flykka.runtime.testing import SeededSystem
+from flykka.runtime.trace.record.recorder import TraceRecorder
+
+@message("cells.add")
+class Add(Message):
+    amount: int
+
+class Account(Actor):
+    def __init__(self):
+        self.total = 0
+
+    def handle_message(self, message):
+        self.total += message.amount
+"""
+RECORD = """
+with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
+    account = system.spawn(Props(Account), "account")
+    for amount in (1, 20, 300):
+        account.tell(Add(amount=amount))
+    system.run_until_idle()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    with Kernel(tmp_path_factory.mktemp("kernel")) as made:
+        made.run(ACTORS + RECORD)
+        yield made
+
+
+def html(cell: Cell) -> str:
+    return cell.shown[-1]["text/html"]
+
+
+def test_a_trace_at_the_end_of_a_cell_is_a_table(kernel: Kernel) -> None:
+    shown = kernel.run('Trace.open("run.trace")')
+
+    assert shown.text.startswith("run.trace: recording of actor system 'seeded'")
+    assert html(shown).count(">Add(amount=") == 3
+
+
+def test_a_replay_says_how_it_went(kernel: Kernel) -> None:
+    shown = kernel.run('Replayer().replay("run.trace")')
+
+    assert shown.text.startswith("replay as recorded: ")
+    assert "as recorded" in html(shown)
+
+
+def test_a_walk_forward_and_back_shows_each_turn_with_what_it_changed(kernel: Kernel) -> None:
+    kernel.run('session = Replayer().session("run.trace")')
+
+    second = kernel.run("session.run_until(Add, amount=20)")
+    third = kernel.run("session.step()")
+    back = kernel.run("session.back()")
+    whole = kernel.run("session")
+    state = kernel.run('session.state("account")')
+    changes = kernel.run("session.changes")
+
+    assert "changed total: 1 -> 21" in second.text
+    assert "changed total: 21 -> 321" in third.text
+    assert back.text == second.text
+    assert "▸" in html(whole)
+    assert state.text == "Account(total=21)"
+    assert changes.text == "[total: 1 -> 21]"
+
+
+def test_an_actor_that_a_cell_has_mended_diverges_from_the_recorded_one(kernel: Kernel) -> None:
+    kernel.run(ACTORS.replace("self.total +=", "self.context.stop(); self.total +="))
+    try:
+        shown = kernel.run('Replayer().replay("run.trace")')
+    finally:
+        kernel.run(ACTORS)
+
+    assert "DIVERGENCE at turn" in shown.text
+    assert "stops /user/account" in html(shown)
+
+
+def test_a_sequence_diagram_is_shown_in_a_frame(kernel: Kernel) -> None:
+    shown = kernel.run('Trace.open("run.trace").sequence_diagram(actors=["account"])')
+
+    assert html(shown).startswith("<iframe srcdoc=")
+    assert shown.text.startswith("sequence diagram of run.trace: ")

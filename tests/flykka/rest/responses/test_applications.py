@@ -1,0 +1,92 @@
+"""The application: the program of this process, with its jobs, its failures, its settings, and an end for all."""
+
+from __future__ import annotations
+
+import time
+
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.restart_strategies import FailureRateRestartStrategyConfiguration
+from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.rest.responses.applications import application_exceptions
+from flykka.rest.responses.configuration import job_configuration
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.flykka.rest.conftest import JOB, Served
+
+
+def application_of(served: Served) -> str:
+    """The path of the application."""
+    (only,) = served.http.get("/applications/overview").json()["applications"]
+    return f"/applications/{only['id']}"
+
+
+def test_an_application_is_told_with_its_jobs_and_times(served: Served) -> None:
+    (listed,) = served.http.get("/applications/overview").json()["applications"]
+
+    told = served.http.get(f"/v1/applications/{listed['id']}").json()
+
+    assert [job["jid"] for job in told["jobs"]] == [JOB]
+    assert sum(listed["jobs"].values()) == 1
+    assert (told["name"], told["status"], told["end-time"]) == (listed["name"], "RUNNING", -1)
+    assert told["timestamps"] == {"RUNNING": told["start-time"]}
+
+
+def test_another_application_is_not_found(served: Served) -> None:
+    for path in ("", "/exceptions", "/jobmanager/config"):
+        answer = served.http.get(f"/applications/{'f' * 32}{path}")
+        assert (answer.status_code, answer.json()["errors"]) == (404, [f"Application {'f' * 32} not found"])
+    assert served.http.post(f"/applications/{'f' * 32}/cancel").status_code == 404
+
+
+def test_the_settings_of_its_cluster_are_those_of_the_job_manager(served: Served) -> None:
+    told = served.http.get(f"{application_of(served)}/jobmanager/config").json()
+
+    assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in told
+    assert told == served.http.get("/jobmanager/config").json()
+
+
+def test_an_application_without_failures_has_none(served: Served) -> None:
+    told = served.http.get(f"{application_of(served)}/exceptions").json()
+
+    assert told == {"exceptionHistory": {"entries": []}}
+
+
+def test_failures_of_all_jobs_are_told_the_newest_first() -> None:
+    def failed(name: str, at_ms: int) -> RootExceptionHistoryEntry:
+        cause = SerializedThrowable(type_name=name, message="no")
+        return RootExceptionHistoryEntry(number=1, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=at_ms))
+
+    told = application_exceptions([(JobId("a"), failed("Early", 1)), (JobId("b"), failed("Late", 2))])
+
+    assert told["exceptionHistory"]["entries"] == [
+        {"exceptionName": "Late", "stacktrace": "Late: no", "timestamp": 2, "jobId": "b"},
+        {"exceptionName": "Early", "stacktrace": "Early: no", "timestamp": 1, "jobId": "a"},
+    ]
+
+
+def test_cancelling_an_application_cancels_its_jobs_and_may_be_done_again(served: Served) -> None:
+    path = f"{application_of(served)}/cancel"
+
+    first = served.http.post(path, json={})
+    deadline = time.monotonic() + 20
+    while served.http.get(f"/jobs/{JOB}/status").json()["status"] not in (
+        JobStatus.CANCELLING.value,
+        JobStatus.CANCELED.value,
+    ):
+        assert time.monotonic() < deadline
+
+    assert (first.status_code, first.json()) == (202, {})
+    assert served.http.post(path, json={}).status_code == 202
+
+
+def test_settings_of_a_job_are_told_by_the_names_of_flinks_options() -> None:
+    strategy = FailureRateRestartStrategyConfiguration(max_failures=3, interval_ms=60_000, delay_ms=10)
+
+    told = {each["key"]: each["value"] for each in job_configuration(graph_of(vertex("a", 4), restart=strategy))}
+
+    assert told["parallelism.default"] == "4"
+    assert told["restart-strategy.type"] == "failure-rate"
+    assert told["restart-strategy.failure-rate.failure-rate-interval"] == "60000 ms"
+    assert told["execution.checkpointing.unaligned.enabled"] == "false"
+    assert "metrics.latency.interval" not in told

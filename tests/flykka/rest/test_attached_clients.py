@@ -1,0 +1,130 @@
+"""Clients of another process: their signs of life, and the end of a job that they wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.client.remote_job_result import ClientHeartbeats
+from flykka.client.rest_cluster_client import RestClusterClient
+from flykka.errors import UnknownJobError
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import Operator
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.wire.ids import JobId, OperatorId
+from tests.actors.data_plane import NoData
+from tests.flykka.rest.conftest import JOB, JOB_PATH, Serve, Served
+
+RESULT = f"/v1{JOB_PATH}/execution-result"
+NOBODY = JobId("f" * 32)
+
+
+class NothingComes:
+    """A source whose splits are still to come."""
+
+    interval_ms: int | None = 600_000
+    changed: Callable[[], bool] | None = None
+
+    def __init__(self, operator_id: OperatorId) -> None:
+        self._operator_id = operator_id
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        return SplitsDiscovered(
+            operator_id=self._operator_id, splits=(), finished=False, begun_at=position, position=position
+        )
+
+
+class Endless(NoData):
+    """Tasks that run until they are cancelled."""
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> NothingComes:
+        return NothingComes(operator.operator_id)
+
+
+@pytest.fixture
+def served(serve: Serve) -> Served:
+    return serve(data_plane=Endless())
+
+
+@pytest.fixture
+def client(served: Served) -> RestClusterClient:
+    return RestClusterClient(served.server.address)
+
+
+def test_a_job_that_runs_has_no_result(served: Served, client: RestClusterClient) -> None:
+    answer = served.http.get(RESULT)
+
+    assert (answer.status_code, answer.json()) == (200, {"status": {"id": "IN_PROGRESS"}})
+    assert client.job_result(JOB) is None
+    assert served.http.get(f"/jobs/{NOBODY}/execution-result").status_code == 404
+
+
+def test_a_job_that_was_cancelled_says_so(served: Served, client: RestClusterClient) -> None:
+    client.cancel(JOB)
+
+    result = client.wait(JOB, timeout=20)
+
+    assert (result.application_status, result.cause, result.accumulators) == ("CANCELED", None, {})
+    told = served.http.get(RESULT).json()
+    assert told == {
+        "status": {"id": "COMPLETED"},
+        "job-execution-result": {
+            "id": JOB,
+            "application-status": "CANCELED",
+            "accumulator-results": {},
+            "net-runtime": result.net_runtime_ms,
+        },
+    }
+
+
+def test_a_client_that_gives_no_other_sign_of_life_costs_its_job(served: Served, client: RestClusterClient) -> None:
+    answer = served.http.patch(f"/v1{JOB_PATH}/clientHeartbeat", json={"expiredTimestamp": 0})
+
+    result = client.wait(JOB, timeout=20)
+
+    assert (answer.status_code, answer.json()) == (202, {})
+    assert result.application_status == "CANCELED"
+    assert result.cause == (
+        "ClientHeartbeatTimeoutError: the client of job 'a <job>' has given no sign of life, and the job was to end"
+        " with it"
+    )
+    (entry,) = served.http.get(f"{JOB_PATH}/exceptions").json()["exceptionHistory"]["entries"]
+    assert entry["exceptionName"] == "ClientHeartbeatTimeoutError"
+
+
+def test_a_client_that_waits_keeps_its_job(served: Served, client: RestClusterClient) -> None:
+    with pytest.raises(TimeoutError, match="has not ended after 0 seconds"):
+        client.wait(JOB, timeout=0, heartbeats=ClientHeartbeats())
+    client.report_client_heartbeat(JOB, round(1_000 * time.time()) + 60_000)
+
+    assert served.job.status is JobStatus.RUNNING
+
+
+@pytest.mark.parametrize("body", [{}, {"expiredTimestamp": "soon"}, {"expiredTimestamp": True}])
+def test_a_sign_of_life_says_until_when_it_holds(served: Served, body: dict[str, object]) -> None:
+    answer = served.http.patch(f"{JOB_PATH}/clientHeartbeat", json=body)
+
+    assert answer.status_code == 400
+    assert "'expiredTimestamp' must be a time in ms" in answer.json()["errors"][0]
+
+
+@pytest.mark.parametrize("job_id", [NOBODY, JobId("x")])
+def test_nobody_lives_for_a_job_that_is_not_there(client: RestClusterClient, job_id: JobId) -> None:
+    with pytest.raises(UnknownJobError):
+        client.report_client_heartbeat(job_id, 0)
+
+
+def test_the_command_that_is_attached_tells_how_the_job_has_ended(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.http.patch(f"{JOB_PATH}/clientHeartbeat", json={"expiredTimestamp": 0})
+
+    code = main(["attach", "-sae", "--address", served.server.address, JOB])
+
+    printed = capsys.readouterr()
+    assert code == 130
+    assert f"job 'a <job>' ({JOB}) was cancelled after " in printed.out
+    assert "ClientHeartbeatTimeoutError: the client of job" in printed.err

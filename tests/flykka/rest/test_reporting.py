@@ -1,0 +1,126 @@
+"""Reports at an interval: to the end of the cluster, whatever becomes of them."""
+
+from __future__ import annotations
+
+import logging
+from queue import Queue
+
+import pytest
+
+from flykka.errors import ConfigurationError
+from flykka.metrics.collection import Gateway
+from flykka.metrics.distribution import Distribution
+from flykka.metrics.log_reporter import LogReporter, line_of
+from flykka.metrics.measured import Measured, Value
+from flykka.metrics.reporting import Reporting
+from tests.flykka.rest.conftest import Served
+from tests.flykka.rest.observing import observation
+
+PATIENCE_SECONDS = 20.0
+FOR_EVER_MS = 3_600_000
+
+
+class Noting:
+    """Notes what it is asked for, and raises while `reachable` is False."""
+
+    target = "nowhere"
+
+    def __init__(self, *, reachable: bool = True) -> None:
+        self.reachable = reachable
+        self.asked: Queue[str] = Queue()
+
+    def report(self, gateway: Gateway, now_ms: int) -> None:
+        self.asked.put(f"report at {now_ms}")
+        if not self.reachable:
+            raise ConnectionError("nobody is there")
+
+    def close(self) -> None:
+        self.asked.put("close")
+
+    def wait(self, number: int) -> list[str]:
+        return [self.asked.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
+
+
+def reporting(served: Served, reporter: Noting, interval_ms: int) -> Reporting:
+    made = Reporting(reporter, interval_ms, served.gateway, lambda: 7)
+    made.start()
+    return made
+
+
+def test_the_last_report_is_made_when_it_is_closed(served: Served) -> None:
+    reporter = Noting()
+
+    reporting(served, reporter, FOR_EVER_MS).close()
+
+    assert reporter.wait(2) == ["report at 7", "close"]
+    assert reporter.asked.empty()
+
+
+def test_it_reports_at_its_interval(served: Served) -> None:
+    reporter = Noting()
+    made = reporting(served, reporter, 1)
+
+    assert reporter.wait(3) == ["report at 7"] * 3
+    made.close()
+
+
+def test_one_that_nobody_takes_is_told_once_and_again_when_it_is_taken(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    reporter = Noting(reachable=False)
+    with caplog.at_level(logging.WARNING, "flykka.metrics"):
+        made = reporting(served, reporter, 1)
+        reporter.wait(3)
+        reporter.reachable = True
+        while reporter.wait(1) and len(caplog.messages) < 2:
+            pass
+        made.close()
+
+    assert caplog.messages == [
+        "metrics are not reported to nowhere, and it is tried again every 0.001 s: nobody is there",
+        "metrics are reported to nowhere again",
+    ]
+
+
+def test_where_nobody_answers_the_end_is_not_waited_for(served: Served) -> None:
+    reporter = Noting(reachable=False)
+    made = reporting(served, reporter, 1)
+    reporter.wait(1)
+
+    made.stop()
+    made.close()
+
+    asked = reporter.wait(reporter.asked.qsize())
+    assert asked[-1] == "close"
+
+
+def test_a_line_of_the_log_is_a_subject_with_its_labels_and_values() -> None:
+    values: dict[str, Value] = {"uptime": 5, "share": 0.25, "bytes": Distribution((1, 3), (1, 1))}
+
+    assert line_of(Measured("jobmanager_job", {"job_name": "a 'b'"}, values)) == (
+        "jobmanager_job[job_name=\"a 'b'\"]: uptime=5, share=0.250, bytes_count=2, bytes_min=1, bytes_max=3,"
+        " bytes_mean=2, bytes_stddev=1, bytes_median=1, bytes_p75=3, bytes_p90=3, bytes_p95=3, bytes_p98=3,"
+        " bytes_p99=3, bytes_p999=3"
+    )
+
+
+def test_the_log_has_a_line_for_the_cluster_each_job_and_each_subtask(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "flykka.metrics"):
+        LogReporter().report(served.gateway, 7_000)
+
+    begins = [line.partition("[")[0] for line in caplog.messages]
+    of_subtask = ["taskmanager_job_task", "taskmanager_job_task_operator"]
+    assert begins == ["jobmanager", "jobmanager_job", *of_subtask * 3]
+
+
+def test_nobody_is_asked_for_what_is_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "flykka.metrics"):
+        LogReporter().report(None, 7_000)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("interval", ["0s", "soon"])
+def test_an_interval_is_a_length_of_time(interval: str) -> None:
+    with pytest.raises(ConfigurationError, match="metric_log_interval: the length of time"):
+        observation().enable_metric_log(interval)

@@ -1,0 +1,83 @@
+"""A driver that waits for its turn, asked over HTTP: it tells where the leader is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from flykka.cli.main import main
+from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.cluster.high_availability.stores import FolderSettings
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.rest.server import RestServer
+from flykka.rest.settings import RestSettings
+from flykka.runtime.errors import ActorDeadError, AskTimeoutError
+from tests.flykka.cluster.test_local_cluster import SilentDataPlane
+from tests.flykka.rest.conftest import Served
+
+DEADLINE = 30.0
+"""Seconds for an election."""
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
+    """Starts a driver of the one store; its cluster, and where that is asked."""
+    with ExitStack() as last_first:
+
+        def begin() -> tuple[LocalCluster, str]:
+            server = RestServer(RestSettings())
+            last_first.callback(server.close)
+            store = FolderSettings(directory=str(tmp_path))
+            cluster = LocalCluster(
+                SilentDataPlane(), ClusterSettings(high_availability=store, rest_address=server.address)
+            )
+            last_first.callback(cluster.shutdown)
+            server.start(cluster)
+            return cluster, server.address
+
+        yield begin
+
+
+def first_answer(address: str, status: int) -> httpx.Response:
+    """The first answer of this status."""
+    deadline = time.monotonic() + DEADLINE
+    while (answer := httpx.get(f"{address}/jobs")).status_code != status:
+        assert time.monotonic() < deadline, answer.text
+    return answer
+
+
+def test_a_driver_that_waits_tells_where_the_leader_answers(
+    drive: Callable[[], tuple[LocalCluster, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, leading = drive()
+    first_answer(leading, 200)
+    _, waiting = drive()
+
+    (told,) = first_answer(waiting, 503).json()["errors"]
+    code = main(["list", "--address", waiting])
+    cluster.shutdown()
+    first_answer(waiting, 200)
+
+    assert told == f"this driver waits until it is needed: another one leads, and answers at {leading}"
+    assert (code, told in capsys.readouterr().err) == (1, True)
+
+
+def test_a_cluster_whose_job_manager_is_replaced_says_when_to_ask_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(failure: Exception) -> httpx.Response:
+        def ask(*asked: object) -> None:
+            raise failure
+
+        monkeypatch.setattr(JobManagerGateway, "ask", ask)
+        return served.http.get("/jobs")
+
+    gone, stuck = refuse(ActorDeadError("it has ended")), refuse(AskTimeoutError("it is stuck"))
+
+    assert (gone.status_code, gone.headers["retry-after"]) == (503, "3")
+    assert (stuck.status_code, "retry-after" in stuck.headers) == (503, False)

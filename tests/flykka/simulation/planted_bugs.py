@@ -1,0 +1,397 @@
+"""Mistakes planted in the real machines, each in one rule: what a tired hand would write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, BatchHolders
+from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, CheckpointPhase
+from flykka.actors.machines.attempt.effects import TaskEffect
+from flykka.actors.machines.attempt.metrics import TaskMeter
+from flykka.actors.machines.attempt.outputs import TaskOutputs
+from flykka.actors.machines.attempt.reading import InputReading
+from flykka.actors.machines.attempt.source import SplitReader
+from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.effects import Role, Tell
+from flykka.actors.machines.exchange.credits import ChannelCredits
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.attempt.answers import CheckpointCommitted, CommitPrepared, SnapshotWritten, StageResult
+from flykka.messages.attempt.commands import Command, CommitCheckpoint, ProcessBatch, ReleaseBatches, SnapshotState
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.exchange import EndOfPartition, Event
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.leader_session import Sessions
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.scenario_drawing import draw_scenario
+from flykka.simulation.settings import FaultKind, SimulationSettings
+from flykka.spark_bridge.operators.due_timers import DueTimers
+from flykka.spark_bridge.operators.operator_chain import OperatorChain
+from tests.flykka.simulation.input_bugs import (
+    a_barrier_does_not_hold_its_channel_back,
+    a_join_lets_go_of_rows_when_event_time_has_passed_them,
+    a_restored_join_begins_with_its_left_side_alone,
+    a_restored_task_has_no_watermark,
+    a_snapshot_does_not_wait_for_the_last_channel,
+    a_watermark_is_that_of_the_faster_input,
+    an_aligned_source_reads_on,
+    rows_that_have_met_none_are_told_with_each_watermark,
+    what_is_in_flight_on_the_other_inputs_is_no_state,
+)
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedBug:
+    """A mistake, the monitor that sees it first, and some of what that one says.
+
+    It is looked for from the seed `begin` on, so that the search is short; `settings` may be the faults that bring it
+    to light soonest.
+    """
+
+    plant: Plant
+    monitor: str
+    says: str
+    settings: SimulationSettings = field(default_factory=SimulationSettings)
+    begin: int = 0
+
+    def __str__(self) -> str:
+        return self.plant.__name__
+
+    def scenarios(self, count: int) -> Iterator[Scenario]:
+        """So many scenarios in which it may come to light."""
+        return (draw_scenario(seed, self.settings) for seed in range(self.begin, self.begin + count))
+
+
+def an_acknowledgement_counts_twice(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements are counted, and it is not looked at whose they are."""
+    expects, acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledge
+
+    def count(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
+        expected = expects(self, attempt)
+        counts = expected is TaskAcknowledgeResult.DUPLICATE and bool(self.awaited)
+        return TaskAcknowledgeResult.SUCCESS if counts else expected
+
+    def strike_off(
+        self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None
+    ) -> PlannedTask:
+        return acknowledge(self, attempt if attempt in self.awaited else min(self.awaited), state)
+
+    patch.setattr(PendingCheckpoint, "expects", count)
+    patch.setattr(PendingCheckpoint, "acknowledge", strike_off)
+
+
+def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
+    """A task publishes as soon as its own state is durable."""
+    on_written = SubtaskCheckpointCoordinator.on_written
+
+    def eager(self: SubtaskCheckpointCoordinator, written: SnapshotWritten) -> list[TaskEffect]:
+        effects = on_written(self, written)
+        return [*effects, Tell(to=Role.BRIDGE, message=CommitCheckpoint(checkpoint_id=written.checkpoint_id))]
+
+    patch.setattr(SubtaskCheckpointCoordinator, "on_written", eager)
+
+
+def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
+    """A task lets go of a batch when its stage begins, not when it is over."""
+    read = InputReading.read
+
+    def hasty(self: InputReading, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        effects = read(self, now, has_room=has_room)
+        match effects:
+            case [Tell(to=Role.BRIDGE, message=ProcessBatch(batch=batch)), *_]:
+                return [
+                    Tell(to=Role.BRIDGE, message=ReleaseBatches(holder=IN_TRANSIT, batch_ids=(batch.batch_id,))),
+                    *effects,
+                ]
+        return effects
+
+    patch.setattr(InputReading, "read", hasty)
+
+
+def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is given up, and nobody deletes what was written for it."""
+
+    def keep(_self: CheckpointCompletion, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
+        return iter(())
+
+    patch.setattr(CheckpointCompletion, "_discard", keep)
+
+
+def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """The last consumer is not told that nothing follows."""
+    broadcast = TaskOutputs.broadcast
+
+    def all_but_one(self: TaskOutputs, event: Event) -> list[TaskEffect]:
+        effects = broadcast(self, event)
+        return effects[:-1] if isinstance(event, EndOfPartition) else effects
+
+    patch.setattr(TaskOutputs, "broadcast", all_but_one)
+
+
+def a_restored_reader_begins_one_split_too_far(patch: pytest.MonkeyPatch) -> None:
+    """The first split that a checkpoint found unread counts as read."""
+    restore = SplitReader.restore
+
+    def skip(self: SplitReader, states: Iterable[OperatorSubtaskState]) -> None:
+        restore(self, states)
+        self.next()
+
+    patch.setattr(SplitReader, "restore", skip)
+
+
+def credit_is_given_twice(patch: pytest.MonkeyPatch) -> None:
+    """A consumer announces each free buffer two times."""
+    take_announcement = ChannelCredits.take_announcement
+
+    def doubled(self: ChannelCredits) -> int:
+        return 2 * take_announcement(self)
+
+    patch.setattr(ChannelCredits, "take_announcement", doubled)
+
+
+def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.MonkeyPatch) -> None:
+    """State that several checkpoints share is counted as if one did."""
+    register = SharedStateRegistry.register
+
+    def once(self: SharedStateRegistry, state_ids: Iterable[str]) -> None:
+        register(self, [state_id for state_id in state_ids if not self.references(state_id)])
+
+    def forgiving(self: SharedStateRegistry, state_ids: Iterable[str]) -> None:
+        unregister(self, [state_id for state_id in state_ids if self.references(state_id)])
+
+    unregister = SharedStateRegistry.unregister
+    patch.setattr(SharedStateRegistry, "register", once)
+    patch.setattr(SharedStateRegistry, "unregister", forgiving)
+
+
+def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
+    """What is said under a session that is over is handled as any other."""
+    patch.setattr(Sessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
+
+
+def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator dies, and its JobMaster goes on without it."""
+
+    def go_on(_self: JobMaster, _child: Ref) -> None: ...
+
+    patch.setattr(JobMaster, "_end_with", go_on)
+
+
+def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot holds the windows whose results went down before its barrier."""
+    snapshot_state: Any = OperatorChain.snapshot_state
+
+    def too_early(self: OperatorChain[Any], command: SnapshotState) -> StageResult:
+        noted: StageResult = snapshot_state(self, replace(command, watermark_ms=None))
+        if command.watermark_ms is None:
+            return noted
+        outputs = self._completed(command.watermark_ms, 0)
+        if not self.descriptor.outputs:
+            self._deferred[command.checkpoint_id] = command.stage, outputs
+            return noted
+        return self.result(command.stage, self._emitted(outputs, command.stage))
+
+    patch.setattr(OperatorChain, "snapshot_state", too_early)
+
+
+def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is complete without the output of the rows before it."""
+    on_barrier_sent = CheckpointBook.on_barrier_sent
+
+    def one_late(self: CheckpointBook, checkpoint: Checkpoint) -> None:
+        staged, self._staged = self._staged, ()
+        on_barrier_sent(self, checkpoint)
+        self._staged = staged
+
+    patch.setattr(CheckpointBook, "on_barrier_sent", one_late)
+
+
+def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.MonkeyPatch) -> None:
+    """The batches of an attempt go with it, whether it was cancelled or not."""
+    release_attempt: Any = BatchHolders.release_attempt
+
+    def all_of_it(self: object, attempt: object, addresses: object, *, is_cancelled: bool) -> object:
+        return release_attempt(self, attempt, addresses, is_cancelled=True)
+
+    patch.setattr(BatchHolders, "release_attempt", all_of_it)
+
+
+def a_commit_is_reported_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
+    """What is to be published is taken for published."""
+    begin = Bridge._begin
+
+    def hasty(self: Bridge, command: Command) -> None:
+        if isinstance(command, CommitCheckpoint):
+            self.context.parent.tell(CheckpointCommitted(checkpoint_id=command.checkpoint_id))
+        else:
+            begin(self, command)
+
+    patch.setattr(Bridge, "_begin", hasty)
+
+
+def an_aborted_checkpoint_takes_its_output_with_it(patch: pytest.MonkeyPatch) -> None:
+    """What was staged for a checkpoint that was aborted waits for no later one."""
+    abort, on_prepared = CheckpointBook.abort, CheckpointBook.on_prepared
+
+    def forgetful(self: CheckpointBook, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
+        late = abort(self, checkpoint_id)
+        forget(self._records.get(checkpoint_id))
+        return late
+
+    def prepared_for_nothing(self: CheckpointBook, checkpoint: Checkpoint, prepared: CommitPrepared) -> None:
+        on_prepared(self, checkpoint, prepared)
+        forget(checkpoint)
+
+    def forget(checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None and checkpoint.phase is CheckpointPhase.ABORTED:
+            checkpoint.has_output = checkpoint.awaits_commit = False
+
+    patch.setattr(CheckpointBook, "abort", forgetful)
+    patch.setattr(CheckpointBook, "on_prepared", prepared_for_nothing)
+
+
+STAGES_FAIL = SimulationSettings(faults=frozenset({FaultKind.STAGE}), max_faults=10)
+
+DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}), max_faults=8)
+CUT_OFF = SimulationSettings(faults=frozenset({FaultKind.CUT, FaultKind.CRASH}), max_faults=8)
+MASTERS_DIE = SimulationSettings(faults=frozenset({FaultKind.MASTER}), max_faults=4)
+
+
+def rows_are_counted_as_published_twice(patch: pytest.MonkeyPatch) -> None:
+    """Rows that a commit has published are counted again."""
+    count = TaskMeter.count_published
+    patch.setattr(TaskMeter, "count_published", lambda meter, rows: count(meter, 2 * rows))
+
+
+def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """All timers up to the next version are taken for fired."""
+    noted = DueTimers.on_fired
+
+    def one_too_far(timers: DueTimers, to_ms: int, version: int, next_ms: int | None) -> None:
+        noted(timers, to_ms, version + 2, next_ms)
+
+    patch.setattr(DueTimers, "on_fired", one_too_far)
+
+
+PLANTED_BUGS = (
+    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has said "),
+    PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="reads on at watermark"),
+    PlantedBug(plant=a_restored_task_has_no_watermark, monitor="watermarks", says="and all channels have said"),
+    PlantedBug(
+        plant=a_snapshot_does_not_wait_for_the_last_channel,
+        monitor="barriers",
+        says="and no barrier has come in",
+        begin=4,
+    ),
+    PlantedBug(
+        plant=what_is_in_flight_on_the_other_inputs_is_no_state,
+        monitor="barriers",
+        says="was in flight, and is neither in the state nor in that of its channel",
+    ),
+    PlantedBug(
+        plant=a_join_lets_go_of_rows_when_event_time_has_passed_them, monitor="output", says=" lacks ", begin=19
+    ),
+    PlantedBug(
+        plant=a_restored_join_begins_with_its_left_side_alone,
+        monitor="output",
+        says=" lacks ",
+        settings=STAGES_FAIL,
+    ),
+    PlantedBug(
+        plant=rows_that_have_met_none_are_told_with_each_watermark, monitor="output", says="rows too many", begin=53
+    ),
+    PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
+    PlantedBug(plant=rows_are_counted_as_published_twice, monitor="output", says="rows were told as published"),
+    PlantedBug(
+        plant=an_acknowledgement_counts_twice,
+        monitor="checkpoints",
+        says="completes without the acknowledgement of",
+        settings=DOUBLED,
+    ),
+    PlantedBug(
+        plant=a_commit_comes_before_the_completion,
+        monitor="commits",
+        says="is published, and nobody has said that it is complete",
+    ),
+    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, and was released in"),
+    PlantedBug(
+        plant=the_state_of_a_declined_checkpoint_is_kept,
+        monitor="storage",
+        says="/in-flight/",
+        begin=328,
+    ),
+    PlantedBug(
+        plant=the_end_of_a_partition_is_lost,
+        monitor="exchange",
+        says="finishes, and the end of subpartition",
+    ),
+    PlantedBug(plant=credit_is_given_twice, monitor="failures", says="CreditOverrunError"),
+    PlantedBug(
+        plant=a_restored_reader_begins_one_split_too_far,
+        monitor="output",
+        says=" lacks ",
+        settings=STAGES_FAIL,
+        begin=9,
+    ),
+    PlantedBug(
+        plant=a_barrier_does_not_hold_its_channel_back,
+        monitor="barriers",
+        says="was read before the snapshot",
+    ),
+    PlantedBug(
+        plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
+        monitor="storage",
+        says="cannot be restored",
+        begin=926,
+    ),
+    PlantedBug(
+        plant=nobody_looks_whose_session_it_is,
+        monitor="sessions",
+        says=", and that is over",
+        settings=CUT_OFF,
+    ),
+    PlantedBug(
+        plant=a_job_master_does_not_hear_of_the_end_of_its_coordinator,
+        monitor="progress",
+        says="has not ended",
+        settings=MASTERS_DIE,
+    ),
+    PlantedBug(
+        plant=the_state_is_noted_before_what_fires_with_it_has_left_it,
+        monitor="output",
+        says="rows too many",
+        settings=STAGES_FAIL,
+        begin=13,
+    ),
+    PlantedBug(
+        plant=what_was_staged_before_a_barrier_belongs_to_the_next_one,
+        monitor="output",
+        says=" lacks ",
+    ),
+    PlantedBug(
+        plant=an_attempt_that_has_finished_takes_back_what_it_has_sent,
+        monitor="data-plane",
+        says="everybody has let go of it",
+        begin=14,
+    ),
+    PlantedBug(plant=a_commit_is_reported_before_it_is_done, monitor="output", says=" lacks "),
+    PlantedBug(
+        plant=an_aborted_checkpoint_takes_its_output_with_it,
+        monitor="output",
+        says=" lacks ",
+        begin=44,
+    ),
+)

@@ -1,0 +1,67 @@
+"""The bridge of a simulation says what it is at, as Spark's does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.attempt.commands import CommitCheckpoint, OpenChain, ReadSplits
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.monitoring.explanation import ExplainStages, StageProgress, StagesExplained
+from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.props import Props
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.simulation.data_plane import SimulatedDataPlane
+from flykka.simulation.operators import Program, Source
+from flykka.simulation.storage import mounted
+from flykka.simulation.world import World
+from tests.actors.machines.attempt.attempt_machine import descriptor
+
+VERTEX = JobVertexId("vertex")
+STAGE_MS = 40
+SOURCE = Source(
+    number=0, rows=1, keys=1, step_ms=1, disorder_ms=0, rows_per_split=1, splits_per_look=1, interval_ms=None
+)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with mounted("here") as storage:
+        yield World("here", storage, Program(behaviours={"op": SOURCE}), (STAGE_MS,))
+
+
+def bridge_of(system: SeededSystem, world: World) -> Ref:
+    return system.spawn(Props(Bridge, descriptor(OperatorKind.SOURCE), SimulatedDataPlane(world)), "bridge")
+
+
+def explained_stages(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, ...]:
+    probe = TestProbe(system)
+    bridge.tell(ExplainStages(reply_to=probe.ref))
+    system.advance(0)
+    return probe.expect_message(StagesExplained).stages
+
+
+def test_each_question_is_answered_with_the_work_in_hand_the_oldest_first(
+    seeded_system: SeededSystem, world: World
+) -> None:
+    bridge = bridge_of(seeded_system, world)
+    bridge.tell(OpenChain(restore=None))
+    seeded_system.advance(1_000)
+    world.trouble.slow_ms[VERTEX] = 3_000
+    bridge.tell(ReadSplits(stage=7, splits=()))
+    seeded_system.advance(100)
+    bridge.tell(CommitCheckpoint(checkpoint_id=3))
+
+    told = explained_stages(seeded_system, bridge)
+    seeded_system.advance(5_000)
+    later = explained_stages(seeded_system, bridge)
+
+    assert [(each.what, each.since_ms) for each in told] == [
+        ("stage 7 of 'op'", 1_000),
+        ("committing checkpoint 3 of 'op'", 1_100),
+    ]
+    assert later == ()

@@ -1,0 +1,58 @@
+"""The HTML kit: nothing of a text becomes markup, and nothing of the markup is escaped twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.views.html.markup import Html, display, dot, element, fragment, head, labelled, lines, note, page, table
+from tests.flykka.notebook.html_reader import Reader
+
+EVIL = "<script>alert('\"&')</script>"
+
+
+def test_text_and_attributes_are_escaped() -> None:
+    made = element("p", EVIL, title=EVIL)
+
+    assert made.count("<script") == 0
+    assert Reader(made).text == EVIL
+
+
+def test_what_an_element_has_made_is_put_into_another_as_it_is() -> None:
+    assert element("p", "a", element("b", "1 < 2"), "c") == "<p>a<b>1 &lt; 2</b>c</p>"
+
+
+def test_an_attribute_without_a_value_is_left_out_and_underscores_are_those_of_python() -> None:
+    assert element("p", class_="wide", title="", aria_label="x") == '<p class="wide" aria-label="x"></p>'
+
+
+def test_a_table_of_no_rows_is_nothing() -> None:
+    assert table([("name", "")], []) == fragment() == Html("")
+
+
+def test_a_row_of_another_length_than_the_titles_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="shorter than argument 1"):
+        table([("name", "")], [("a", "b")])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        head(EVIL, EVIL, state=EVIL),
+        dot(EVIL),
+        labelled([(EVIL, EVIL)]),
+        lines(EVIL),
+        note(EVIL),
+        table([(EVIL, "wide")], [(EVIL,)]),
+        display(EVIL),
+        page(EVIL, EVIL, style=""),
+    ],
+)
+def test_no_part_of_a_display_lets_a_text_become_markup(made: str) -> None:
+    assert "<script" not in made
+    assert "&lt;script&gt;" in made
+
+
+def test_the_dot_before_a_status_has_its_colour_and_any_other_is_grey() -> None:
+    assert "#30a46c" in dot("RUNNING")
+    assert "#30a46c" in dot("RUNNING 1/2", "RUNNING")
+    assert "#8f8f8f" in dot("a state of tomorrow")

@@ -1,0 +1,34 @@
+"""A helper of the tests has a name that says what it gives, and one home."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from tests.layout.sources import sources
+
+OFTEN = 4
+DEFINED_MORE_OFTEN = {
+    "main": 8,  # The entry points of programs.
+    "run_case": 18,  # Each adapter of the conformance cases has one.
+    "checkpoint_completed": 6,
+    "timers": 5,
+}
+"""Names and how often they are defined, which may only fall."""
+
+
+def is_fixture(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("fixture" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def test_no_helper_is_written_again_and_again() -> None:
+    defined = Counter(
+        node.name
+        for source in sources()
+        if source.package == "tests"
+        for node in source.tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_fixture(node)
+    )
+
+    often = {name: times for name, times in defined.items() if times > OFTEN and not name.startswith("test_")}
+    assert often == DEFINED_MORE_OFTEN

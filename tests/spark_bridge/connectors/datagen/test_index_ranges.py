@@ -1,0 +1,165 @@
+"""Rows of a generated source that are due by a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.connectors.datagen.generators import sequence
+from flykka.spark_bridge.connectors.datagen.index_ranges import IndexRangeDiscovery
+from flykka.spark_bridge.connectors.datagen.source import DataGenSource
+from flykka.spark_bridge.errors import SourceError
+
+
+@dataclass
+class Clock:
+    """A clock that stands still."""
+
+    seconds: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def sequence_source(rows: int | None, rate: float | None = None, batch: int = 10) -> DataGenSource:
+    return DataGenSource({"id": sequence()}, number_of_rows=rows, rows_per_second=rate, rows_per_batch=batch)
+
+
+def discovery(made: DataGenSource, clock: Clock) -> IndexRangeDiscovery:
+    return IndexRangeDiscovery(made, OperatorId("source"), clock)
+
+
+def ranges(found: SplitsDiscovered) -> list[tuple[int, int]]:
+    splits = [split for split in found.splits if isinstance(split, IndexRangeSplit)]
+    return [(split.start, split.start + split.rows) for split in splits]
+
+
+def test_without_a_rate_everything_is_due_at_the_first_look() -> None:
+    look = discovery(sequence_source(25), Clock())
+
+    found = look.discover(b"")
+
+    assert ranges(found) == [(0, 10), (10, 20), (20, 25)]
+    assert found.finished
+    assert look.interval_ms is None
+
+
+def test_much_is_found_in_several_looks() -> None:
+    look = discovery(sequence_source(1000, batch=2), Clock())
+
+    first = look.discover(b"")
+    second = look.discover(first.position)
+
+    assert (len(first.splits), first.more, first.finished) == (256, True, False)
+    assert (ranges(second)[0], ranges(second)[-1]) == ((512, 514), (998, 1000))
+    assert (second.more, second.finished) == (False, True)
+
+
+def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
+    clock = Clock()
+    look = discovery(sequence_source(25, rate=5), clock)
+
+    before = look.discover(b"")
+    clock.seconds += 1
+    first = look.discover(before.position)
+    clock.seconds += 2.5
+    second = look.discover(first.position)
+    clock.seconds += 60
+    last = look.discover(second.position)
+
+    assert [ranges(found) for found in (before, first, second, last)] == [
+        [],
+        [(0, 5)],
+        [(5, 15), (15, 17)],
+        [(17, 25)],
+    ]
+    assert [found.finished for found in (before, first, second, last)] == [False, False, False, True]
+
+
+def test_what_is_due_is_found_once() -> None:
+    clock = Clock()
+    look = discovery(sequence_source(None, rate=5), clock)
+    look.discover(b"")
+    clock.seconds += 1
+    found = look.discover(b"")
+
+    again = look.discover(found.position)
+
+    assert again.splits == ()
+
+
+def test_a_source_without_an_end_never_finishes() -> None:
+    clock = Clock()
+    look = discovery(sequence_source(None, rate=1e6, batch=10**9), clock)
+    look.discover(b"")
+    clock.seconds += 3600
+
+    found = look.discover(b"")
+
+    assert ranges(found)[-1][1] == 3_600_000_000
+    assert not found.finished
+
+
+def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
+    clock = Clock()
+    look = discovery(sequence_source(None, rate=1e9, batch=1), clock)
+    look.discover(b"")
+    clock.seconds += 1
+
+    assert len(look.discover(b"").splits) == 1000
+
+
+def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out() -> None:
+    clock = Clock()
+    restored = discovery(sequence_source(None, rate=5), clock)
+
+    before = restored.discover(b"17")
+    clock.seconds += 1
+    found = restored.discover(b"17")
+
+    assert before.splits == ()
+    assert ranges(found) == [(17, 22)]
+
+
+def test_a_position_that_is_no_number_is_refused() -> None:
+    with pytest.raises(SourceError, match="was read up to b'seven', which is no number"):
+        discovery(sequence_source(25), Clock()).discover(b"seven")
+
+
+def test_a_source_that_has_become_shorter_is_at_its_end() -> None:
+    found = discovery(sequence_source(25), Clock()).discover(b"40")
+
+    assert (found.splits, found.finished, found.position) == ((), True, b"40")
+
+
+def test_a_bounded_source_is_restored_to_its_rest() -> None:
+    found = discovery(sequence_source(25), Clock()).discover(b"10")
+
+    assert ranges(found) == [(10, 20), (20, 25)]
+    assert discovery(sequence_source(25), Clock()).discover(b"25").finished
+
+
+@pytest.mark.parametrize(("rate", "batch", "interval_ms"), [(1, 10, 1000), (100, 50, 500), (1e6, 10, 100)])
+def test_it_looks_about_as_often_as_batches_fill(rate: float, batch: int, interval_ms: int) -> None:
+    assert discovery(sequence_source(None, rate=rate, batch=batch), Clock()).interval_ms == interval_ms
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"),
+    [
+        (lambda: sequence_source(0), "number of rows must be at least 1, not 0"),
+        (lambda: sequence_source(-1), "number of rows must be at least 1, not -1"),
+        (lambda: sequence_source(None), "needs rows_per_second"),
+        (lambda: sequence_source(1, rate=0), "rows per second must be above 0, not 0"),
+        (lambda: sequence_source(1, rate=float("nan")), "rows per second must be above 0, not nan"),
+        (lambda: sequence_source(1, batch=0), "rows per batch must be at least 1, not 0"),
+        (lambda: DataGenSource({}, number_of_rows=1), "at least one field"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused(made: object, wrong: str) -> None:
+    assert callable(made)
+    with pytest.raises(ValueError, match=wrong):
+        made()

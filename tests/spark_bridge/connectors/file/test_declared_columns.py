@@ -1,0 +1,110 @@
+"""A parquet file either has the columns that a source declares, or is refused with the first that does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyarrow.fs import LocalFileSystem
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from flykka.spark_bridge.connectors.file.declared_columns import misfit
+from flykka.spark_bridge.connectors.file.footers import footer
+
+
+def struct_of(kind: DataType) -> StructType:
+    return StructType([StructField("a", kind)])
+
+
+def schema_of(kind: pa.DataType) -> pa.Schema:
+    return pa.schema([("a", kind)])
+
+
+@pytest.mark.parametrize(
+    ("expected", "there"),
+    [
+        (LongType(), pa.int64()),
+        (LongType(), pa.int32()),
+        (DoubleType(), pa.float32()),
+        (DecimalType(10, 2), pa.decimal128(8, 2)),
+        (StringType(), pa.large_string()),
+        (VarcharType(3), pa.string()),
+        (DateType(), pa.date32()),
+        (TimestampType(), pa.timestamp("us", "UTC")),
+        (TimestampType(), pa.timestamp("ms")),
+        (TimestampNTZType(), pa.timestamp("us")),
+        (ArrayType(LongType()), pa.list_(pa.int64())),
+        # Nobody but Spark knows: it says so when it reads.
+        (LongType(), pa.null()),
+    ],
+)
+def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.DataType) -> None:
+    assert misfit(struct_of(expected), schema_of(there)) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "there", "wrong"),
+    [
+        (LongType(), pa.string(), "its column 'a' is of type string, not bigint"),
+        (IntegerType(), pa.int64(), "its column 'a' is of type bigint, not int"),
+        (StringType(), pa.int64(), "its column 'a' is of type bigint, not string"),
+        (TimestampType(), pa.int64(), "its column 'a' is of type bigint, not timestamp"),
+        (LongType(), pa.list_(pa.int64()), "its column 'a' is of type array<bigint>, not bigint"),
+        (DoubleType(), pa.decimal128(8, 2), "its column 'a' is of type decimal(8,2), not double"),
+    ],
+)
+def test_another_type_is_named_with_the_one_that_was_expected(
+    expected: DataType, there: pa.DataType, wrong: str
+) -> None:
+    assert misfit(struct_of(expected), schema_of(there)) == wrong
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
+    others = pa.schema([("b", pa.int64()), ("c", pa.int64())])
+
+    wrong = misfit(struct_of(LongType()), others)
+
+    assert wrong == (
+        "it has no column 'a' (expected bigint), but b, c; with the option mergeSchema=True what a file does not have"
+        " is read as nulls"
+    )
+    assert misfit(struct_of(LongType()), others, may_lack=True) is None
+
+
+def test_a_column_that_folders_name_need_not_be_in_the_file() -> None:
+    assert misfit(struct_of(LongType()), pa.schema([]), elsewhere={"a"}) is None
+
+
+def test_names_are_compared_as_spark_compares_them() -> None:
+    assert misfit(struct_of(LongType()), pa.schema([("A", pa.int64())])) is None
+
+
+def test_nanoseconds_are_refused_with_what_to_do() -> None:
+    wrong = misfit(struct_of(TimestampType()), schema_of(pa.timestamp("ns")))
+
+    assert wrong == "its column 'a' has nanoseconds, which Spark does not read: write it in microseconds"
+
+
+def test_old_timestamps_which_spark_writes_are_no_nanoseconds(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([0], pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+
+    schema = footer(str(tmp_path / "old.parquet"), None, LocalFileSystem().open_input_file).schema
+
+    assert misfit(struct_of(TimestampType()), schema) is None

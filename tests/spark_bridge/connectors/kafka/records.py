@@ -1,0 +1,79 @@
+"""Reads what a KafkaSource finds as its tasks do, in this process: records with their offsets, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from benchmarks.connectors.broker import Broker
+from flykka import KafkaSource
+from flykka.connectors import OperatorId
+from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDiscovered
+from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
+from flykka.spark_bridge.connectors.kafka.ranges import dealt, ranges_of
+from flykka.spark_bridge.connectors.kafka.worker import ReadRecords
+
+
+class Record(NamedTuple):
+    """A record as the source reads it."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+
+
+def discover_splits(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
+    """What a source finds behind a position, as one that has just been started."""
+    discovery = KafkaSplitDiscovery(source, OperatorId("source"))
+    try:
+        return discovery.discover(position)
+    finally:
+        discovery.close()
+
+
+def records(source: KafkaSource, splits: Sequence[SourceSplit], tasks: int = 1) -> list[Record]:
+    """The records of splits, partition by partition, read by so many tasks."""
+    ranges = ranges_of(cast("Sequence[SerializedSplit]", splits))
+    work = ReadRecords(
+        cluster=source.cluster,
+        tasks=dealt(ranges, tasks),
+        columns=("partition", "offset", "value"),
+        places={each.at: number for number, each in enumerate(ranges)},
+    )
+    batches = work([pa.RecordBatch.from_pydict({"id": range(len(work.tasks))})])
+    return sorted(Record(**row) for batch in batches for row in batch.to_pylist())
+
+
+def record_values(source: KafkaSource) -> list[bytes | None]:
+    """The values of all records that a source finds with one look."""
+    return [record.value for record in records(source, discover_splits(source).splits)]
+
+
+@contextmanager
+def transaction(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> Iterator[Producer]:
+    """A transaction that has these values and is open until the block is left: then it is aborted, unless it ended."""
+    producer = Producer(broker.client(transactional_id=f"foreign-{topic}-{of!r}"))
+    producer.init_transactions()
+    producer.begin_transaction()
+    for value in of:
+        producer.produce(topic, value=value, partition=partition)
+    producer.flush()
+    yield producer
+    producer.abort_transaction()
+
+
+def send_aborted(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
+    """Send values in a transaction, and abort it."""
+    with transaction(broker, topic, *of, partition=partition):
+        pass
+
+
+def committed(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
+    """Send values in a transaction, and commit it."""
+    with transaction(broker, topic, *of, partition=partition) as producer:
+        producer.commit_transaction()
+        producer.begin_transaction()

@@ -1,0 +1,157 @@
+"""A topic that is deleted and made again is another one: its records are neither passed over nor read twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from pyspark.sql import SparkSession
+
+from benchmarks.connectors.broker import Broker
+from flykka import FileSink, JobClient, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.connectors import SourceError
+from flykka.messages.control.job import MetricsReported
+from flykka.messages.wire.message import Message
+from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
+from flykka.spark_bridge.errors import ReplacedTopicError
+from tests.spark_bridge.connectors.kafka.records import discover_splits
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 60.0
+
+
+def make_again(broker: Broker, topic: str, *values: bytes) -> None:
+    """Delete a topic, and make another one of its name that has these values."""
+    broker.delete(topic)
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            broker.create(topic)
+            break
+        except KafkaException:
+            # It is deleted by and by.
+            assert time.monotonic() < deadline
+    broker.send(topic, *values)
+
+
+def replaced(topic: str, offset: int) -> str:
+    return (
+        rf"the topic {topic} at 127.* was deleted and made again since it was read \({topic}-0 up to offset {offset}\)"
+    )
+
+
+@pytest.mark.parametrize("records", [1, 3, 8])
+def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broker, topic: str, records: int) -> None:
+    kafka.create(topic)
+    kafka.send(topic, b"1", b"2", b"3")
+    source = KafkaSource.of_topics(kafka.address, topic)
+    position = discover_splits(source).position
+
+    make_again(kafka, topic, *[b"x"] * records)
+
+    with pytest.raises(ReplacedTopicError, match=replaced(topic, 3)):
+        discover_splits(source, position)
+    assert ReplacedTopicError.suppress_restarts
+
+
+def test_a_position_of_an_earlier_version_is_compared_by_its_offset(kafka: Broker, topic: str) -> None:
+    kafka.create(topic)
+    kafka.send(topic, b"1")
+    position = b'{"next": {"%s": {"0": 3}}, "end": {}, "splits": 1}' % topic.encode()
+
+    with pytest.raises(SourceError, match=f"{topic}-0 ends at offset 1, but was read up to 3: was the topic deleted"):
+        discover_splits(KafkaSource.of_topics(kafka.address, topic), position)
+
+
+def test_a_bounded_source_does_not_end_with_records_of_another_topic(kafka: Broker, topic: str) -> None:
+    kafka.create(topic)
+    kafka.send(topic, b"1", b"2")
+    source = KafkaSource.of_topics(kafka.address, topic).bounded(OffsetsInitializer.offsets({(topic, 0): 4}))
+    discovery = KafkaSplitDiscovery(source, "source")  # type: ignore[arg-type]
+    position = discovery.discover(b"").position
+
+    make_again(kafka, topic, b"3", b"4", b"5", b"6")
+
+    with pytest.raises(ReplacedTopicError, match=replaced(topic, 2)):
+        discovery.discover(position)
+
+
+def test_a_topic_that_is_gone_is_named(kafka: Broker, topic: str) -> None:
+    kafka.create(topic)
+    discovery = KafkaSplitDiscovery(KafkaSource.of_topics(kafka.address, topic), "source")  # type: ignore[arg-type]
+    position = discovery.discover(b"").position
+
+    kafka.delete(topic)
+
+    with pytest.raises(SourceError, match=topic):
+        # It is deleted by and by.
+        any(discovery.discover(position) is None for _ in count())
+
+
+def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path) -> JobClient:
+    """Start a job from the topic into files."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    source = KafkaSource.of_topics(broker.address, topic, log_level=0).discover_partitions_every("100ms")
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="in")
+    rows.sink_to(FileSink.parquet(folder / "out")).uid("out")
+    return env.execute_async("replaced")
+
+
+def wait_read(client: JobClient, rows: int) -> None:
+    """Wait until the source has read so many rows."""
+    heard = threading.Event()
+
+    def listen(said: Message) -> None:
+        if isinstance(said, MetricsReported) and said.metrics.rows_in >= rows:
+            heard.set()
+
+    client.add_listener(listen)
+    assert heard.wait(DEADLINE_S)
+
+
+def published(spark: SparkSession, folder: Path) -> list[bytes]:
+    return sorted(bytes(row.value) for row in spark.read.schema("value binary").parquet(str(folder / "out")).collect())
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.integration
+def test_a_job_fails_for_good_when_its_topic_is_made_again(
+    spark: SparkSession, kafka: Broker, topic: str, tmp_path: Path
+) -> None:
+    kafka.create(topic)
+    kafka.send(topic, b"1", b"2", b"3")
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        client = start_topic_to_files(env, kafka, topic, tmp_path)
+        wait_read(client, 3)
+        make_again(kafka, topic, *[b"x"] * 5)
+
+        with pytest.raises(Exception, match=rf"(?s)ReplacedTopicError.*{replaced(topic, 3)}"):
+            client.wait(timeout=DEADLINE_S)
+
+    assert set(published(spark, tmp_path)) <= {b"1", b"2", b"3"}
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+def test_a_savepoint_does_not_go_on_with_the_topic_that_was_made_again(
+    spark: SparkSession, kafka: Broker, topic: str, tmp_path: Path
+) -> None:
+    kafka.create(topic)
+    kafka.send(topic, b"1", b"2", b"3")
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        client = start_topic_to_files(env, kafka, topic, tmp_path)
+        wait_read(client, 3)
+        savepoint = client.stop_with_savepoint(str(tmp_path / "savepoints"))
+        make_again(kafka, topic, b"x")
+
+        env.from_savepoint(savepoint)
+        with pytest.raises(Exception, match=rf"(?s)ReplacedTopicError.*{replaced(topic, 3)}"):
+            start_topic_to_files(env, kafka, topic, tmp_path).wait(timeout=DEADLINE_S)
+
+    assert published(spark, tmp_path) == [b"1", b"2", b"3"]

@@ -1,0 +1,153 @@
+"""A partition from which nothing comes holds event time until it is idle; one that is added is read."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.connectors.broker import Broker
+from flykka import (
+    FileSink,
+    JobClient,
+    JsonFormat,
+    KafkaSource,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.control.job import CheckpointCompleted, MetricsReported
+from flykka.messages.wire.message import Message
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.checkpoints("100ms", tolerable_failures=100),
+]
+
+DEADLINE_S = 60.0
+SECONDS = 5
+
+
+def send(broker: Broker, topic: str, partition: int) -> None:
+    """Send a record for each of some seconds."""
+    times = (f"2024-01-01T00:00:0{second}Z" for second in range(SECONDS))
+    broker.send(topic, *(json.dumps({"at": at}).encode() for at in times), partition=partition)
+
+
+def start_count_per_second(
+    env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path, watermarks: WatermarkStrategy
+) -> JobClient:
+    """Count the records of each second."""
+    source = (
+        KafkaSource.of_topics(broker.address, topic, log_level=0)
+        .values(JsonFormat("at timestamp"))
+        .with_metadata("topic")
+        .discover_partitions_every("100ms")
+    )
+    (
+        env.from_source(source, watermarks.with_timestamp_column("at"), uid="in")
+        .key_by("topic")
+        .window(TumblingEventTimeWindows.of("1s"))
+        .aggregate(F.count("*").alias("records"))
+        .sink_to(FileSink.parquet(folder / "out"))
+        .uid("out")
+    )
+    return env.execute_async("seconds")
+
+
+class Heard:
+    """What a job has told so far, and waits for more of it."""
+
+    def __init__(self, client: JobClient) -> None:
+        self.rows = 0
+        self.checkpoints = 0
+        self.watermark = False
+        self._told = threading.Condition()
+        self._deadline = time.monotonic() + DEADLINE_S
+        client.add_listener(self._listen)
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        with self._told:
+            assert self._told.wait_for(holds, DEADLINE_S)
+
+    def comes(self, holds: Callable[[], bool]) -> bool:
+        """True if it holds within a moment. Fails where it has not for long."""
+        assert time.monotonic() < self._deadline
+        with self._told:
+            return self._told.wait_for(holds, 0.1)
+
+    def _listen(self, said: Message) -> None:
+        with self._told:
+            if isinstance(said, CheckpointCompleted):
+                self.checkpoints += 1
+            elif isinstance(said, MetricsReported) and said.task_name.startswith("Source"):
+                self.rows = max(self.rows, said.metrics.rows_in)
+            elif isinstance(said, MetricsReported) and said.metrics.watermark_ms is not None:
+                self.watermark = True
+            self._told.notify_all()
+
+
+def seconds(spark: SparkSession, folder: Path) -> int:
+    """The number of seconds that were counted."""
+    return spark.read.schema("records bigint").parquet(str(folder / "out")).count()
+
+
+def test_a_silent_partition_holds_event_time_until_a_record_comes(
+    spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create(topic, 2)
+    send(broker, topic, 0)
+    client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
+    heard = Heard(client)
+    heard.wait(lambda: heard.rows == SECONDS)
+    before = heard.checkpoints
+    heard.wait(lambda: heard.checkpoints > before + 3)
+    held = not heard.watermark
+
+    send(broker, topic, 1)
+    heard.wait(lambda: heard.watermark)
+    client.stop()
+
+    assert held
+    assert seconds(spark, tmp_path) > 0
+
+
+def test_a_silent_partition_holds_nothing_when_it_is_idle(
+    spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create(topic, 2)
+    send(broker, topic, 0)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("300ms")
+    client = start_count_per_second(env, broker, topic, tmp_path, strategy)
+    heard = Heard(client)
+
+    # The other one goes on: if all are idle, nobody says what time it is.
+    while not heard.comes(lambda: heard.watermark):
+        send(broker, topic, 0)
+    client.stop()
+
+    assert seconds(spark, tmp_path) > 0
+
+
+def test_a_partition_that_is_added_while_a_job_runs_is_read_from_its_beginning(
+    spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    broker.create(topic)
+    send(broker, topic, 0)
+    client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
+    heard = Heard(client)
+    heard.wait(lambda: heard.rows == SECONDS)
+
+    broker.grow(topic, 3)
+    send(broker, topic, 2)
+
+    heard.wait(lambda: heard.rows == 2 * SECONDS)
+    client.stop()

@@ -1,0 +1,127 @@
+"""Whatever dies inside a transaction of a sink, a reader of committed records sees its rows once."""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.connectors.broker import Broker
+from flykka.connectors import SinkError
+from tests.spark_bridge.connectors.kafka.gate import DEADLINE_S, Gate, Moment, Request
+from tests.spark_bridge.connectors.kafka.publisher import ROWS, publish, publishing
+
+pytestmark = pytest.mark.slow
+
+BEFORE_PRODUCE = Moment(request=Request.PRODUCE)
+BEFORE_MARK = Moment(request=Request.TXN_OFFSET_COMMIT)
+BEFORE_COMMIT = Moment(request=Request.END_TXN)
+COMMITTED = Moment(request=Request.END_TXN, of_answer=True)
+
+
+def moments(*of_each_run: Moment) -> Any:
+    """All moments, of which these are those of each run, and the others of long ones."""
+    return pytest.mark.parametrize(
+        "moment",
+        [
+            pytest.param(moment, id=str(moment), marks=() if moment in of_each_run else pytest.mark.long)
+            for moment in (BEFORE_PRODUCE, BEFORE_MARK, BEFORE_COMMIT, COMMITTED)
+        ],
+    )
+
+
+def is_open(broker: Broker, topic: str) -> bool:
+    """True while a transaction keeps readers of committed records from the end of the topic."""
+    ends = []
+    for level in ("read_committed", "read_uncommitted"):
+        consumer = Consumer(broker.client(group_id="ends", isolation_level=level))
+        ends.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S)[1])
+        consumer.close()
+    return bool(ends[0] < ends[1])
+
+
+@moments(BEFORE_COMMIT, COMMITTED)
+def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt(
+    kafka: Broker, gate: Gate, topic: str, moment: Moment
+) -> None:
+    kafka.create(topic)
+    with gate.hold(moment) as held, publishing(gate.address, topic) as process:
+        held.wait()
+        process.kill()
+        process.wait(DEADLINE_S)
+
+        seen = kafka.values(topic)
+        publish(kafka.address, topic)
+
+    assert seen == (ROWS if moment is COMMITTED else [])
+    assert kafka.values(topic) == ROWS
+
+
+# test_job.py has a job that survives the death of its broker.
+@moments()
+def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
+    kafka: Broker, gate: Gate, topic: str, moment: Moment
+) -> None:
+    kafka.create(topic)
+    with ThreadPoolExecutor(1) as pool, gate.hold(moment) as held:
+        attempt = pool.submit(publish, gate.address, topic)
+        held.wait()
+        kafka.kill()
+        held.release()
+        kafka.start()
+        # The attempt goes on, or the next one does all of it again.
+        if isinstance(attempt.exception(2 * DEADLINE_S), SinkError):
+            publish(kafka.address, topic)
+
+    assert kafka.values(topic) == ROWS
+    assert publish(kafka.address, topic) == 0
+    assert kafka.values(topic) == ROWS
+
+
+@moments(BEFORE_COMMIT)
+def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
+    kafka: Broker, gate: Gate, topic: str, moment: Moment
+) -> None:
+    kafka.create(topic)
+    with gate.hold(moment) as held, publishing(gate.address, topic) as paused:
+        held.wait()
+        paused.send_signal(signal.SIGSTOP)
+        publish(kafka.address, topic)
+        held.release()
+        paused.send_signal(signal.SIGCONT)
+        _, words = paused.communicate(timeout=DEADLINE_S)
+
+    assert kafka.values(topic) == ROWS
+    assert not is_open(kafka, topic)
+    assert (paused.returncode == 0) == (moment is COMMITTED)
+    assert moment is COMMITTED or "another attempt has taken over" in words
+
+
+def test_rows_of_a_transaction_that_took_too_long_are_published_by_the_next_attempt(
+    kafka: Broker, gate: Gate, topic: str
+) -> None:
+    kafka.create(topic)
+    with gate.hold(BEFORE_COMMIT) as held, publishing(gate.address, topic, timeout_ms=1_000) as process:
+        held.wait()
+        process.send_signal(signal.SIGSTOP)
+        wait_until_aborted(kafka, topic)
+        held.release()
+        process.send_signal(signal.SIGCONT)
+        _, words = process.communicate(timeout=DEADLINE_S)
+
+    assert process.returncode != 0
+    assert "raise transaction_timeout_ms of the sink" in words
+    assert kafka.values(topic) == []
+    assert publish(kafka.address, topic) == len(ROWS)
+    assert kafka.values(topic) == ROWS
+
+
+def wait_until_aborted(broker: Broker, topic: str) -> None:
+    """Wait until the broker has ended the transaction by itself."""
+    deadline = time.monotonic() + DEADLINE_S
+    while is_open(broker, topic):
+        assert time.monotonic() < deadline

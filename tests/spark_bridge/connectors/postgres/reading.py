@@ -1,0 +1,53 @@
+"""Discoveries of a PostgresCdcSource in tests, and the rows of what they have found."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from flykka.connectors import FileSystem, OperatorId
+from flykka.connectors.testing import Row
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+from flykka.spark_bridge.rows.materialise import together
+from tests.spark_bridge.connectors.postgres.server import Database
+
+
+def discover_all_splits(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
+    """All that there is, as one look would find it."""
+    discovery = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
+    found = discovery.discover(position)
+    splits = list(found.splits)
+    while found.more:
+        found = discovery.discover(found.position)
+        splits += found.splits
+    return SplitsDiscovered(
+        operator_id=found.operator_id,
+        splits=tuple(splits),
+        finished=found.finished,
+        begun_at=position,
+        position=found.position,
+    )
+
+
+def read_splits(spark: SparkSession, source: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
+    """The rows of what was found, with the columns that the table has now."""
+    return read_by(spark, source.bound(spark, None), found)
+
+
+def read_by(spark: SparkSession, bound: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
+    """The rows of what was found, with the columns of a bound source."""
+    frames = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+    return [tuple(row) for row in together(frames).collect()] if frames else []
+
+
+def changes_since(spark: SparkSession, source: PostgresCdcSource, position: bytes) -> list[Row]:
+    """The rows that are found from a position on."""
+    return read_splits(spark, source, discover_all_splits(source, position))
+
+
+def confirmed(database: Database, source: PostgresCdcSource) -> str:
+    """The place that the slot of a source has confirmed."""
+    (found,) = database.rows(
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot.name,)
+    )
+    return str(found[0])

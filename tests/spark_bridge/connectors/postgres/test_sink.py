@@ -1,0 +1,112 @@
+"""A PostgresSink puts the rows of a checkpoint into its table once, all or none of them, in whatever attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.connectors.testing import Row
+from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
+from tests.spark_bridge.connectors.contracts import ShorterSinkContract
+from tests.spark_bridge.connectors.postgres.server import Database
+from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, Writing, expect_refusal, in_background, waiting
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+class PostgresContract(ShorterSinkContract):
+    database: Database
+
+    @pytest.fixture(autouse=True)
+    def _table(self, database: Database) -> None:
+        self.database = database
+        database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text)")
+
+    def published(self) -> list[Row]:
+        return self.database.rows("SELECT id, name FROM names")
+
+
+@pytest.mark.long
+class TestAppend(PostgresContract):
+    def sink(self) -> PostgresSink:
+        return PostgresSink.append(self.database.conninfo, "names")
+
+
+class TestUpsert(PostgresContract):
+    def sink(self) -> PostgresSink:
+        return PostgresSink.upsert(self.database.conninfo, "names", keys=["id"])
+
+
+def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_the_next_one_all(
+    spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
+) -> None:
+    database.run("CREATE TABLE names (id bigint, name text)")
+    sink = PostgresSink.append(database.conninfo, "names")
+    first = writing(sink)
+    first.prepare(spark.createDataFrame([(number, "x") for number in range(100)], "id long, name string"))
+    with database.connection() as blocking:
+        blocking.execute("LOCK TABLE names IN ACCESS EXCLUSIVE MODE")
+        publishing = in_background(lambda: first.writer.commit(1))
+        (killed,) = blocking.execute("SELECT pg_terminate_backend(%s)", (waiting(database, "COPY"),)).fetchone() or ()
+    with expect_refusal(r"terminat"):
+        publishing.result(DEADLINE_S)
+    before = database.rows("SELECT count(*) FROM names")
+    noted = database.rows("SELECT checkpoint_id FROM flykka_checkpoints")
+
+    writing(sink).writer.restore(first.prepared)
+
+    assert killed
+    assert (before, noted) == ([(0,)], [])
+    assert database.rows("SELECT count(*), count(DISTINCT id) FROM names") == [(100, 100)]
+
+
+def test_an_attempt_waits_for_a_zombie_and_sees_what_it_has_done(
+    spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
+) -> None:
+    database.run("CREATE TABLE names (id bigint, name text)")
+    sink = PostgresSink.append(database.conninfo, "names")
+    first = writing(sink)
+    first.publish(spark.createDataFrame([(1, "one")], "id long, name string"))
+    first.prepare(spark.createDataFrame([(2, "two")], "id long, name string"))
+    with database.connection() as zombie:
+        zombie.execute("UPDATE flykka_checkpoints SET checkpoint_id = 2")
+        zombie.execute("INSERT INTO names VALUES (2, 'two')")
+        restored = in_background(lambda: writing(sink).writer.restore(first.prepared))
+        waiting(database, "INSERT INTO")
+    restored.result(DEADLINE_S)
+
+    assert sorted(database.rows("SELECT * FROM names")) == [(1, "one"), (2, "two")]
+
+
+def test_a_commit_is_on_the_disk_whatever_the_role_has_set(
+    spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
+) -> None:
+    database.run(
+        f"ALTER DATABASE {database.name} SET synchronous_commit = off",
+        "CREATE TABLE names (id bigint, durable text DEFAULT current_setting('synchronous_commit'))",
+    )
+
+    writing(PostgresSink.append(database.conninfo, "names")).publish(spark.createDataFrame([(1,)], "id long"))
+
+    assert database.rows("SELECT * FROM names") == [(1, "on")]
+
+
+def test_a_zombie_that_comes_late_changes_nothing(
+    spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
+) -> None:
+    database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text)")
+    sink = PostgresSink.upsert(database.conninfo, "names", keys=["id"])
+    zombie = writing(sink)
+    zombie.prepare(spark.createDataFrame([(1, "old")], "id long, name string"))
+    living = writing(sink)
+    living.writer.restore(zombie.prepared)
+    living.checkpoint = 1
+    living.publish(spark.createDataFrame([(1, "new")], "id long, name string"))
+
+    with suppress(Exception):
+        zombie.writer.commit(1)
+
+    assert database.rows("SELECT * FROM names") == [(1, "new")]

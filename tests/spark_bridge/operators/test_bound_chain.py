@@ -1,0 +1,158 @@
+"""Chains: operators of a vertex as a tree, and which trees are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind, ShipStrategy
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.operators.bound_chain import bound_chain
+from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SinkCode, SourceCode, TransformCode
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.operators.window import LATE_DATA
+
+SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))
+TRANSFORM = TransformCode(function=lambda rows: rows)
+SINK = SinkCode(sink=FileSink.parquet("out"))
+
+
+def vertex_of_codes(
+    registry: CodeRegistry, *operators: tuple[str, OperatorCode | KeyByCode, int | None], outputs: str = ""
+) -> JobVertex:
+    made = tuple(
+        Operator(
+            operator_id=OperatorId(uid),
+            ref=registry.bind(uid, code),
+            name=uid,
+            kind=OperatorKind.STATELESS,
+            input_operator=reads,
+        )
+        for uid, code, reads in operators
+    )
+    return JobVertex(
+        vertex_id=JobVertexId("v"),
+        name="v",
+        operators=made,
+        parallelism=1,
+        max_parallelism=128,
+        outputs=tuple(OperatorId(uid) for uid in outputs.split()),
+    )
+
+
+def deployment_descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
+    attempt = attempt_id(JobId("job"), vertex.vertex_id, 0, 0)
+    return TaskDeploymentDescriptor(
+        job_id=JobId("job"),
+        attempt=attempt,
+        attempt_number=0,
+        vertex=vertex,
+        subtask=0,
+        allocation_id=AllocationId("a"),
+        outputs=tuple(
+            ResultPartitionDescriptor(
+                partition_id=partition_id(attempt, number),
+                output=number,
+                subpartitions=1,
+                ship_strategy=ShipStrategy.FORWARD,
+                max_parallelism=128,
+            )
+            for number in range(len(vertex.outputs))
+        ),
+        inputs=(),
+        checkpoint_directory="checkpoints",
+    )
+
+
+def test_readers_and_outputs_hang_on_the_operator_whose_rows_they_get() -> None:
+    registry = CodeRegistry()
+    operators = (("s", SOURCE, None), ("t", TRANSFORM, 0), ("w", SINK, 1), ("x", SINK, 0))
+
+    head = bound_chain(deployment_descriptor(vertex_of_codes(registry, *operators, outputs="t s t")), registry).head
+
+    transform, direct = head.readers
+    assert [link.uid for link in head.walk()] == ["s", "t", "w", "x"]
+    assert [output.output for output in head.outputs] == [1]
+    assert [output.output for output in transform.outputs] == [0, 2]
+    assert (direct.uid, direct.outputs) == ("x", ())
+
+
+def test_a_chain_knows_its_event_time_and_its_name() -> None:
+    registry = CodeRegistry()
+
+    chain = bound_chain(deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("w", SINK, 0))), registry)
+
+    assert chain.event_time == "at"
+    assert chain.name == "s -> w"
+    assert chain.computes
+
+
+def test_a_chain_is_called_by_the_names_that_the_user_knows() -> None:
+    registry = CodeRegistry()
+    operators = vertex_of_codes(registry, ("source-1", SOURCE, None), ("stateless-2", TRANSFORM, 0), ("w", SINK, 1))
+    registry.bind("source-1", SOURCE, name="orders")
+    registry.bind("stateless-2", TRANSFORM, name="with_column(price)")
+
+    chain = bound_chain(deployment_descriptor(operators), registry)
+
+    assert chain.name == "orders -> with_column(price) -> w"
+    assert [link.uid for link in chain.head.walk()] == ["source-1", "stateless-2", "w"]
+
+
+def test_a_chain_that_nobody_reads_computes_nothing() -> None:
+    registry = CodeRegistry()
+
+    assert not bound_chain(
+        deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))), registry
+    ).computes
+
+
+def test_a_source_stands_at_the_head_or_nowhere() -> None:
+    registry = CodeRegistry()
+
+    with pytest.raises(ChainError, match="'s' must stand at the head"):
+        bound_chain(
+            deployment_descriptor(vertex_of_codes(registry, ("t", TRANSFORM, None), ("s", SOURCE, 0))), registry
+        )
+
+
+def test_nothing_reads_a_sink() -> None:
+    registry = CodeRegistry()
+
+    with pytest.raises(ChainError, match="the sink 'w' has readers"):
+        bound_chain(deployment_descriptor(vertex_of_codes(registry, ("w", SINK, None), ("t", TRANSFORM, 0))), registry)
+
+
+@pytest.mark.parametrize("reads", [None, 0])
+def test_late_rows_stand_behind_windows_or_nowhere(reads: int | None) -> None:
+    registry = CodeRegistry()
+    late = ("l", SideOutputCode(tag=LATE_DATA), reads)
+    operators = [late] if reads is None else [("s", SOURCE, None), late]
+
+    with pytest.raises(ChainError, match="side output"):
+        bound_chain(deployment_descriptor(vertex_of_codes(registry, *operators)), registry)
+
+
+def test_a_chain_has_one_head() -> None:
+    registry = CodeRegistry()
+    two = vertex_of_codes(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))
+    parted = replace(two, operators=tuple(replace(operator, input_operator=None) for operator in two.operators))
+
+    with pytest.raises(ChainError, match="2 heads"):
+        bound_chain(deployment_descriptor(parted), registry)
+
+
+def test_keys_are_no_operator_of_a_chain() -> None:
+    registry = CodeRegistry()
+
+    with pytest.raises(ChainError, match="'k'"):
+        bound_chain(
+            deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("k", KeyByCode(columns=("a",)), 0))),
+            registry,
+        )

@@ -1,0 +1,101 @@
+"""Sessions by key on Spark: they are those of a batch with any parallelism, and late rows are counted."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.code import LocalAggregateCode
+from flykka.spark_bridge.operators.session_windows import SessionWindowCode
+from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
+from tests.spark_bridge.laboratory import Laboratory, at_ms
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FILES: list[list[Sale]] = [
+    [(1, 1, 0.0), (1, 2, 4.0), (2, 3, 1.0), (3, 7, 2.0)],
+    [(1, 4, 9.0), (2, 5, 30.0), (2, None, 12.0)],
+    [(1, 6, 16.0), (2, 7, 21.0), (3, 8, 60.0)],
+]
+
+
+class Sessions(KeyedAttempts):
+    """Sessions with a gap of ten seconds, of three batches."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+        plan = analyze(prototype, ("key",), (F.count("*").alias("n"), F.max("at").alias("last"), F.sum("amount")))
+        assert isinstance(plan, PartialAggregates)
+        code = SessionWindowCode(plan=plan, event_time=EventTime(column="at"), gap_ms=10_000)
+        super().__init__(laboratory, code, FILES, LocalAggregateCode(of=code))
+
+    def published(self) -> list[tuple[int, ...]]:
+        """The sessions that were published: keys, their first and last second, their end, rows and sums."""
+        seconds = (F.col(name).cast("long") for name in ("window_start", "last", "window_end"))
+        rows = self.laboratory.published().select("key", *seconds, "n", "sum(amount)")
+        return sorted(map(tuple, rows.collect()))
+
+
+def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
+    """The same by Spark's session_window."""
+    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
+    session = F.session_window("at", "10 seconds").alias("w")
+    found = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))
+    seconds = (F.col(name).cast("long") for name in ("w.start", "last", "w.end"))
+    return sorted(map(tuple, found.select("key", *seconds, "n", "sum(amount)").collect()))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(1, 1, marks=pytest.mark.long),
+        (1, 2),
+        pytest.param(1, 3, marks=pytest.mark.long),
+        # Of three, one is taken over as a whole, and one cut in two.
+        pytest.param(3, 2, marks=pytest.mark.long),
+    ],
+)
+def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
+    laboratory: Laboratory, before: int, after: int
+) -> None:
+    sessions = Sessions(laboratory)
+    subtasks = sessions.begin(before)
+    sessions.read(subtasks, 0, 1)
+    for each in subtasks:
+        each.advance_watermark(at_ms(12))
+
+    others = sessions.begin(after, taken(subtasks, 1))
+    sessions.read(others, 2)
+    for each in others:
+        each.advance_watermark(WATERMARK_MAX)
+    taken(others, 2)
+
+    assert sessions.published() == batch_sessions(laboratory)
+
+
+def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: Laboratory) -> None:
+    sessions = Sessions(laboratory)
+    (subtask,) = sessions.begin()
+    sessions.read([subtask], 0)
+
+    emitted = [subtask.advance_watermark(at_ms(seconds)).rows_out for seconds in (10.999, 11, 11.999, 14)]
+    subtask.close(cancel=True)
+
+    assert emitted == [0, 1, 0, 2]
+
+
+def test_rows_are_late_whose_session_has_ended_and_are_told(laboratory: Laboratory) -> None:
+    sessions = Sessions(laboratory)
+    (subtask,) = sessions.begin()
+
+    late = []
+    for file, watermark_ms in ((1, WATERMARK_MIN), (0, at_ms(13)), (2, at_ms(50))):
+        batch = sessions.source.read([sessions.splits[file]])
+        late += [finished.late_rows for finished in subtask.run(batch, watermark_ms)]
+    subtask.close(cancel=True)
+
+    # Of the batch that came second, open sessions take the rows of key 1 alone; of the next one all that were late.
+    assert late == [0, 2, 0]

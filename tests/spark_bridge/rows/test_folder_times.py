@@ -1,0 +1,147 @@
+"""Folders tell that something in them has changed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from flykka.spark_bridge.rows.folder_times import FolderTimes
+
+LONG_AGO = 1_000_000_000
+
+
+def noted(*folders: Path) -> FolderTimes:
+    times = FolderTimes()
+    for folder in folders:
+        times.note(str(folder))
+    return times
+
+
+def touch_later(file: str, *, written_before_it_came: bool) -> None:
+    """Make a file whose time is later than those of all that were made before."""
+    Path(file).touch()
+    begun_ns = time.time_ns()
+    while os.stat(file).st_ctime_ns <= begun_ns:
+        Path(file).touch()
+    if written_before_it_came:
+        os.utime(file, ns=(LONG_AGO, LONG_AGO))
+
+
+@pytest.fixture
+def old_folder(tmp_path: Path) -> Path:
+    made = tmp_path / "in"
+    made.mkdir()
+    os.utime(made, (LONG_AGO, LONG_AGO))
+    return made
+
+
+def test_a_folder_is_unchanged_until_a_file_comes(old_folder: Path) -> None:
+    times = noted(old_folder)
+    before = times.changed()
+
+    (old_folder / "a").touch()
+
+    assert (before, times.changed()) == (False, True)
+
+
+def test_a_file_in_any_of_the_folders_is_noticed(old_folder: Path, tmp_path: Path) -> None:
+    below = old_folder / "day=1"
+    below.mkdir()
+    os.utime(old_folder, (LONG_AGO, LONG_AGO))
+    os.utime(below, (LONG_AGO, LONG_AGO))
+    times = noted(old_folder, below)
+
+    (below / "a").touch()
+
+    assert times.changed()
+
+
+def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(tmp_path: Path) -> None:
+    times = noted(tmp_path / "later")
+    before = times.changed()
+
+    (tmp_path / "later").mkdir()
+
+    assert (before, times.changed()) == (False, True)
+
+
+def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = LONG_AGO * 1_000_000_000
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    times = noted(old_folder)
+    at_once = times.changed()
+
+    now_ns += 21_000_000
+
+    assert (at_once, times.changed()) == (False, True)
+
+
+def test_what_was_forgotten_changes_no_more(old_folder: Path) -> None:
+    times = noted(old_folder)
+    (old_folder / "a").touch()
+
+    times.clear()
+
+    assert not times.changed()
+
+
+def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, file = noted(), old_folder / "a"
+    file.touch()
+    now_ns = file.stat().st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    settled, at_once = times.settled([str(file)]), times.changed()
+
+    now_ns += 51_000_000
+
+    assert (settled, at_once) == (set(), False)
+    assert (times.settled([str(file)]), times.changed()) == ({str(file)}, True)
+
+
+def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, file = noted(), old_folder / "a"
+    file.touch()
+    os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
+    now_ns = file.stat().st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+
+    assert times.settled([str(file)]) == {str(file)}
+
+
+def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_before_does_not(
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = noted()
+    before, grows, behind = (str(old_folder / name) for name in "cba")
+    touch_later(before, written_before_it_came=True)
+    touch_later(grows, written_before_it_came=False)
+    touch_later(behind, written_before_it_came=True)
+    now_ns = os.stat(grows).st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+
+    assert times.settled([behind, grows, before]) == {before}
+
+    now_ns += 51_000_000
+    assert times.settled([behind, grows]) == {behind, grows}
+
+
+def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_what_came_before_it(
+    old_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, before, meanwhile = FolderTimes(), str(old_folder / "b"), str(old_folder / "a")
+    touch_later(before, written_before_it_came=True)
+    now_ns = os.stat(before).st_ctime_ns + 21_000_000
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    times.clear()
+    times.note(str(old_folder))
+
+    touch_later(meanwhile, written_before_it_came=True)
+
+    assert (times.settled([meanwhile, before]), times.changed()) == ({before}, True)

@@ -1,0 +1,87 @@
+"""State lies in the executors' memory as far as its attempt's managed memory goes, and else on their disks."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.actors.machines.state.segments import Segment
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.materialise import materialise
+from flykka.spark_bridge.state.managed_memory import ManagedMemory
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
+from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.state.test_spark_state_backend import backend_of
+
+A, B = BatchId("a"), BatchId("b")
+
+
+def test_no_more_is_counted_than_the_budget() -> None:
+    memory = ManagedMemory(100)
+
+    assert (memory.reserve(A, 60), memory.reserve(B, 60), memory.used_bytes) == (True, False, 60)
+    memory.release([A, B])
+    assert (memory.reserve(B, 60), memory.used_bytes) == (True, 60)
+
+
+def test_a_segment_counts_once() -> None:
+    memory = ManagedMemory(100)
+
+    assert (memory.reserve(A, 60), memory.reserve(A, 30), memory.used_bytes) == (True, True, 60)
+
+
+def test_without_a_budget_everything_may_lie_in_memory() -> None:
+    assert ManagedMemory().reserve(A, 1 << 50)
+    assert ManagedMemory().has_room_for(1 << 50)
+
+
+def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | None) -> tuple[bool, bool]:
+    """True for memory, and for disk, where Spark has blocks of the segment there."""
+    assert segment is not None
+    rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()
+    jvm = spark.sparkContext._jsc
+    assert jvm is not None
+    jvm.sc().listenerBus().waitUntilEmpty()  # Spark counts blocks where it handles events, after the job has ended.
+    (info,) = (each for each in jvm.sc().getRDDStorageInfo() if each.id() == rdd_id)
+    return info.memSize() > 0, info.diskSize() > 0
+
+
+def begin_backend(laboratory: Laboratory, managed_memory_bytes: int) -> SparkStateBackend:
+    windows = laboratory.vertex("windows", laboratory.windows(), laboratory.sink())
+    return backend_of(laboratory.begin(windows, managed_memory_bytes=managed_memory_bytes).engine)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
+    laboratory: Laboratory, spark: SparkSession
+) -> None:
+    backend = begin_backend(laboratory, managed_memory_bytes=100 * 24)
+    rows = laboratory.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
+
+    kept = [backend.keep(rows) for _ in range(3)]
+    assert [in_memory_and_on_disk(spark, each) for each in kept] == [(True, False), (False, True), (False, True)]
+
+    assert kept[0] is not None
+    backend.release([kept[0].batch_id])
+    assert in_memory_and_on_disk(spark, backend.keep(rows)) == (True, False)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_batch_that_becomes_state_is_copied_to_disk_where_memory_has_no_room(
+    laboratory: Laboratory, spark: SparkSession
+) -> None:
+    backend = begin_backend(laboratory, managed_memory_bytes=1)
+    rows = laboratory.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
+    made = materialise(backend._scope, rows, {})
+    ref = BatchRef(batch_id=BatchId("came"), rows=10, size_bytes=240)
+    backend._store.put(made.blocks, [Batch(ref=ref, rows=made.frame)], producer=backend._descriptor.attempt)
+
+    segment = backend.adopt(ref, made.frame, 3, 7)
+
+    assert (segment.first_ms, segment.last_ms, segment.rows) == (3, 7, 10)
+    assert in_memory_and_on_disk(spark, segment) == (False, True)
+    assert backend._store.holders()[ref.batch_id] == {"in transit"}
