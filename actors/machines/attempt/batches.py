@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from flykka.actors.errors import UnknownBatchError
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from flykka.messages.wire.tags import trace_tag
 
 Content = TypeVar("Content")
 
@@ -31,6 +32,7 @@ class Address:
     subpartition: int
 
 
+@trace_tag("state.held_batch")
 @dataclass(slots=True, kw_only=True)
 class _Entry(Generic[Content]):
     content: Content
