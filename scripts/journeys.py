@@ -41,8 +41,8 @@ from typing import Any
 
 import flykka
 
-PACKAGES = ("actors", "messages", "runtime", "spark_bridge")
-"""The packages whose files count."""
+PACKAGES = ("actors", "flykka", "messages", "runtime", "spark_bridge")
+"""The packages whose files count; `flykka` has links to the others."""
 
 CHECKPOINTS = 6
 
@@ -195,9 +195,8 @@ class Profiler:
 
     def _file(self, code: CodeType) -> str | None:
         if code not in self._files:
-            # Packages are reached by links in `flykka`.
-            name = code.co_filename.removeprefix(self._root).removeprefix("flykka/")
-            self._files[code] = name if name.startswith(self._product) else None
+            name = code.co_filename.removeprefix(self._root)
+            self._files[code] = name.removeprefix("flykka/") if name.startswith(self._product) else None
         return self._files[code]
 
 
@@ -254,12 +253,8 @@ def watch_kernel(profiler: Profiler) -> Journal:
         units = hop.units | profiler.unit(getattr(function, "__code__", None))
         submitted[id(pipe)] = pipe, replace(hop, units=units, names=(*hop.names, name))
 
-    def on_work(frame: FrameType) -> None:
-        local.work = frame.f_locals["self"]
-        profiler.begin_span()
-
-    def on_turn(frame: FrameType) -> None:
-        local.work = None
+    def begin(work: object) -> None:
+        local.work = work
         profiler.begin_span()
 
     def on_turn_end(frame: FrameType) -> None:
@@ -269,8 +264,8 @@ def watch_kernel(profiler: Profiler) -> Journal:
 
     profiler.watch(Mailbox.put, on_put)
     profiler.watch(Pipe.__init__, on_submit)
-    profiler.watch(Pipe.run, on_work)
-    profiler.watch(recording.begin_record, on_turn)
+    profiler.watch(Pipe.run, lambda frame: begin(frame.f_locals["self"]))
+    profiler.watch(recording.begin_record, lambda _: begin(None))
     profiler.watch(recording.end_record, on_turn_end)
     return journal
 
