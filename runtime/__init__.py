@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.message import message as message
     from flykka.messages.wire.message import value as value
     from flykka.messages.wire.ref import Ref as Ref
+    from flykka.messages.wire.tags import trace_tag as trace_tag
     from flykka.runtime.actor import Actor as Actor
     from flykka.runtime.context import ActorContext as ActorContext
     from flykka.runtime.dispatch.pool import SharedPool as SharedPool
@@ -78,6 +79,7 @@ _NAMES = {
     "messages.wire.markers": "ControlMessage NotInfluenceReceiveTimeout",
     "messages.wire.message": "Message Value message value",
     "messages.wire.ref": "Ref",
+    "messages.wire.tags": "trace_tag",
     "runtime.actor": "Actor",
     "runtime.context": "ActorContext",
     "runtime.dispatch.pool": "SharedPool",

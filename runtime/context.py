@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.cell.behaviours import Behaviours, refuse_behaviour
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.cell.stash import Stash
@@ -199,7 +200,7 @@ class ActorContext:
         As an operating system closes the files of a dead process: after `post_stop` where that runs. On a kill it is
         closed on the killing thread, which it must not block.
         """
-        note("own", type(resource).__qualname__)
+        note("own", name_in_trace(resource))
         self._cell.resources.own(resource)
 
     def stash(self) -> None:
@@ -234,7 +235,7 @@ class ActorContext:
             behaviours = cell.behaviours
             if behaviours is None:
                 behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
-            note("become", getattr(behaviour, "__qualname__", type(behaviour).__qualname__), discard_old)
+            note("become", getattr(behaviour, "__name__", "a callable"), discard_old)
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:

@@ -24,6 +24,7 @@ KernelError
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
 ├── TraceError                  the file: no trace, damaged content, or written by a newer flykka (a `ValueError`)
 │   ├── ForeignModuleError      the caller: has not passed a module that the trace names
+│   │   └── UnknownTagError     the caller, or the file: the trace has a tag that is declared nowhere here
 │   └── UnresolvedPropsError    the trace: an actor of it cannot be made here
 ├── ReplaySessionError          the caller: looks in a replayed trace for a missing turn or actor (a `ValueError`)
 │   └── ForkError               the caller: wants a fault at a turn where it cannot happen
@@ -66,6 +67,18 @@ class ForeignModuleError(TraceError):
             f"add --import {module}, or Replayer(modules=[{module!r}]) in Python"
         )
         self.module = module
+
+
+class UnknownTagError(ForeignModuleError):
+    """A trace names something by a tag that is declared nowhere here."""
+
+    def __init__(self, tag: str) -> None:
+        TraceError.__init__(
+            self,
+            f"the trace names something by the tag {tag!r}, which is declared nowhere here: if a module of yours "
+            "declares it, add --import MODULE, or Replayer(modules=[...]) in Python; if not, a newer flykka has "
+            "recorded the trace, and can replay it",
+        )
 
 
 class UnresolvedPropsError(TraceError):

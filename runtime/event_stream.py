@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.turn import note, outside_turn
 
@@ -33,7 +34,7 @@ class EventStream:
         """
         if not types:
             raise ValueError("a subscription names the classes of its events")
-        note("subscribe", _name(subscriber), tuple(each.__qualname__ for each in types))
+        note("subscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
             living = [(each, classes) for each, classes in self._subscriptions if not _has_ended(each)]
             for place, (each, classes) in enumerate(living):
@@ -46,7 +47,7 @@ class EventStream:
 
     def unsubscribe(self, subscriber: Subscriber, *types: type) -> None:
         """End its subscription to `types`, or to everything where none are named."""
-        note("unsubscribe", _name(subscriber), tuple(each.__qualname__ for each in types))
+        note("unsubscribe", _name(subscriber), tuple(name_in_trace(each) for each in types))
         with self._lock:
             left = [
                 (each, tuple(cls for cls in classes if types and cls not in types) if each == subscriber else classes)
@@ -70,7 +71,7 @@ class EventStream:
 
 
 def _name(subscriber: Subscriber) -> str:
-    return str(subscriber) if isinstance(subscriber, Ref) else getattr(subscriber, "__qualname__", "a callable")
+    return str(subscriber) if isinstance(subscriber, Ref) else getattr(subscriber, "__name__", "a callable")
 
 
 def _has_ended(subscriber: Subscriber) -> bool:

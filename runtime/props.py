@@ -7,6 +7,7 @@ from copy import copy
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.actor import Actor
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ class Props:
 
     @property
     def factory_name(self) -> str:
-        """The "module:Qualname" of the class or function."""
-        factory = self.factory if hasattr(self.factory, "__qualname__") else type(self.factory)
-        return f"{factory.__module__}:{factory.__qualname__}"
+        """The name of the class or function in a trace."""
+        return name_in_trace(self.factory)
 
     @property
     def actor_class(self) -> type[Actor]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.errors import ActorInitializationError, DeathPactError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from flykka.runtime.time.backoff import Backoff
 
 
+@trace_tag("supervision.directive")
 class Directive(Enum):
     """Resume keeps the instance, Restart replaces it, Stop ends the actor, Escalate fails the parent in its place."""
 
@@ -30,6 +32,7 @@ class Directive(Enum):
 Decider = Callable[[BaseException], Directive]
 
 
+@trace_tag("supervision.default_decider")
 def default_decider(error: BaseException) -> Directive:
     """Decide as Akka: failed initialisation and death pacts stop, exceptions restart, the rest escalates.
 
@@ -44,16 +47,19 @@ def default_decider(error: BaseException) -> Directive:
             return Directive.ESCALATE
 
 
+@trace_tag("supervision.stopping_decider")
 def stopping_decider(_error: BaseException) -> Directive:
     """Stop the child, whatever it raised."""
     return Directive.STOP
 
 
+@trace_tag("supervision.escalating_decider")
 def escalating_decider(_error: BaseException) -> Directive:
     """Fail the parent in the child's place, whatever the child raised."""
     return Directive.ESCALATE
 
 
+@trace_tag("supervision.guardian_decider")
 def guardian_decider(error: BaseException) -> Directive:
     """Decide for the top level, which cannot escalate: KeyboardInterrupt and the like restart."""
     directive = default_decider(error)
@@ -102,6 +108,7 @@ class SupervisorStrategy(ABC):
         return delay_ms
 
 
+@trace_tag("supervision.one_for_one")
 class OneForOne(SupervisorStrategy):
     """Strategy that applies a directive to the failed child alone."""
 
@@ -112,6 +119,7 @@ class OneForOne(SupervisorStrategy):
         return (failed,)
 
 
+@trace_tag("supervision.all_for_one")
 class AllForOne(SupervisorStrategy):
     """Strategy that applies a directive to all children: for those that cannot work without each other."""
 

@@ -14,6 +14,7 @@ from flykka.actors.task.bridge import Bridge
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId, ResultPartitionId
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.attempt.engine import SparkEngine
@@ -68,6 +69,7 @@ class _Job:
     coordinators: dict[OperatorId, CoordinatorRunner] = field(default_factory=dict)
 
 
+@trace_tag("data_plane.spark")
 class SparkDataPlane:
     """Runs attempts on one Spark session. Safe to use from any thread."""
 

@@ -69,6 +69,7 @@ from flykka.messages.monitoring.explanation import CheckpointsExplained, Explain
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 from flykka.runtime.repeated_log import RepeatedLog, is_reported
@@ -76,6 +77,7 @@ from flykka.runtime.repeated_log import RepeatedLog, is_reported
 _log = logging.getLogger(__name__)
 
 
+@trace_tag("actor.checkpoint_coordinator")
 class CheckpointCoordinator(Actor):
     """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
 

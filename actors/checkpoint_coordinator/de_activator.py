@@ -9,10 +9,12 @@ from flykka.messages.control.checkpoint_coordination import StartCheckpointSched
 from flykka.messages.control.job import JobStatus, JobStatusChanged
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 
 
+@trace_tag("actor.checkpoint_coordinator_de_activator")
 class CheckpointCoordinatorDeActivator(Actor):
     """A child of the JobMaster, beside the coordinator."""
 

@@ -15,6 +15,7 @@ from flykka.actors.errors import LeadershipLostError
 from flykka.messages.control.high_availability import CheckpointPointer, CheckpointsOwner, NextCheckpointId
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.message import Value
+from flykka.messages.wire.tags import trace_tag
 
 V = TypeVar("V", bound=Value)
 
@@ -47,6 +48,7 @@ class RecoveredPointers:
     first_id: int
 
 
+@trace_tag("checkpoint_storage.pointers")
 class CheckpointPointers:
     """Of one job. Calls that take an `owner` are its owner's, and raise `LeadershipLostError` to others."""
 

@@ -8,8 +8,10 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.tags import trace_tag
 
 
+@trace_tag("checkpoint_storage.owned")
 class OwnedCheckpointStorage(CheckpointStorage):
     """Calls `confirm_owner` first, which raises `OwnershipLostError` if another process runs the job by now."""
 

@@ -51,6 +51,7 @@ from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Value
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.permissions import PRIVATE, of_file
 
 _METADATA = "_metadata"
@@ -67,6 +68,7 @@ _HERE = "./"
 V = TypeVar("V", bound=Value)
 
 
+@trace_tag("checkpoint_storage.plain")
 class CheckpointStorage:
     """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`.
 

@@ -13,9 +13,11 @@ from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 
 
+@trace_tag("actor.configured_resource_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredResourceManager:
     """The TaskManagers, each made by `task_manager_props`, and the timeout after which silence is taken for death."""
@@ -38,6 +40,7 @@ class ConfiguredResourceManager:
         )
 
 
+@trace_tag("actor.configured_job_manager")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJobManager:
     """Beside one data plane, and with what outlives each of them."""

@@ -29,6 +29,7 @@ from flykka.messages.control.cluster import (
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.props import Props
@@ -42,6 +43,7 @@ JOB_MANAGER = "job-manager"
 _SPOKEN = {RESOURCE_MANAGER: "ResourceManager", JOB_MANAGER: "JobManager"}
 
 
+@trace_tag("actor.cluster_entrypoint")
 class ClusterEntrypoint(Actor):
     """The actor `/user/cluster-entrypoint`, one per system."""
 

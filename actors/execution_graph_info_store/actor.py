@@ -18,6 +18,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskTimeoutError, serialized
@@ -34,6 +35,7 @@ ARCHIVING_S = 10
 """Seconds that a cluster which is shut down waits for archives (not for a job: that has ended before)."""
 
 
+@trace_tag("actor.execution_graph_info_store")
 class ExecutionGraphInfoStoreActor(Actor):
     """The actor `/user/execution-graph-info-store`, one per system: the first listener of every JobMaster."""
 

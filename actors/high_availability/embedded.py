@@ -13,6 +13,7 @@ from threading import RLock
 
 from flykka.actors.errors import LeadershipLostError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
+from flykka.messages.wire.tags import trace_tag
 
 
 class EmbeddedStore:
@@ -97,6 +98,7 @@ class EmbeddedBackend:
         self._store.leave(self)
 
 
+@trace_tag("high_availability.embedded")
 class EmbeddedHaServices(HighAvailabilityServices):
     """The services of a cluster that keeps nothing beyond its process."""
 

@@ -33,6 +33,7 @@ from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobId, LeaderSessionId
 from flykka.messages.wire.message import Value
+from flykka.messages.wire.tags import trace_tag
 
 _SESSION, _LEADER, _RUN = "session", "leader", "run"
 _JOBS, _RESULTS = "jobs", "results"
@@ -238,6 +239,7 @@ class HighAvailabilityServices:
         return None if data is None else decoded(data, path, expected, self._backend.name)
 
 
+@trace_tag("high_availability.leader_store")
 class LeaderStore:
     """The store of a leader. Every write raises `LeadershipLostError` where its session no longer leads."""
 

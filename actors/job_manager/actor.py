@@ -71,6 +71,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import InvalidActorNameError, serialized
 from flykka.runtime.events import ActorFailed
@@ -92,6 +93,7 @@ ClientRequest = SubmitJob | RegisterJobClient | RequestApplicationRun | JobReque
 PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway
 
 
+@trace_tag("actor.job_manager")
 class JobManager(Actor):
     """The actor `/user/job-manager`, one per system."""
 

@@ -86,6 +86,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import LeaderSessionId, OperatorId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
@@ -105,6 +106,7 @@ TaskMessage = (
 )
 
 
+@trace_tag("actor.job_master")
 class JobMaster(Actor):
     """Actor `/user/job-manager/job-<id>`, one per job. Its children's state cannot be made again: it ends with them."""
 

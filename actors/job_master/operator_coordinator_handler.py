@@ -61,6 +61,7 @@ from flykka.messages.wire.ids import (
 )
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
 
@@ -270,6 +271,7 @@ class OperatorCoordinatorHandler:
         )
 
 
+@trace_tag("state.split_discovery")
 class _Discovery:
     """Discovers the splits of one source, on the I/O pool and never in an actor's turn; once at a time."""
 

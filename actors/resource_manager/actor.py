@@ -56,6 +56,7 @@ from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained,
 from flykka.messages.wire.ids import JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref, is_former
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.leader_session import Gateway
@@ -78,6 +79,7 @@ SlotMessage = (
 """Messages that concern the SlotManager alone."""
 
 
+@trace_tag("actor.resource_manager")
 class ResourceManager(Actor):
     """Actor `/user/resource-manager`, one per system; the TaskManagers are its siblings, so that they outlive it."""
 

@@ -22,6 +22,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
@@ -33,6 +34,7 @@ _EVENTS = frozenset(get_args(TaskEvent))
 """A set, because `isinstance` tests the many classes of a union one by one."""
 
 
+@trace_tag("actor.task")
 class Task(Actor):
     """Runs one execution attempt. The bridge is not restarted when it fails: a new attempt is."""
 

@@ -21,6 +21,7 @@ from flykka.messages.monitoring.explanation import ExplainStages, StagesExplaine
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 
 
@@ -31,6 +32,7 @@ class Engines(Protocol):
         """The engine of an attempt. `report` may be called on any thread, with a failure that answers no command."""
 
 
+@trace_tag("resource.engine")
 @dataclass(frozen=True, slots=True)
 class OwnedEngine:
     """The engine of a bridge; traces show this class, whatever the engine's is."""
@@ -51,6 +53,7 @@ class RunningWork:
     begun_ms: int
 
 
+@trace_tag("actor.bridge")
 class Bridge(Actor):
     """The bridge of one execution attempt, the only child of its Task."""
 

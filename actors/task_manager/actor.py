@@ -59,6 +59,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
@@ -71,6 +72,7 @@ _RESOURCE_MANAGER = "resource-manager"
 """The name of the ResourceManager among the targets of the heartbeats; the others are job ids."""
 
 
+@trace_tag("actor.task_manager")
 class TaskManager(Actor):
     """Actor `/user/task-manager-<n>`. A Task that fails is not restarted: a new attempt is."""
 

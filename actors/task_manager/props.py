@@ -11,9 +11,11 @@ from flykka.actors.task_manager.actor import TaskManager
 from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
 from flykka.messages.wire.ids import TaskManagerId
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 
 
+@trace_tag("actor.configured_task_managers")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTaskManagers:
     """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane.

@@ -39,6 +39,7 @@ from flykka.messages.monitoring.job_details import JobDetails, JobDetailsTimedOu
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 from flykka.runtime.futures.future import Future
@@ -60,6 +61,7 @@ FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
 
 
+@trace_tag("actor.job_client")
 class JobClientActor(Actor):
     """The client of one submitted job. Its view is completed whatever happens, the end of the cluster included.
 
@@ -89,8 +91,7 @@ class JobClientActor(Actor):
         self._write_flight_record = write_flight_record
         self._result: JobResultSuccess | JobResultFailure | None = None
         """The result of the job, while its last details are awaited."""
-        self._untold: JobResultFailure | None = None
-        """The failure whose flight record is being written."""
+        self._untold: JobResultFailure | None = None  # Its flight record is being written.
         self._submitted_ms = 0
         self._checkpoint_path: str | None = None
         """The newest checkpoint, where one stays behind when the cluster is lost."""
@@ -122,10 +123,8 @@ class JobClientActor(Actor):
         )
 
     def _register(self) -> None:
-        behaviour = self._listening_behaviour
-        self._job_manager.tell(
-            RegisterJobClient(job_id=self._graph.job_id, client=self.context.ref, listening_behaviour=behaviour)
-        )
+        job_id, client, behaviour = self._graph.job_id, self.context.ref, self._listening_behaviour
+        self._job_manager.tell(RegisterJobClient(job_id=job_id, client=client, listening_behaviour=behaviour))
 
     def handle_message(self, message: Message) -> None:
         """Note what is said about the job and pass it on; its result when the details of its end are here."""
@@ -363,6 +362,7 @@ class JobClientActor(Actor):
             self._view.outcome.try_fail(failure)
 
 
+@trace_tag("actor.job_listener")
 class JobListenerActor(Actor):
     """Calls a user's function with every message about a job, in order, on a thread of its own, until the job's end."""
 

@@ -15,28 +15,16 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.state.graph_text import classes_of
 
-SPARK_DATA_PLANE = "flykka.spark_bridge.data_plane:SparkDataPlane"
+SPARK_DATA_PLANE = "data_plane.spark"
 
 _CLIENT = "it is the client, which is outside the cluster"
-_OUTSIDE = dict.fromkeys(
-    (
-        "flykka.client.client_actor:JobClientActor",
-        "flykka.client.client_actor:JobListenerActor",
-        "flykka.simulation.client:SimulationClient",
-    ),
-    _CLIENT,
-)
-"""Senders that are not there any more; by name, for a replay needs none of these modules."""
+_OUTSIDE = dict.fromkeys(("actor.job_client", "actor.job_listener", "actor.simulation_client"), _CLIENT)
+"""Senders that are not there any more; by their tags, for a replay needs none of their modules."""
 
-_HA_SERVICES = (
-    "flykka.actors.high_availability.embedded:EmbeddedHaServices",
-    "flykka.cluster.high_availability.file_system:FileSystemHaServices",
-    "flykka.cluster.high_availability.zookeeper:ZooKeeperHaServices",
-)
-_STORAGES = (
-    "flykka.actors.checkpoint_storage.owned_storage:OwnedCheckpointStorage",
-    "flykka.actors.checkpoint_storage.storage:CheckpointStorage",
-)
+_HA_SERVICES = ("high_availability.embedded", "high_availability.file_system", "high_availability.zookeeper")
+_STORAGES = ("checkpoint_storage.owned", "checkpoint_storage.plain")
+_OWN_ACTORS = "actor."
+"""Tags of flykka's actors, and of what makes them, begin so."""
 _FIRST_RECORDS = 10_000
 """Among these is the spawning of a cluster's first actors."""
 
@@ -49,7 +37,7 @@ class Replayer(TraceReplayer):
 
     Args:
         actors: Props by path, for actors that a trace does not tell enough about.
-        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+        stand_ins: live objects by the name of the class, in a trace, of what could not be written to it.
         modules: the names of modules, besides flykka's own, that declare actors and messages of the traces.
     """
 
@@ -75,8 +63,8 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
     return {
         **dict.fromkeys(_HA_SERVICES, services),
         **dict.fromkeys(_STORAGES, Recorded()),
-        "flykka.actors.high_availability.services:LeaderStore": store,
-        "flykka.actors.checkpoint_storage.checkpoint_pointers:CheckpointPointers": store.checkpoints(JobId("recorded")),
+        "high_availability.leader_store": store,
+        "checkpoint_storage.pointers": store.checkpoints(JobId("recorded")),
         **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane),
     }
 
@@ -89,5 +77,5 @@ def _data_planes(trace: TraceReader) -> set[str]:
         name
         for props in (*spawned, *there)
         if props is not None
-        for name in classes_of(props, "data_plane", "flykka.actors.")
+        for name in classes_of(props, "data_plane", _OWN_ACTORS)
     }

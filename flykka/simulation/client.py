@@ -18,6 +18,7 @@ from flykka.messages.control.job_manager import SeekJobManagerDue
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.signals import Terminated
 
@@ -31,6 +32,7 @@ class Heard:
     savepoints: list[str] = field(default_factory=list)
 
 
+@trace_tag("actor.simulation_client")
 class SimulationClient(Actor):
     """Submits jobs, and listens to them; when the JobManager has died it comes back to the next one, as clients do."""
 

@@ -15,12 +15,14 @@ from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, SplitId
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.operators import Source
 from flykka.simulation.world import World
 
 
+@trace_tag("data_plane.simulated")
 class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
     """Runs the attempts of one simulation."""
 

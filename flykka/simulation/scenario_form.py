@@ -16,7 +16,8 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.graph import job_graph, restart_strategies, tolerable_failures
-from flykka.messages.wire.message import Message, class_of
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.tags import class_of
 from flykka.simulation import operators, scenario, topology
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind

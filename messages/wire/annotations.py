@@ -18,8 +18,9 @@ import msgpack
 
 from flykka.messages.wire.errors import DeclarationError
 from flykka.messages.wire.forms import TAG_KEY, Alternative, ClassForm, FieldForm, Form, Misfit, shorten
-from flykka.messages.wire.message import Value, class_of, is_a, is_declared
+from flykka.messages.wire.message import Value, is_a
 from flykka.messages.wire.ref import Ref, Resolve
+from flykka.messages.wire.tags import class_of, tag_of
 from flykka.messages.wire.unpacking import unpack
 
 REF_CODE = 1
@@ -48,7 +49,7 @@ def class_form(cls: type[Value]) -> ClassForm:
 
 
 def _compile(cls: type[Value]) -> ClassForm:
-    if not is_declared(cls):
+    if not tag_of(cls):
         raise Misfit(f"{cls.__qualname__} is not a declared value")
     try:
         annotations = get_type_hints(cls)
@@ -115,7 +116,7 @@ def _values(bases: tuple[type[Value], ...]) -> Alternative:
     def encode(value: Value) -> object:
         return class_form(type(value)).to_wire(value)
 
-    accepted: dict[type[Value], ClassForm] = {}
+    accepted: dict[object, ClassForm] = {}
 
     def decode(wire: dict[str, object], resolve: Resolve) -> object:
         tag = wire.get(TAG_KEY)
@@ -124,7 +125,7 @@ def _values(bases: tuple[type[Value], ...]) -> Alternative:
             raise Misfit(f"unknown tag {shorten(tag)!r}" if isinstance(tag, str) else "it has no tag")
         form = accepted.get(cls)
         if form is None:
-            if not is_a(cls, bases):
+            if not (isinstance(cls, type) and is_a(cls, bases)):
                 raise Misfit(f"expected {_names(bases)}, found {tag}")
             form = accepted[cls] = class_form(cls)
         return form.from_wire(wire, resolve)

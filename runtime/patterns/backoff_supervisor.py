@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import StashOverflowError
@@ -64,6 +65,7 @@ class _ResetRestartCount(Message):
     """BackoffSupervisor -> itself: the child has lived long enough."""
 
 
+@trace_tag("backoff.trigger")
 class Trigger(Enum):
     """Event after which the child is restarted with a delay."""
 
@@ -71,6 +73,7 @@ class Trigger(Enum):
     ON_STOP = auto()
 
 
+@trace_tag("backoff.options")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffOptions:
     """Options of a `BackoffSupervisor`; made by `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
@@ -173,6 +176,7 @@ class BackoffOpts:
         return BackoffOptions(child=child, child_name=child_name, trigger=Trigger.ON_STOP, backoff=backoff)
 
 
+@trace_tag("actor.backoff_supervisor")
 class BackoffSupervisor(Actor):
     """Supervisor that forwards all messages to its child, and those of the child to its own parent."""
 

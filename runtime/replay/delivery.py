@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.message import Message, Value, class_of
+from flykka.messages.wire.message import Message, Value
 from flykka.messages.wire.ref import Ref, Resolve
+from flykka.messages.wire.tags import class_of
 from flykka.runtime import errors
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutEnvelope
 from flykka.runtime.futures.promise import PromiseRef

@@ -78,9 +78,9 @@ class ReplayEngine:
     Args:
         trace: what was recorded.
         actors: Props by path, for actors that the trace does not tell enough about.
-        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to the trace.
+        stand_ins: live objects by the name of the class, in the trace, of what could not be written to it.
         only: the paths of the actors to be replayed, all others being boundaries; None for all.
-        outside: why actors of a class are never replayed, by its "module:Qualname".
+        outside: why actors of a class are never replayed, by its name in a trace.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 

@@ -42,8 +42,8 @@ class PropsResolver:
 
     Args:
         actors: Props by path, which come before what the trace tells.
-        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to the trace.
-        outside: why actors of a class are never made again, by its "module:Qualname".
+        stand_ins: live objects by the name of the class, in the trace, of what could not be written to it.
+        outside: why actors of a class are never made again, by its name in a trace.
         modules: the names of modules, besides flykka's own, whose classes and functions the trace may name.
     """
 
@@ -97,9 +97,6 @@ class PropsResolver:
         if not is_actor and not (isinstance(factory, FunctionType) and _returns_actor(factory)):
             name = getattr(factory, "__qualname__", repr(factory))
             raise UnresolvedPropsError(f"{name} is neither an Actor nor a function that says it returns one")
-        reason = self._outside.get(f"{factory.__module__}:{factory.__qualname__}")  # type: ignore[attr-defined]
-        if reason is not None:
-            raise UnresolvedPropsError(reason)
 
     def stand_in_for(self, name: str) -> object | None:
         """The object that the caller has given for those of a class, if any."""
@@ -108,9 +105,8 @@ class PropsResolver:
     def stand_in(self, name: str) -> object:
         """The stand-in for an object without a copy in the trace. Raises `UnresolvedPropsError` where nothing does."""
         if name not in self._stand_ins:
-            plain = name.rpartition(":")[2]
             raise UnresolvedPropsError(
-                f"it was given a {plain}, of which a trace has no copy: stand_ins={{{name!r}: ...}}"
+                f"it was given a {_short(name)}, of which a trace has no copy: stand_ins={{{name!r}: ...}}"
             )
         return self._stand_ins[name]
 
@@ -122,14 +118,20 @@ class PropsResolver:
         """A member of an enum. Raises as `find`."""
         kind = self.find(name)
         if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
-            raise UnresolvedPropsError(f"there is no {name.rpartition(':')[2]}.{member}")
+            raise UnresolvedPropsError(f"there is no {_short(name)}.{member}")
         return kind.__members__[member]
 
     def find(self, name: str) -> Any:
         """A class or function that a trace may name, or what stands for it. Raises as `RecordableNames.find`."""
         if name in self._stand_ins:
             return self._stand_ins[name]
+        if name in self._outside:
+            raise UnresolvedPropsError(self._outside[name])
         return self._names.find(name)
+
+
+def _short(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
 def _returns_actor(function: FunctionType) -> bool:

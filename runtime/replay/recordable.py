@@ -1,23 +1,27 @@
 """Decides what a trace may name. A trace may come from anywhere, so nothing is imported or called by its word alone.
 
-Modules are those of flykka's own actors, and those that the caller has passed. Of flykka's own, classes are declared as
-recordable by what they are (actors, enums, declared messages and values) or by where they live: in the packages of
-actors' state, which reach nothing outside. Of a passed module all classes and functions may be named. A module that is
-loaded anyway, and was not passed, gives its actors, enums and declared values: these were written to be recorded.
+Modules are those of flykka's own actors, and those that the caller has passed. Of flykka's own, classes are recordable
+by what they are (actors, enums, what has a tag) or by where they live: in the packages of actors' state, which reach
+nothing outside; they go by their tag, or by "flykka." and their own name. Of a passed module all classes and functions
+may be named. A module that is loaded anyway, and was not passed, gives its actors, enums and what has a tag: these were
+written to be recorded.
 """
 
 from __future__ import annotations
 
 import builtins
+import pkgutil
 import sys
 from collections.abc import Iterable
 from enum import Enum
+from functools import cache, cached_property
 from importlib import import_module
-from types import FunctionType
+from types import FunctionType, ModuleType
 
-from flykka.messages.wire.message import Value, is_declared
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.tags import Declared, class_of, full_name, name_in_trace, tag_of
 from flykka.runtime.actor import Actor
-from flykka.runtime.errors import ForeignModuleError, UnresolvedPropsError
+from flykka.runtime.errors import ForeignModuleError, UnknownTagError, UnresolvedPropsError
 
 _OWN = ("flykka.actors", "flykka.messages", "flykka.runtime")
 _REACHING_OUTSIDE = (
@@ -45,8 +49,6 @@ _PURE = ("flykka.actors.machines", "flykka.runtime.supervision")
 
 _BUILTINS = frozenset({"bool", "bytes", "dict", "float", "frozenset", "int", "list", "object", "set", "str", "tuple"})
 
-Named = type | FunctionType
-
 
 def is_own(module: str) -> bool:
     """Tell whether a module is one of flykka's that a trace may name."""
@@ -55,8 +57,20 @@ def is_own(module: str) -> bool:
     )
 
 
+@cache
+def own_names() -> dict[str, list[Declared]]:
+    """The classes and functions of flykka's own modules by their names in a trace, which some share."""
+    names: dict[str, list[Declared]] = {}
+    for package in _OWN:
+        for info in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+            for item in _defined_in(import_module(info.name)) if is_own(info.name) else ():
+                if _is_recordable(item, info.name):
+                    names.setdefault(name_in_trace(item), []).append(item)
+    return names
+
+
 class RecordableNames:
-    """Finds classes and functions by their "module:Qualname".
+    """Finds classes and functions by their names in a trace.
 
     Args:
         modules: the names of modules that the caller trusts; they are imported when a trace names them.
@@ -65,18 +79,23 @@ class RecordableNames:
     def __init__(self, modules: Iterable[str] = ()) -> None:
         self._modules = frozenset(modules)
 
-    def find(self, name: str) -> Named:
+    def find(self, name: str) -> Declared:
         """The class or function.
 
         Raises:
             ForeignModuleError: it may be there, in a module that the caller has not passed.
+            UnknownTagError: no module that is here declares the tag.
             UnresolvedPropsError: there is none that a trace may name.
         """
-        module_name, _, qualname = name.partition(":")
-        if module_name == "builtins":
-            return _of_builtins(qualname)
-        if "<" in qualname:
+        module_name, colon, qualname = name.partition(":")
+        if "<" in name:
             raise UnresolvedPropsError(f"{name} was defined within a function, where no one else finds it")
+        if not colon:
+            module_name, qualname = full_name(self._tagged(name))
+        elif module_name == "builtins":
+            return _of_builtins(qualname)
+        elif _is_within(module_name, "flykka"):
+            raise UnresolvedPropsError(f"{name} is of flykka's own, which a trace names by tags: no recorder writes it")
         if not all(part.isidentifier() for part in (*module_name.split("."), *qualname.split("."))):
             raise UnresolvedPropsError(f"{name!r} is not the name of a class or function")
         is_passed = module_name in self._modules
@@ -84,10 +103,27 @@ class RecordableNames:
             self._check_module(module_name, name)
         found = _member(module_name, qualname)
         if not (is_passed or _is_recordable(found, module_name)):
-            if is_own(module_name):
-                raise UnresolvedPropsError(f"{name} is no part of an actor's state or arguments: no trace may name it")
             raise ForeignModuleError(module_name, name)
         return found
+
+    def _tagged(self, name: str) -> Declared:
+        declared = class_of(name)
+        if declared is not None:
+            return declared
+        found = own_names().get(name) or [each for each in self._passed_own if name_in_trace(each) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UnresolvedPropsError(f"{name} is the name of {len(found)} classes: a trace cannot tell which")
+        if name.startswith("flykka."):
+            raise UnresolvedPropsError(f"{name} is not there any more, or is nothing that a trace may name")
+        raise UnknownTagError(name)
+
+    @cached_property
+    def _passed_own(self) -> list[Declared]:
+        """The classes and functions of flykka's modules that the caller trusts."""
+        modules = (import_module(each) for each in self._modules if _is_within(each, "flykka"))
+        return [each for module in modules for each in _defined_in(module)]
 
     def _check_module(self, module_name: str, name: str) -> None:
         package = module_name.partition(".")[0]
@@ -97,8 +133,13 @@ class RecordableNames:
             )
         if package == "flykka" and not is_own(module_name):
             raise UnresolvedPropsError(f"{name} reaches outside an actor: no trace may name it")
-        if package != "flykka" and module_name not in sys.modules:
+        if module_name not in sys.modules:
             raise ForeignModuleError(module_name, name)
+
+
+def _defined_in(module: ModuleType) -> Iterable[Declared]:
+    defined = (each for each in vars(module).values() if isinstance(each, Declared))
+    return dict.fromkeys(each for each in defined if each.__module__ == module.__name__)
 
 
 def _of_builtins(name: str) -> type:
@@ -108,7 +149,7 @@ def _of_builtins(name: str) -> type:
     raise UnresolvedPropsError(f"builtins:{name} is of Python's own library: no trace may name it")
 
 
-def _member(module_name: str, qualname: str) -> Named:
+def _member(module_name: str, qualname: str) -> Declared:
     """The class or function that is defined there: not one that is only imported there, nor a part of an object."""
     try:
         module = import_module(module_name)
@@ -119,7 +160,7 @@ def _member(module_name: str, qualname: str) -> Named:
     found: object = vars(module).get(first)
     for part in rest:
         found = vars(found).get(part) if isinstance(found, type) else None
-    if isinstance(found, Named) and (found.__module__, found.__qualname__) == (module_name, qualname):
+    if isinstance(found, Declared) and (found.__module__, found.__qualname__) == (module_name, qualname):
         return found
     if found is not None:
         raise UnresolvedPropsError(f"{module_name} does not define {qualname!r}: it has it from elsewhere")
@@ -130,11 +171,13 @@ def _member(module_name: str, qualname: str) -> Named:
     raise UnresolvedPropsError(f"{module_name} has no class or function {qualname!r} any more")
 
 
-def _is_recordable(found: Named, module_name: str) -> bool:
+def _is_recordable(found: Declared, module_name: str) -> bool:
+    if tag_of(found):
+        return True
     if isinstance(found, FunctionType):
         return any(_is_within(module_name, each) for each in _PURE)
     if issubclass(found, Value):
-        return is_declared(found)
+        return False
     return issubclass(found, Actor | Enum) or any(_is_within(module_name, each) for each in STATE)
 
 

@@ -56,7 +56,7 @@ class TraceReplayer:
 
     Args:
         actors: Props by path, for actors that a trace does not tell enough about.
-        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+        stand_ins: live objects by the name of the class, in a trace, of what could not be written to it.
         modules: the names of modules, besides flykka's own, that declare actors and messages of the traces. They are
             imported, and their classes and functions may stand in what actors were given.
 
@@ -65,7 +65,7 @@ class TraceReplayer:
     """
 
     outside: Mapping[str, str] = MappingProxyType({})
-    """Reasons for which actors of a class, by its "module:Qualname", are never replayed."""
+    """Reasons for which actors of a class, by its name in a trace, are never replayed."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TraceReplayer:
         return ReplayEngine(trace, self._actors, given, only=only, outside=self.outside, modules=self._modules)
 
     def stand_ins(self, trace: TraceReader) -> Mapping[str, object]:
-        """Live objects that stand in without being given, by the "module:Qualname" of what they stand for."""
+        """Live objects that stand in without being given, by the names of the classes that they stand for."""
         return {}
 
     def session(self, trace: TraceReader | str | os.PathLike[str]) -> ReplaySession:

@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import name_in_trace, trace_tag
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
@@ -21,7 +22,6 @@ from flykka.runtime.replay.mailbox import DeafMailbox, ReplayMailbox
 from flykka.runtime.replay.replayed_turn import TakenTurn
 from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.state.graph_writer import name_of
 from flykka.runtime.turn import RUNNING, note
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.fork.environment import ForkEnvironment
 
 
+@trace_tag("actor.boundary")
 class BoundaryActor(Actor):
     """Stands where an actor was that is not replayed. It takes no turn: what it has said is in the trace.
 
@@ -63,7 +64,7 @@ _UNRECORDED = 1 << 62
 
 BOUNDARY = Props(BoundaryActor)
 """Props of an actor that is not replayed, for the replayed actor that spawns it."""
-BOUNDARY_ACTOR = name_of(BoundaryActor)
+BOUNDARY_ACTOR = name_in_trace(BoundaryActor)
 
 
 class ReplayPromise(PromiseRef):

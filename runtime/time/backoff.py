@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.durations import Duration, positive_duration_ms
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ _MAX_DOUBLINGS = 62
 """Every limit is reached by then; so no number grows without end."""
 
 
+@trace_tag("backoff.delays")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each longer by a random part.

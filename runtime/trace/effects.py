@@ -126,7 +126,7 @@ class Reply(Effect):
 
 @_effect("spawns {0.ref.path}")
 class Spawn(Effect):
-    """Spawned an actor; `actor` is the "module:Qualname" of its class or factory."""
+    """Spawned an actor; `actor` is the name of its class or factory, a tag or "module:Qualname"."""
 
     ref: Ref
     actor: str = ""

@@ -121,7 +121,8 @@ class Turn(_Unread):
 class Spawned:
     """An actor was spawned from outside any turn, under `parent`; its first turn has a higher number.
 
-    `actor` is the "module:Qualname" of its class or factory. `props` tells how it is made, as `pack_props` has it.
+    `actor` is the name of its class or factory, a tag or "module:Qualname". `props` tells how it is made, as
+    `pack_props` has it.
     """
 
     sequence: int

@@ -93,7 +93,7 @@ def test_a_newer_trace_says_which_version_reads_it(flykka: Shell, trace: Path, c
     code, out, err = flykka(*command, trace)
 
     assert (code, out) == (UNREADABLE, "")
-    assert "has format 99, and this version reads 3" in err
+    assert "has format 99, and this version reads 4" in err
     assert err.endswith("read it with flykka 9.9.9 or newer\n")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 
-from flykka.messages.wire.message import registered
+from flykka.messages.wire.tags import registered
 from flykka.runtime.trace.file.reader import TraceReader
 from tests.layout.sources import ROOT
 

@@ -14,8 +14,9 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 import flykka
-from flykka.messages.wire.message import Value, registered
+from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import Declared, registered
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     types.NoneType: st.none(),
@@ -29,12 +30,18 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 @cache
-def declared_messages() -> dict[str, type[Value]]:
-    """Every class that flykka declares, by its tag, with all its modules imported. Not what tests declare."""
+def tagged() -> dict[str, Declared]:
+    """Everything that flykka declares by a tag, with all its modules imported. Not what tests declare."""
     for module in pkgutil.walk_packages(flykka.__path__, "flykka."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return {tag: cls for tag, cls in registered().items() if cls.__module__.startswith("flykka.")}
+    return {tag: each for tag, each in registered().items() if each.__module__.startswith("flykka.")}
+
+
+@cache
+def declared_messages() -> dict[str, type[Value]]:
+    """Every class of these that the codec can carry."""
+    return {tag: cls for tag, cls in tagged().items() if isinstance(cls, type) and issubclass(cls, Value)}
 
 
 def any_instance(cls: type[Value]) -> st.SearchStrategy[Value]:

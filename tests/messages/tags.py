@@ -1,6 +1,7 @@
-"""The frozen list of everything that may be said: `python -m tests.messages.tags`.
+"""The frozen list of what is named on the wire, in traces and in checkpoints: `python -m tests.messages.tags`.
 
-One line is one declared class: its tag and its fields, those with a default marked `=`. Traces and checkpoints of
+One line is one declared class: its tag and its fields, those with a default marked `=`. What traces name and no codec
+carries is its tag alone; errors of the kernel, by which replays decide, are their names. Traces and checkpoints of
 yesterday must stay readable, so a line may only be added, or grow by fields marked `=`. A line that goes, or loses a
 word, breaks what people have on their disks.
 """
@@ -11,18 +12,23 @@ import dataclasses
 from pathlib import Path
 
 from flykka.messages.wire.message import Value
-from tests.messages.registry import declared_messages
+from flykka.messages.wire.tags import Declared
+from flykka.runtime import errors as kernel_errors
+from tests.messages.registry import tagged
 
 FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:
     """The list as the classes declare it now."""
-    return [" ".join([tag, *_fields(cls)]) for tag, cls in declared_messages().items()]
+    errors = [name for name, each in vars(kernel_errors).items() if isinstance(each, type) and name.endswith("Error")]
+    return [*(" ".join([tag, *_fields(each)]) for tag, each in tagged().items()), *sorted(errors)]
 
 
-def _fields(cls: type[Value]) -> list[str]:
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # every declared class is a dataclass
+def _fields(declared: Declared) -> list[str]:
+    if not (isinstance(declared, type) and issubclass(declared, Value)):
+        return []
+    fields = dataclasses.fields(declared)  # type: ignore[arg-type]  # every declared class is a dataclass
     return [field.name if field.default is dataclasses.MISSING else f"{field.name}=" for field in fields]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError, EncodeError
-from flykka.messages.wire.message import class_of
+from flykka.messages.wire.tags import class_of
 
 AMOUNT = """
 from enum import StrEnum

@@ -85,7 +85,7 @@ def wears(_message: Message) -> None:
             in_turn(lambda c: c.become(wears, discard_old=False), lambda c: c.unbecome()),
             (Become(behaviour="wears", discard_old=False), Unbecome()),
         ),
-        (lambda c: c.own(Closes()), (Own(resource="Closes"),)),
+        (lambda c: c.own(Closes()), (Own(resource=f"{__name__}:Closes"),)),
         (lambda c: c.publish(says("news")), (Publish(message=says("news")),)),
         (lambda c: c.reject("not today"), (Reject(reason="not today"),)),
         (
@@ -102,7 +102,7 @@ def wears(_message: Message) -> None:
                 lambda c: c.system.event_stream.subscribe(c.ref, Say),
                 lambda c: c.system.event_stream.unsubscribe(wears),
             ),
-            (Subscribe(subscriber="/user/a#1", types=("Say",)), Unsubscribe(subscriber="wears", types=())),
+            (Subscribe(subscriber="/user/a#1", types=(Say.wire_tag,)), Unsubscribe(subscriber="wears", types=())),
         ),
         (
             in_turn(

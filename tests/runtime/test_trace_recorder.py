@@ -124,7 +124,7 @@ def test_what_cannot_be_redacted_is_not_written_at_all(tmp_path: Path, redact: o
 
     (turn,) = TraceReader.open(path)
     assert isinstance(turn.message, Undecoded)
-    assert "Secret: it could not be redacted" in turn.message.reason
+    assert "test.secret: it could not be redacted" in turn.message.reason
     assert said in turn.message.reason
     assert "sesame" not in turn.message.reason
 
@@ -148,7 +148,7 @@ def test_a_message_that_is_too_large_is_told_by_its_size_and_fingerprint(tmp_pat
     tracemalloc.stop()
 
     reasons = [turn.message.reason for turn in TraceReader.open(path) if isinstance(turn.message, Undecoded)]
-    assert "Load of 16,777,217 bytes, too large for a trace" in reasons[0]
+    assert "test.load of 16,777,217 bytes, too large for a trace" in reasons[0]
     assert reasons[0] == reasons[1] != reasons[2]
     assert path.stat().st_size < 10_000
     # The messages themselves are the test's, and are not copied.

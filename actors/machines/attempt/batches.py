@@ -17,6 +17,7 @@ from flykka.actors.machines.exchange.channel_selectors import ChannelSelector, c
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from flykka.messages.wire.tags import trace_tag
 
 Content = TypeVar("Content")
 Draw = Callable[[int], int]
@@ -36,6 +37,7 @@ class Address:
     subpartition: int
 
 
+@trace_tag("state.held_batch")
 @dataclass(slots=True, kw_only=True)
 class _Entry(Generic[Content]):
     content: Content

@@ -21,6 +21,7 @@ from flykka.messages.attempt.values import InputInFlight, StagedOutput, StageOut
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.tags import trace_tag
 
 
 class CheckpointPhase(StrEnum):
@@ -72,6 +73,7 @@ class Alignment:
     processed_bytes: int = 0
 
 
+@trace_tag("state.channel_state")
 @dataclass(slots=True, kw_only=True)
 class OvertakenBatches:
     """The batches that the barriers of a checkpoint have overtaken, until all of them are known, and then as state.

@@ -14,10 +14,12 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
 )
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.tasks.exchange import CheckpointBarrier
+from flykka.messages.wire.tags import trace_tag
 
 MAX_CHECKPOINTS_TO_TRACK = 50
 
 
+@trace_tag("state.tracked_checkpoint")
 @dataclass(slots=True)
 class _Pending:
     """A checkpoint whose barriers are being counted."""

@@ -14,6 +14,7 @@ from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBuf
 from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
 from flykka.messages.tasks.exchange import TaskBuffers
 from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.tags import trace_tag
 
 BUFFERS_PER_CHANNEL = 2
 FLOATING_BUFFERS_PER_GATE = 2
@@ -22,6 +23,7 @@ ENOUGH = 2**31 - 1
 """The number of buffers where nobody says how many there are."""
 
 
+@trace_tag("cluster.network_settings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
     """Network memory of a TaskManager. None: as much as its tasks need.

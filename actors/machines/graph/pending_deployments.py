@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from flykka.actors.machines.graph.execution_topology import Subtask
+from flykka.messages.wire.tags import trace_tag
 
 Unreadable = Callable[[Subtask], Iterator[Subtask]]
 """The producers that a task cannot read yet: asked again, it goes on from where it stood."""
 
 
+@trace_tag("state.deployment_group")
 class _Group:
     __slots__ = ("is_parked", "members", "missing")
 
@@ -27,6 +29,7 @@ class _Group:
         self.is_parked = False
 
 
+@trace_tag("state.pending_deployments")
 class Deployments:
     """The groups of one job that are not deployed yet."""
 

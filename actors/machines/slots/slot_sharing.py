@@ -20,6 +20,7 @@ from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, mer
 from flykka.actors.machines.slots.slot_requests import AssignedSlot, CoLocationConstraint, SlotRequest
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, SlotRequestId, TaskManagerId
+from flykka.messages.wire.tags import trace_tag
 
 Place = tuple[str, str]
 """The unit that fits once into a shared slot: a vertex, or a co-location group."""
@@ -73,6 +74,7 @@ class _Open:
             del self.by_task_manager[shared.slot.task_manager_id][shared.request_id]
 
 
+@trace_tag("state.slot_sharing_group")
 @dataclass(slots=True)
 class _Group:
     slots: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from flykka.actors.machines.slots.slot_packing import task_managers_needed
 from flykka.messages.control.registration import SlotReport
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId
+from flykka.messages.wire.tags import trace_tag
 
 NAME = "task-manager-"
 """The prefix of TaskManagers' names, with a number behind it."""
@@ -32,6 +33,7 @@ TASK_MANAGER_TIMEOUT_MS = 30_000
 """Flink's resourcemanager.taskmanager-timeout."""
 
 
+@trace_tag("cluster.worker_counts")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCounts:
     """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that one of them offers.

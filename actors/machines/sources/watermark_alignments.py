@@ -20,6 +20,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.tasks.source import AlignWatermark, ReportedWatermark
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, vertex_subtask_and_number
+from flykka.messages.wire.tags import trace_tag
 
 AlignmentEvent = ReportedWatermark | WatermarkAlignmentDue | AttemptEnded | SubtaskReset | SourcesReset
 AlignmentEffect = Tell[ExecutionAttemptId] | StartTimer | Ignore
@@ -27,6 +28,7 @@ AlignmentEffect = Tell[ExecutionAttemptId] | StartTimer | Ignore
 _NOT_ALIGNED = Ignore(reason="there is no aligned source in that place")
 
 
+@trace_tag("state.aligned_reader")
 @dataclass(slots=True)
 class _Reader:
     """A subtask of an aligned source: its attempt, where that has said something, and what it was told last."""

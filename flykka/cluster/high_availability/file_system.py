@@ -23,6 +23,7 @@ from flykka.actors.checkpoint_storage.format import is_packed, packed, unpacked
 from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
 from flykka.actors.ownership.mounts import network_file_system
+from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.permissions import PRIVATE, make_folder, of_file
 
 POLL_SECONDS = 0.1
@@ -31,6 +32,7 @@ POLL_SECONDS = 0.1
 _LOCK = "lock"
 
 
+@trace_tag("high_availability.file_system")
 class FileSystemHaServices(HighAvailabilityServices):
     """The services of a driver whose store is a folder. Raises `StoreUnavailableError` where it cannot be one."""
 

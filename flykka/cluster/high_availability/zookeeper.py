@@ -21,12 +21,14 @@ from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.cluster.high_availability.zookeeper_values import ZooKeeperValues
+from flykka.messages.wire.tags import trace_tag
 
 if TYPE_CHECKING:
     from flykka.cluster.high_availability.zookeeper_client import Node, ZooKeeperClient
     from flykka.cluster.high_availability.zookeeper_latch import ZooKeeperLatch
 
 
+@trace_tag("high_availability.zookeeper")
 class ZooKeeperHaServices(HighAvailabilityServices):
     """The services of a driver whose store is in ZooKeeper. Raises `StoreUnavailableError` as its backend."""
 

@@ -32,7 +32,7 @@ from flykka.runtime.temporary_folders import open_exclusively
 from flykka.runtime.trace.file.versions import revision
 
 FORMAT_NAME = "flykka.trace"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 1 << 30

@@ -43,8 +43,8 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
         raise TraceError(f"{path} is a trace without the version of its format")
     if version < FORMAT_VERSION:
         raise TraceError(
-            f"{path} has format {version}, of before the first release: record the run again, or read it with the "
-            f"flykka that has written it"
+            f"{path} has format {version}, of before the first release, which names classes by modules that have moved"
+            f" since: record the run again, or read it with the flykka that has written it"
         )
     if version > FORMAT_VERSION:
         raise TraceError(

@@ -13,7 +13,8 @@ from flykka.messages.wire.annotations import class_form
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.forms import Misfit
-from flykka.messages.wire.message import Message, Value, is_declared
+from flykka.messages.wire.message import Message, Value
+from flykka.messages.wire.tags import class_of, name_in_trace, tag_of
 from flykka.runtime.trace.file.versions import module_hashes, schema_hash
 from flykka.runtime.trace.file.weight import fingerprint, weight
 
@@ -62,8 +63,9 @@ class Written:
         """An actor of this class was spawned."""
         if name not in self._actors:
             self._actors.add(name)
-            for module, hash_ in module_hashes(name.partition(":")[0]).items():
-                self._modules[module] = hash_
+            declared = class_of(name)
+            module = name.partition(":")[0] if declared is None else declared.__module__
+            self._modules |= module_hashes(module)
 
     def take_names(self) -> dict[str, object]:
         """The schemas, modules and redacted tags that have come up; empty where there are none."""
@@ -76,8 +78,7 @@ class Written:
         try:
             value = self._redacted_form(value)
         except Exception as refusal:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
-            name = type(value).__qualname__
-            return f"{name}: it could not be redacted ({type(refusal).__name__}: {refusal})"
+            return f"{name_in_trace(value)}: it could not be redacted ({type(refusal).__name__}: {refusal})"
         # Ahead of the encoding, which would take as much memory once more.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
@@ -101,7 +102,7 @@ class Written:
             self._schemas[kind.wire_tag] = schema_hash(kind)
             if kind in self._redact:
                 self._redacted.append(kind.wire_tag)
-            elif is_declared(kind):
+            elif tag_of(kind):
                 with suppress(CodecError):  # Told in the words of the codec, each time.
                     self._to_wire[kind] = class_form(kind).to_wire
 
@@ -122,7 +123,7 @@ class Written:
 
 
 def _too_large(value: Value, size: int) -> str:
-    return f"{type(value).__qualname__} of {size:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
+    return f"{name_in_trace(value)} of {size:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
 
 
 def _name_alone(work: BlockingWork) -> BlockingWork:

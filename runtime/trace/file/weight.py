@@ -11,6 +11,7 @@ from typing import NewType, get_args, get_type_hints
 
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import tag_of
 
 _POINTER_BYTES = 8
 
@@ -44,7 +45,7 @@ def fingerprint(item: object) -> str:
 
 def _add(item: object, update: Callable[[bytes], None]) -> None:
     kind = type(item)
-    update(kind.__qualname__.encode())
+    update((tag_of(kind) or ("str" if issubclass(kind, Enum) else kind.__qualname__)).encode())
     if kind is bytes:
         update(item)  # type: ignore[arg-type]
     elif kind is tuple:

@@ -40,9 +40,9 @@ def graph_text(graph: bytes) -> str:
 
 
 def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:
-    """The classes, as "module:Qualname", of what objects and Props in a graph have under this name.
+    """The names of the classes of what objects and Props in a graph have under this name.
 
-    Of those alone whose own class begins with `owners`.
+    Of those alone whose own class has a name that begins with `owners`.
     """
     try:
         nodes, _ = unpacked(graph)

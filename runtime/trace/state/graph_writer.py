@@ -33,6 +33,7 @@ from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import name_in_trace
 from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
 
@@ -68,13 +69,6 @@ def pack_props(props: Props) -> bytes | None:
         logger.debug("no graph can be made of %r", props, exc_info=True)
         return None
     return packed if len(packed) <= MAX_PROPS_BYTES else None
-
-
-def name_of(kind: object) -> str:
-    """The "module:Qualname" of a class or function, or of the class of anything else."""
-    if not hasattr(kind, "__qualname__"):
-        kind = type(kind)
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 class NoFormError(Exception):
@@ -143,9 +137,9 @@ class GraphWriter:
             case Ref():
                 return "ref", [item.path, item.incarnation]
             case Enum():
-                return "enum", [name_of(type(item)), item.name]
+                return "enum", [name_in_trace(item), item.name]
             case type() | FunctionType() | BuiltinFunctionType() if _is_of_module(item):
-                return "named", name_of(item)
+                return "named", name_in_trace(item)
             case MethodType() if self._cell and getattr(type(item.__self__), item.__name__, None) is item.__func__:
                 return "method", [self._item(item.__self__), item.__name__]
             case partial():
@@ -204,15 +198,15 @@ class GraphWriter:
         place = self._places.setdefault(id(item), len(self._nodes))
         if place == len(self._nodes):
             self._held.append(item)
-            self._nodes.append(("opaque", name_of(item)))
+            self._nodes.append(("opaque", name_in_trace(item)))
         return [place]
 
     def _object(self, item: object) -> Node:
         kind: type = type(item)
         if kind in _OPAQUE or (self._cell is None and not is_dataclass(kind)):
-            return "opaque", name_of(item)
+            return "opaque", name_in_trace(item)
         if not (_is_of_module(kind) and _is_plain_class(kind)):
-            raise NoFormError(f"{self._where()} is a {name_of(kind)}, of which a trace can keep no copy")
+            raise NoFormError(f"{self._where()} is a {name_in_trace(kind)}, of which a trace can keep no copy")
         # A dataclass among the arguments of Props is taken apart, as in a recipe: what has no form is in one field.
         write = self._argument if self._in_props and is_dataclass(kind) else self._item
         written = []
@@ -220,7 +214,7 @@ class GraphWriter:
             self._path.append(f".{name}")
             written.append([name, write(value)])
             self._path.pop()
-        return "object", [name_of(kind), written]
+        return "object", [name_in_trace(kind), written]
 
     def _where(self) -> str:
         return "".join(self._path).removeprefix(".") or "it"

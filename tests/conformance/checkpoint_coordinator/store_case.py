@@ -18,7 +18,13 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
-from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed_checkpoint, planned_task, snapshot
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    completed_checkpoint,
+    planned_task,
+    snapshot,
+)
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.ha_store_case import HaStore
 from tests.conformance.checkpoint_coordinator.words import NEVER_RETAINED

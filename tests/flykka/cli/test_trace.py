@@ -254,7 +254,7 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
         (tmp_path / "nothing.trace", "there is no file"),
         (tmp_path, "is a folder; a trace is a file"),
         (text, "is no trace"),
-        (newer, "has format 99, and this version reads 3: read it with flykka 9.1 or newer"),
+        (newer, "has format 99, and this version reads 4: read it with flykka 9.1 or newer"),
     ]:
         code, out, err = flykka_trace(command, path)
 

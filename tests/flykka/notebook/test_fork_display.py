@@ -8,8 +8,8 @@ from flykka import Replayer
 from flykka.notebook.runs import fork_bundle, fork_run_bundle
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.replay.fork.fork import ForkRun
-from tests.histories import HISTORIES
 from tests.flykka.notebook.html_reader import Reader
+from tests.histories import HISTORIES
 
 HISTORY = HISTORIES / "killed-task-manager.trace"
 

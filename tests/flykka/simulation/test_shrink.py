@@ -24,8 +24,8 @@ from flykka.simulation.shrink_test import write_test
 from flykka.simulation.shrink_topology import smaller_topologies
 from flykka.simulation.shrink_trace import scenario_of
 from flykka.simulation.simulation import run
-from tests.histories import HISTORIES
 from tests.flykka.simulation.planted_bugs import PLANTED_BUGS, an_acknowledgement_counts_twice
+from tests.histories import HISTORIES
 
 COUNTS_TWICE = next(bug for bug in PLANTED_BUGS if bug.plant is an_acknowledgement_counts_twice)
 DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}))

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 import pytest
 
 import flykka.messages
-from flykka.messages.wire.message import registered
+from flykka.messages.wire.tags import registered
 from flykka.traces import attempt_story, checkpoint_steps, job_story
 from flykka.traces.selection import KINDS, patterns_of
 

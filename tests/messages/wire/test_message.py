@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.wire.message import Message, Value, class_of, message, registered, value
+from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.tags import class_of, registered
 
 
 @message("message_test.greet")

@@ -23,7 +23,7 @@ from flykka.runtime.trace.noted import SPAWNED
 from flykka.runtime.trace.records import Spawned
 from tests.layout.sources import ROOT
 
-ACTOR = "flykka.runtime.patterns.backoff_supervisor:BackoffSupervisor"
+ACTOR = "actor.backoff_supervisor"
 Nodes = list[tuple[str, object]]
 
 HARM = """
@@ -76,12 +76,13 @@ GADGETS: dict[str, Nodes] = {
     "re-exported partial": argument(("named", "flykka.runtime.patterns.circuit_breaker:partial")),
     "re-exported import_module": argument(("named", "flykka.runtime.trace.file.reader:import_module")),
     "lazily imported name": argument(("named", "flykka:Replayer")),
-    "function of flykka": argument(("named", "flykka.runtime.trace.file.frame_format:write_whole")),
-    "enricher": argument(("named", "flykka.actors.failure_enrichers:_installed")),
-    "test probe": factory("flykka.runtime.testing.probe:_Probed"),
-    "client": factory("flykka.client.client_actor:JobClientActor"),
+    "function of flykka": argument(("named", "flykka.write_whole")),
+    "enricher": argument(("named", "flykka._installed")),
+    "test probe": factory("flykka._Probed"),
+    "client": factory("actor.job_client"),
+    "client by its module": factory("flykka.client.client_actor:JobClientActor"),
     "command line": factory("flykka.cli.main:main", ["run", "harm.py"]),
-    "recorder": argument(("object", ["flykka.runtime.trace.record.recorder:TraceRecorder", [["_path", "harm"]]])),
+    "recorder": argument(("object", ["flykka.TraceRecorder", [["_path", "harm"]]])),
     "foreign class": factory("harm_of_traces:Harm"),
     "foreign function": argument(("partial", [[3], [], []]), ("named", "harm_of_traces:do")),
     "foreign object": argument(("object", ["harm_of_traces:Harm", []])),
@@ -94,8 +95,8 @@ GADGETS: dict[str, Nodes] = {
     "path": argument(("named", "../harm_of_traces:do")),
     "method of text": argument(("method", [[3], "format"]), ("tuple", [])),
     "class of an object": argument(
-        ("object", ["flykka.runtime.time.backoff:Backoff", [["__class__", [3]]]]),
-        ("named", "flykka.runtime.patterns.backoff_supervisor:BackoffSupervisor"),
+        ("object", ["backoff.delays", [["__class__", [3]]]]),
+        ("named", ACTOR),
     ),
     "no name": argument(("named", ":")),
     "unknown kind": argument(("code", b"\x00")),
@@ -214,8 +215,9 @@ def test_modules_that_are_passed_are_imported(harmful_folder: Path) -> None:
 
 
 def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
-    storage = "flykka.actors.checkpoint_storage.storage:CheckpointStorage"
-    path = spawned_trace(harmful_folder / "job.trace", argument(("object", [storage, [["_directory", "."]]])))
+    path = spawned_trace(
+        harmful_folder / "job.trace", argument(("object", ["checkpoint_storage.plain", [["_directory", "."]]]))
+    )
 
     engine = Replayer().engine(path)
     engine.run()

@@ -21,7 +21,14 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
-from tests.actors.machines.exchange.builders import CONSUMER, batch_ref, buffers_sent, partition, partition_descriptor, partition_id
+from tests.actors.machines.exchange.builders import (
+    CONSUMER,
+    batch_ref,
+    buffers_sent,
+    partition,
+    partition_descriptor,
+    partition_id,
+)
 
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")

@@ -1,0 +1,398 @@
+"""Counts the files and the names that a batch and a checkpoint pass through: `python scripts/journeys.py [--files]`.
+
+It runs a small job on a local cluster with Spark: a folder of parquet files, a keyed running sum, a file sink. A
+profile hook follows every turn and all blocking work. The job is recorded, so that turns have numbers and each message
+in a mailbox names the turn that sent it, its cause. From the last message of a way it walks back along the causes.
+
+- A batch's way goes from the look that discovers its file (`SplitsDiscovered`) to the message that carries it to the
+  next task (`BufferResponse`).
+- A checkpoint's goes from the turn that triggers it (`SnapshotOperatorCoordinators`) to its completion
+  (`MetadataWritten`). It completes when all tasks have acknowledged it: the ways back from all of these are joined. A
+  checkpoint counts whose barrier waited for no batch, for a batch that it waited for is among its causes.
+
+A file counts if one of its functions is on a call stack that leads to a hop of the way, the kernel's files too. Per hop
+these are the stacks at which
+
+1. the message enters the mailbox of its recipient, or blocking work is submitted or done, with the work's function;
+2. the message was made in that turn or that work, and each value in it;
+3. the arguments of the functions on these stacks were made or returned in that turn or work, and so on back: the effect
+   by which a machine has the message sent, the rows that an operator returned before they became a batch.
+
+So those files count that one opens to follow the batch. Those that a turn enters beside it do not: metrics, timers,
+messages to others. Nor do files without a function that is entered, as those of most messages.
+
+A result's names are those of the classes that hold its batch between the operator and the next task's message, a
+snapshot's those of the classes with its checkpoint id inside the task that acknowledges last; and of both those of the
+functions by which the engine is asked, unless they are the command's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import flykka
+
+PACKAGES = ("actors", "flykka", "messages", "runtime", "spark_bridge")
+"""The packages whose files count; `flykka` has links to the others."""
+
+CHECKPOINTS = 6
+
+ASKED = "()"
+
+Unit = tuple[str, str]
+"""A file and a function in it."""
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes, type, list, dict, set, tuple, frozenset})
+"""Objects of these classes are not followed by themselves."""
+_MAX_DEPTH = 8
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a class on a way, with the classes of what an object of it holds; or of a function that is asked."""
+
+    text: str
+    holds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A message or submitted work: the turn that it comes from, the functions on its stacks, the names before it."""
+
+    message: str
+    receiver: str
+    cause: int | None
+    units: frozenset[Unit]
+    names: tuple[Name, ...] = ()
+    checkpoint_id: int | None = None
+
+    def holds(self, held: str) -> bool:
+        """Tell whether something that was made for it holds an object of a class."""
+        return any(held in name.holds for name in self.names)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The stack on which an object was made or returned in a turn or work, and the arguments of its functions."""
+
+    item: object
+    span: object
+    units: frozenset[Unit]
+    arguments: tuple[object, ...]
+
+
+@dataclass
+class Journal:
+    """The hops of a run, by the number of the turn that handled the message."""
+
+    handled: dict[int, Hop] = field(default_factory=dict)
+
+    def way(self, last: int, is_first: Callable[[Hop], bool]) -> list[Hop]:
+        """The way to the turn `last`, from the latest hop before it that `is_first`; empty if there is none."""
+        hops: list[Hop] = []
+        number: int | None = last
+        while number in self.handled:
+            hops.insert(0, self.handled[number])
+            if is_first(hops[0]):
+                return hops
+            number = hops[0].cause
+        return []
+
+
+class Profiler:
+    """The profile hook: knows where the objects of the turn, or the work, of each thread come from."""
+
+    def __init__(self, root: Path = Path(flykka.__file__).parents[1], packages: Iterable[str] = PACKAGES) -> None:
+        self._root = f"{root}/"
+        self._product = tuple(f"{name}/" for name in packages)
+        self._files: dict[CodeType, str | None] = {}
+        self._origins: dict[int, Origin] = {}
+        self._watchers: dict[CodeType, Callable[[FrameType], None]] = {}
+        self._local = threading.local()
+
+    def watch(self, function: Any, watcher: Callable[[FrameType], None]) -> None:
+        """Call `watcher` with the frame of each call of a function."""
+        self._watchers[function.__code__] = watcher
+
+    def start(self) -> None:
+        """Profile this thread, and those that begin from now on."""
+        threading.setprofile(self._on_event)
+        sys.setprofile(self._on_event)
+
+    def stop(self) -> None:
+        """End that."""
+        threading.setprofile(None)
+        sys.setprofile(None)
+
+    def begin_span(self) -> None:
+        """Begin a turn, or a piece of work, on this thread."""
+        self._local.span = object()
+
+    def hop(self, frame: FrameType, carried: object, message: str, receiver: str, cause: int | None) -> Hop:
+        """The hop of `carried`, which leaves on the stack of a frame."""
+        leaving = self._origin(carried, frame)
+        units, names, seen = set(leaving.units), dict[str, Name](), set[int]()
+        waiting = [*_parts(carried), *leaving.arguments]
+        while waiting:
+            item = waiting.pop()
+            origin = self._origins.get(id(item))
+            if id(item) in seen or origin is None or origin.span is not leaving.span:
+                continue
+            seen.add(id(item))
+            units |= origin.units
+            parts = list(_parts(item))
+            waiting += [*parts[1:], *origin.arguments]
+            if type(item).__module__.startswith("flykka"):
+                name = names.setdefault(type(item).__name__, Name(type(item).__name__))
+                names[name.text] = replace(name, holds=name.holds | _holdings(parts))
+        checkpoint_id = getattr(carried, "checkpoint_id", None)
+        return Hop(message, receiver, cause, frozenset(units), tuple(names.values()), checkpoint_id)
+
+    def unit(self, code: CodeType | None) -> frozenset[Unit]:
+        """A function of the product with its file."""
+        file = None if code is None else self._file(code)
+        return frozenset() if code is None or file is None else frozenset({(file, code.co_qualname)})
+
+    def _on_event(self, frame: FrameType, event: str, value: object) -> None:
+        code = frame.f_code
+        if event == "call":
+            watcher = self._watchers.get(code)
+            if watcher is not None:
+                watcher(frame)
+            elif code.co_name == "__init__" and code.co_filename == "<string>":
+                # The initialiser of a dataclass.
+                self._note(frame.f_locals[code.co_varnames[0]], frame)
+        elif event == "return" and type(value) not in _PLAIN and self._file(code) is not None:
+            self._note(value, frame)
+
+    def _note(self, item: object, frame: FrameType) -> None:
+        span, known = getattr(self._local, "span", None), self._origins.get(id(item))
+        if span is not None and (known is None or known.span is not span):
+            # Its origin holds the object, so that no other gets its id.
+            self._origins[id(item)] = self._origin(item, frame)
+
+    def _origin(self, item: object, frame: FrameType | None) -> Origin:
+        units, arguments = set[Unit](), list[object]()
+        while frame is not None:
+            code = frame.f_code
+            unit = self.unit(code)
+            if unit:
+                units |= unit
+                given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+                values = frame.f_locals
+                arguments += [values[each] for each in given if each != "self" and each in values]
+            frame = frame.f_back
+        return Origin(item, getattr(self._local, "span", None), frozenset(units), tuple(arguments))
+
+    def _file(self, code: CodeType) -> str | None:
+        if code not in self._files:
+            name = code.co_filename.removeprefix(self._root)
+            self._files[code] = name.removeprefix("flykka/") if name.startswith(self._product) else None
+        return self._files[code]
+
+
+def _parts(item: object, depth: int = 0) -> Iterator[object]:
+    """An object and all values within it, as a message carries them."""
+    yield item
+    if depth < _MAX_DEPTH and isinstance(item, tuple | list):
+        for each in item:
+            yield from _parts(each, depth + 1)
+    elif depth < _MAX_DEPTH and is_dataclass(item) and not isinstance(item, type):
+        for each in fields(item):
+            yield from _parts(getattr(item, each.name, None), depth + 1)
+
+
+def _holdings(parts: list[object]) -> frozenset[str]:
+    classes = {type(part).__name__ for part in parts[1:]}
+    return frozenset(classes | ({"checkpoint_id"} if any(hasattr(part, "checkpoint_id") for part in parts) else set()))
+
+
+def watch_kernel(profiler: Profiler) -> Journal:
+    """The journal that the turns, the mailboxes and the blocking work of the kernel fill from now on."""
+    from flykka.messages.control.leader import LeaderSessionMessage
+    from flykka.runtime import recording
+    from flykka.runtime.dispatch.pipe import Pipe
+    from flykka.runtime.mailbox.envelope import Envelope
+    from flykka.runtime.mailbox.mailbox import Mailbox
+
+    journal, local = Journal(), threading.local()
+    hops: dict[int, tuple[object, Hop]] = {}
+    submitted: dict[int, tuple[object, Hop]] = {}
+
+    def unwrapped(message: object) -> object:
+        return message.message if isinstance(message, LeaderSessionMessage) else message
+
+    def on_put(frame: FrameType) -> None:
+        envelope = Envelope.wrap(frame.f_locals["entry"])
+        message, receiver = unwrapped(envelope.message), str(frame.f_locals["self"].owner.ref)
+        hop = profiler.hop(frame, message, type(message).__name__, receiver, envelope.cause)
+        work = getattr(local, "work", None)
+        if work is not None and id(work) in submitted:
+            begun = submitted[id(work)][1]
+            hop = replace(hop, units=hop.units | begun.units, names=(*begun.names, *hop.names))
+        hops[id(envelope.message)] = envelope.message, hop
+
+    def on_submit(frame: FrameType) -> None:
+        pipe, work, cell = (frame.f_locals[each] for each in ("self", "work", "cell"))
+        if frame.f_back is not None and frame.f_back.f_code is Pipe.with_work.__code__:
+            # The same work, within what a lane of the engine does around it.
+            submitted[id(pipe)] = pipe, submitted[id(frame.f_back.f_locals["self"])][1]
+            return
+        function = getattr(work, "func", work)
+        name = Name(getattr(function, "__name__", "work"), frozenset({ASKED}))
+        hop = profiler.hop(frame, None, name.text, str(cell.ref), cell.sequence)
+        units = hop.units | profiler.unit(getattr(function, "__code__", None))
+        submitted[id(pipe)] = pipe, replace(hop, units=units, names=(*hop.names, name))
+
+    def begin(work: object) -> None:
+        local.work = work
+        profiler.begin_span()
+
+    def on_turn_end(frame: FrameType) -> None:
+        message = frame.f_locals["envelope"].message
+        if id(message) in hops:
+            journal.handled[frame.f_locals["cell"].sequence] = hops[id(message)][1]
+
+    profiler.watch(Mailbox.put, on_put)
+    profiler.watch(Pipe.__init__, on_submit)
+    profiler.watch(Pipe.run, lambda frame: begin(frame.f_locals["self"]))
+    profiler.watch(recording.begin_record, lambda _: begin(None))
+    profiler.watch(recording.end_record, on_turn_end)
+    return journal
+
+
+def run_job(folder: Path) -> None:
+    """Run a job of two tasks. A file comes after every second checkpoint, so that some find the tasks idle."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
+    from flykka.messages.control.job import CheckpointCompleted
+
+    arrivals = folder / "arrivals"
+    arrivals.mkdir()
+
+    def put(number: int) -> None:
+        pq.write_table(pa.table({"k": ["a", "b"] * 10, "n": list(range(20))}), folder / "whole")
+        (folder / "whole").rename(arrivals / f"{number:03}.parquet")
+
+    def on_event(message: object) -> None:
+        if isinstance(message, CheckpointCompleted) and message.checkpoint_id >= CHECKPOINTS:
+            (arrivals / "_SUCCESS").touch()
+        elif isinstance(message, CheckpointCompleted) and message.checkpoint_id % 2 == 0:
+            put(message.checkpoint_id)
+
+    put(0)
+    with StreamExecutionEnvironment.get_execution_environment(
+        "local[1]", task_managers=1, slots_per_task_manager=2, record=str(folder / "run.trace")
+    ) as env:
+        env.enable_checkpointing("6s").set_checkpoint_dir(str(folder / "checkpoints"))
+        source = FileSource.parquet(str(arrivals), schema="k string, n bigint")
+        (
+            env.from_source(
+                source.monitor_continuously("100ms", until="_SUCCESS"), WatermarkStrategy.no_watermarks(), "numbers"
+            )
+            .key_by("k")
+            .sum("n")
+            .sink_to(FileSink.parquet(str(folder / "output")))
+        )
+        client = env.execute_async("journeys")
+        client.add_listener(on_event)
+        client.wait()
+
+
+@dataclass(frozen=True)
+class Journey:
+    """Ways with one end: their files, their messages in order, and the names of what is followed."""
+
+    files: tuple[str, ...]
+    messages: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def journey(ways: list[list[Hop]], inner: list[Hop], held: str) -> Journey:
+    """Join ways; the names are those in the hops `inner` that hold `held`."""
+    names = [name for hop in inner for name in hop.names]
+    commands = {name.text for name in names}
+    classes = {name.text for name in names if held in name.holds}
+    functions = dict.fromkeys(name.text for name in names if ASKED in name.holds)
+    return Journey(
+        files=tuple(sorted({file for way in ways for hop in way for file, _ in hop.units})),
+        messages=tuple(dict.fromkeys(hop.message for way in ways for hop in way)),
+        names=(*sorted(classes), *(f"{each}()" for each in functions if each.title().replace("_", "") not in commands)),
+    )
+
+
+def batch_journey(journal: Journal) -> Journey:
+    """The shortest way of a batch."""
+    ways = [
+        journal.way(number, lambda hop: hop.message == "SplitsDiscovered")
+        for number, hop in sorted(journal.handled.items())
+        if hop.message == "BufferResponse" and hop.holds("BatchRef")
+    ]
+    way = min(filter(None, ways), key=len)
+    work = max(place for place, hop in enumerate(way) if hop.holds(ASKED))
+    return journey([way], way[work:-1], "BatchRef")
+
+
+def checkpoint_journey(journal: Journal) -> Journey:
+    """The ways of the first checkpoint whose barrier waited for no batch."""
+
+    def way(number: int, checkpoint_id: int | None) -> list[Hop]:
+        return journal.way(
+            number, lambda hop: hop.message == "SnapshotOperatorCoordinators" and hop.checkpoint_id == checkpoint_id
+        )
+
+    for number, end in sorted(journal.handled.items()):
+        last = way(number, end.checkpoint_id) if end.message == "MetadataWritten" else []
+        if last:
+            others = (
+                way(each, hop.checkpoint_id)
+                for each, hop in journal.handled.items()
+                if hop.message == "AcknowledgeCheckpoint" and hop.checkpoint_id == end.checkpoint_id
+            )
+            acknowledged = next(place for place, hop in enumerate(last) if hop.message == "AcknowledgeCheckpoint")
+            task = _task_of(last[acknowledged - 1])
+            barrier = next(place for place, hop in enumerate(last) if _task_of(hop) == task)
+            return journey([last, *filter(None, others)], last[barrier + 1 : acknowledged + 1], "checkpoint_id")
+    raise SystemExit("every checkpoint waited for a batch: the machine is too busy, run it again")
+
+
+def _task_of(hop: Hop) -> str:
+    """The path of the task that gets the message, or whose bridge gets it."""
+    return hop.receiver.partition("#")[0].removesuffix("/bridge")
+
+
+def main() -> None:
+    """Run the job and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", action="store_true", help="list the files, the messages and the names of each way")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    profiler = Profiler()
+    journal = watch_kernel(profiler)
+    with tempfile.TemporaryDirectory(prefix="flykka-journeys-") as folder:
+        profiler.start()
+        run_job(Path(folder))
+        profiler.stop()
+    for what, followed, found in (
+        ("batch", "stage's result", batch_journey(journal)),
+        ("checkpoint", "snapshot inside a task", checkpoint_journey(journal)),
+    ):
+        print(f"{what}: {len(found.files)} files; names of a {followed}: {len(found.names)}")
+        if options.files:
+            for title, lines in (("messages", found.messages), ("names", found.names), ("files", found.files)):
+                print(f"  {title}", *lines, sep="\n    ")
+
+
+if __name__ == "__main__":
+    main()

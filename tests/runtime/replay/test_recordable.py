@@ -1,0 +1,53 @@
+"""What a trace names is found wherever it is, if it has a tag or a name of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import is_dataclass
+
+import pytest
+
+from flykka.actors.machines.attempt.checkpoints import CheckpointBook
+from flykka.actors.task.actor import Task
+from flykka.messages.wire.tags import name_in_trace, trace_tag
+from flykka.runtime.errors import UnknownTagError, UnresolvedPropsError
+from flykka.runtime.replay.recordable import RecordableNames, own_names
+
+
+@trace_tag("recordable_test.till")
+class Till:
+    """Of a user's module, and declared to be recorded."""
+
+
+@pytest.mark.parametrize("kind", [Task, CheckpointBook, Till])
+def test_a_class_is_found_by_its_name_in_a_trace(kind: type) -> None:
+    assert RecordableNames().find(name_in_trace(kind)) is kind
+
+
+def test_a_tag_that_is_declared_nowhere_is_named_with_what_to_do() -> None:
+    with pytest.raises(
+        UnknownTagError, match=re.escape("by the tag 'shop.till', which is declared nowhere here")
+    ) as no:
+        RecordableNames().find("shop.till")
+
+    assert "--import MODULE" in str(no.value)
+    assert "a newer flykka" in str(no.value)
+
+
+@pytest.mark.parametrize("name", ["flykka.NoSuchClass", "data_plane.spark", "flykka.actors.task.actor:Task"])
+def test_what_flykka_does_not_let_a_trace_name_is_refused(name: str) -> None:
+    import flykka.spark_bridge.data_plane  # noqa: F401 - declares its tag.
+
+    with pytest.raises(UnresolvedPropsError):
+        RecordableNames().find(name)
+
+
+def test_no_two_parts_of_the_state_of_actors_have_one_name() -> None:
+    """Frozen dataclasses, the effects and events of machines, are no state."""
+    shared = {name: [each for each in found if _is_state(each)] for name, found in own_names().items()}
+
+    assert {name: found for name, found in shared.items() if len(found) > 1} == {}, "give one of them a trace_tag"
+
+
+def _is_state(kind: object) -> bool:
+    return isinstance(kind, type) and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
