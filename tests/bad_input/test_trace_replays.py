@@ -201,11 +201,11 @@ def test_a_message_that_is_too_large_for_a_trace_is_told_by_its_size(flykka: She
 
     assert trace.stat().st_size < 100_000
     assert shown[0] == SAME
-    assert "Note of 20,000,000 bytes, too large for a trace" in shown[1]
+    assert "bad_input.note of 20,000,000 bytes, too large for a trace" in shown[1]
     assert "Note(text=behind)" in shown[1]
     assert replayed[0] == UNREADABLE
     assert replayed[1].startswith("CANNOT GO ON at turn ")
-    assert "the trace does not hold this message, so that none can be handled: Note of 20,000,000 bytes" in replayed[1]
+    assert "the trace does not hold this message, so that none can be handled: bad_input.note of 20,0" in replayed[1]
 
 
 @pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)

@@ -48,7 +48,7 @@ def test_the_header_says_what_was_recorded(tmp_path: Path) -> None:
 
     header = TraceReader.open(tmp_path / "run.trace").header
 
-    assert (header.format_version, header.system, header.seed) == (3, "recorded", 5)
+    assert (header.format_version, header.system, header.seed) == (4, "recorded", 5)
 
 
 def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> None:
