@@ -54,7 +54,7 @@ SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestChec
 
 
 class ManagedJob:
-    """One job. Used in the turns of its JobManager only."""
+    """A job of the JobManager, in whose turns alone it is used."""
 
     def __init__(self, submitted: SubmittedJobGraph, info_store: Ref) -> None:
         self.submitted = submitted

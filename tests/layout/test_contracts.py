@@ -10,6 +10,9 @@ import pytest
 
 from tests.layout.sources import ROOT
 
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_the_import_contracts_are_kept() -> None:

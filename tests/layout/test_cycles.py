@@ -11,6 +11,9 @@ import pytest
 
 from tests.layout.sources import PRODUCT, Source, sources
 
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
+
 
 def modules() -> dict[str, Source]:
     """Return the files of the product by the full names of their modules."""

@@ -6,7 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from tests.layout.sources import PRODUCT, ROOT, Source, sources
+
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
 
 OPENING = re.compile(
     r"(anew|how|one|that|those|what|whatever|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b", re.I

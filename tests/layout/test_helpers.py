@@ -5,7 +5,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 
+import pytest
+
 from tests.layout.sources import sources
+
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
 
 OFTEN = 4
 DEFINED_MORE_OFTEN = {

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.layout.sources import sources
+
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
 
 MACHINES = [source for source in sources() if source.is_machine]
 

@@ -11,6 +11,9 @@ import pytest
 
 from tests.layout.sources import PACKAGES, ROOT, sources
 
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
+
 VAGUE = {"common", "core", "helper", "helpers", "misc", "shared", "util", "utils"}
 
 

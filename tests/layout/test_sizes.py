@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.layout.sources import sources
+
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 70

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.layout.sources import PACKAGES, ROOT
+
+# It reads every file of the project, which `make quick` leaves to `make check`.
+pytestmark = pytest.mark.slow
 
 MODULE = "runtime/temporary_folders.py"
 PREDICTABLE = re.compile(
