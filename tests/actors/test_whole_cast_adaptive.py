@@ -22,6 +22,8 @@ from tests.actors.cast import WholeCluster, seeds
 from tests.actors.keyed_cast import ALL_ROWS, Folder, KeyedRows, keyed_job
 from tests.actors.peer import Utter
 
+pytestmark = pytest.mark.slow
+
 JOB, OTHER = JobId("job"), JobId("other")
 WAIT_MS, COOLDOWN_MS = 400, 300
 

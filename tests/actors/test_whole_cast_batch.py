@@ -37,6 +37,8 @@ from tests.actors.cast import WholeCluster, is_a, seeds
 from tests.actors.keyed_cast import ALL_ROWS, KeyedEngine, KeyedRows, Reader, StagedEngine
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
+pytestmark = pytest.mark.slow
+
 
 def whole(made: JobVertex) -> JobVertex:
     """It reads what is finished."""

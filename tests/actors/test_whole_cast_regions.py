@@ -27,6 +27,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Names, WholeCluster
 from tests.actors.engines import NamesEngine, Sink
 
+pytestmark = pytest.mark.slow
+
 REGIONS: dict[str, Any] = {
     "ship_strategy": ShipStrategy.FORWARD,
     "failover_strategy": FailoverStrategyKind.REGION,

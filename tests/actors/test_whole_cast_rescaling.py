@@ -20,6 +20,8 @@ from tests.actors.cast import WholeCluster, is_a, seeds
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.peer import Utter
 
+pytestmark = pytest.mark.slow
+
 RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 

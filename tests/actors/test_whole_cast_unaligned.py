@@ -18,6 +18,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import WholeCluster, is_a, seeds
 from tests.actors.slow_cast import ALL_FILES, SlowNames
 
+pytestmark = pytest.mark.slow
+
 UNALIGNED = {"unaligned": True}
 TIMING_OUT = {"unaligned": True, "aligned_timeout_ms": 300}
 

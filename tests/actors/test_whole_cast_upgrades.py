@@ -31,6 +31,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import WholeCluster, is_a
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 
+pytestmark = pytest.mark.slow
+
 PARALLELISMS = (1, 2, 4, 1)
 MOMENTS: Sequence[type[Message]] = (
     TriggerCheckpoint,

@@ -45,6 +45,8 @@ from flykka.runtime.trace.state.description import describe
 from tests.actors.cast import Names, OneFileAtATime, WholeCluster
 from tests.messages.registry import declared_messages
 
+pytestmark = pytest.mark.slow
+
 JOB = JobId("job")
 FROM = {
     "TaskManager": r"\bTask(Manager)?s?\b",

@@ -24,7 +24,7 @@ from tests.runtime.model.creatures import spawn
 from tests.runtime.model.laws import World
 from tests.runtime.model.messages import Do, Question
 
-pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_log_of_failures")]
 
 QUICK_SEEDS = 20
 SLOW_SEEDS = 60

@@ -22,6 +22,8 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Record, Turn
 from tests.runtime.players import player, says
 
+pytestmark = pytest.mark.slow
+
 
 def blocks(path: Path, count: int) -> list[bytes]:
     """The frames of a trace with a header, so many blocks of a few turns, and an end."""

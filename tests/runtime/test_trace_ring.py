@@ -23,6 +23,8 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Ring
 from tests.runtime.players import Say, player, replies, says
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Notes:

@@ -22,6 +22,8 @@ from flykka.runtime.trace.file.reader import TraceReader
 from tests.histories import HISTORIES
 from tests.runtime.replay import couriers
 
+pytestmark = pytest.mark.slow
+
 KILLED = HISTORIES / "killed-task-manager.trace"
 
 WhatIf = Callable[..., tuple[int, str, str]]

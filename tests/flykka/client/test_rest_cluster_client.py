@@ -13,6 +13,8 @@ from flykka.client.rest_cluster_client import RETRY_DELAY_S, RETRY_MAX_ATTEMPTS,
 from flykka.errors import ClusterError
 from flykka.messages.wire.ids import JobId
 
+pytestmark = pytest.mark.slow
+
 NOBODY_LEADS = {"errors": ["nobody leads"]}
 
 

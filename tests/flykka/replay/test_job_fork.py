@@ -25,6 +25,8 @@ from flykka.simulation.simulation import simulate
 from flykka.traces.trace import Trace
 from tests.histories import HISTORIES
 
+pytestmark = pytest.mark.slow
+
 SOME = ("flights-with-a-kill", "killed-task-manager", "rescaled", "savepoints")
 KILLED = HISTORIES / "killed-task-manager.trace"
 DECLINED = HISTORIES / "declined-and-failed.trace"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn.server
 
 from flykka.actors.data_plane import DataPlane
 from flykka.client.job_client import JobClient
@@ -42,6 +44,24 @@ class Served:
 
 
 Serve = Callable[..., Served]
+
+
+class _Impatient:
+    """asyncio, but for `sleep`: uvicorn looks ten times a second whether it is to end, and a test has a server each."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(delay: float) -> None:
+        await asyncio.sleep(delay / 20)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def servers_that_end_at_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", _Impatient())
+        yield
 
 
 @pytest.fixture

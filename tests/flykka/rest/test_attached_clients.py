@@ -18,6 +18,8 @@ from flykka.messages.wire.ids import JobId, OperatorId
 from tests.actors.data_plane import NoData
 from tests.flykka.rest.conftest import JOB, JOB_PATH, Serve, Served
 
+pytestmark = pytest.mark.slow
+
 RESULT = f"/v1{JOB_PATH}/execution-result"
 NOBODY = JobId("f" * 32)
 

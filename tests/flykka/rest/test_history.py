@@ -29,6 +29,8 @@ from flykka.rest.settings import RestSettings
 from tests.actors.test_archives import ended_job
 from tests.integration.test_continuing import wait_checkpoint
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND = "0" * 32, "f" * 32
 REFUSAL = "have ended: nothing can be done with them here"
 

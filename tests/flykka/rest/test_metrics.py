@@ -42,6 +42,8 @@ from flykka.metrics.measured import Measured, Value, of_job, of_subtasks, of_ver
 from flykka.metrics.prometheus import text_of
 from tests.flykka.rest.conftest import JOB, Served
 
+pytestmark = pytest.mark.slow
+
 VERTEX = JobVertexDetails(
     vertex_id=JobVertexId("v"),
     name="counts",

@@ -28,6 +28,8 @@ from tests.flykka.rest.conftest import JOB, Served
 from tests.flykka.rest.observing import observation
 from tests.flykka.rest.receiver import Receiver, attributes
 
+pytestmark = pytest.mark.slow
+
 COMPLETED = CheckpointStatistics(
     checkpoint_id=1, status=CheckpointStatsStatus.COMPLETED, ended_ms=1_030, duration_ms=30, size_bytes=9
 )

@@ -13,6 +13,8 @@ from flykka.rest.settings import RestSettings
 from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork, PieceOfWork
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(flykka.rest.__file__).parent / "page"
 FILES = sorted(file.name for file in FOLDER.iterdir())
 DATA = ("/events", f"/jobs/{JOB}/events", "/jobs/overview", "/recorder/trace", f"/jobs/{JOB}/diagnosis")

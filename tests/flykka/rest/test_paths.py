@@ -15,6 +15,8 @@ from flykka.messages.wire.ids import OperatorId
 from flykka.rest.responses.vertex_metrics import aggregates, values
 from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 
+pytestmark = pytest.mark.slow
+
 PATHS = {
     "/config": {"refresh-interval", "timezone-name", "timezone-offset", "flink-version", "flink-revision", "features"},
     "/overview": {"taskmanagers", "slots-total", "slots-available", "jobs-running", "jobs-finished", "flink-version"},

@@ -18,6 +18,8 @@ from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.responses.task_manager_metrics import task_manager_metrics
 from tests.flykka.rest.conftest import JOB_PATH, Served
 
+pytestmark = pytest.mark.slow
+
 
 def ids(told: list[dict[str, str]]) -> set[str]:
     return {each["id"] for each in told}

@@ -18,6 +18,8 @@ from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.responses.rescales import rescales_history, rescales_overview, rescales_summary
 from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 
+pytestmark = pytest.mark.slow
+
 REQUIREMENTS = f"{JOB_PATH}/resource-requirements"
 
 

@@ -15,6 +15,8 @@ from flykka.errors import ClusterError
 from flykka.rest.settings import RestSettings
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "token-of-the-tests"
 PARTS = {
     "jobid": JOB,

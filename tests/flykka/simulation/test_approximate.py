@@ -13,6 +13,8 @@ from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import run
 
+pytestmark = pytest.mark.slow
+
 FAILING = SimulationSettings(faults=frozenset({FaultKind.KILL, FaultKind.STAGE}))
 SMOOTH = SimulationSettings(faults=frozenset())
 LOSES = 84

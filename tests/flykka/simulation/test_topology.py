@@ -19,6 +19,8 @@ from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_
 from flykka.simulation.two_inputs import with_joins, with_two_inputs
 from tests.actors.machines.graph.graphs import vertex
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(200)
 
 

@@ -23,6 +23,8 @@ from flykka.runtime.trace.noted import SPAWNED
 from flykka.runtime.trace.records import Spawned
 from tests.layout.sources import ROOT
 
+pytestmark = pytest.mark.slow
+
 ACTOR = "actor.backoff_supervisor"
 Nodes = list[tuple[str, object]]
 

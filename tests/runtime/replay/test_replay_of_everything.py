@@ -19,7 +19,7 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player, says
 from tests.runtime.replay.troupe import Question, spawn_puppets
 
-pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_log_of_failures")]
 
 SEEDS = 20
 SEEDS_ON_THREADS = 12

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from flykka.spark_bridge.worker.drop_duplicates import (
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.process_batch import BatchFunction
 from flykka.spark_bridge.worker.segment_file import POSITION
+
+pytestmark = pytest.mark.slow
 
 MICROS = pa.timestamp("us", "UTC")
 WITHIN_MS = 5

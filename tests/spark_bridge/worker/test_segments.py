@@ -26,6 +26,8 @@ from flykka.spark_bridge.worker.segments import SavedRows, SaveSegments
 from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_columns, key_of, segment, state_rows
 from tests.syncs import watched_syncs
 
+pytestmark = pytest.mark.slow
+
 KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampled_from("ab"))
 TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 

@@ -20,6 +20,8 @@ from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
 from flykka.views.plan.program_plan import ProgramPlan, program_plan
 from tests.flykka.views.plan.plans import graphs
 
+pytestmark = pytest.mark.slow
+
 APP = """
 import os
 from pathlib import Path
