@@ -42,8 +42,8 @@ LOOK_MS = 250
 
 
 def seeds(count: int) -> list[pytest.ParameterSet]:
-    """Seeds for a test of a whole cast: the first one is quick, and the others are more of the same."""
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed else []) for seed in range(count)]
+    """Seeds for a test of a whole cast, of which the first is in each run: simulations draw thousands of others."""
+    return [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(count)]
 
 
 class OneFileAtATime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,47 +19,40 @@ from tests.integration.test_kill import Moment, kill_at
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
-EVENTS, FEW = 100_000, 40_000
-"""Of ten and of four seconds, in batches that end within windows."""
-
-SOME = ("q4", "q20")
-"""Of which each needs operators that the others do not."""
+EVENTS = 100_000
+"""Of ten seconds, in batches that end within windows."""
 
 HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, SnapshotWritten), count=150)
 
 
 @pytest.fixture
-def batch_query(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Callable[[str], DataFrame]]:
-    """Runs a query as a batch, of so many events as the test says."""
-    events = Events(1)(spark.range(getattr(request, "param", EVENTS)).withColumnRenamed("id", "index")).cache()
+def batch_query(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
+    """Runs a query as a batch."""
+    events = Events(1)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache()
     create_views(events)
     yield lambda query: spark.sql(text(query))
     events.unpersist()
 
 
-def write_queries(
-    env: StreamExecutionEnvironment, folder: Path, queries: Sequence[str] = QUERIES, number: int = EVENTS
-) -> None:
+def write_queries(env: StreamExecutionEnvironment, folder: Path) -> None:
     """Write the job with the queries into the program of the environment."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "0s"))
     events = env.from_source(
-        nexmark_source(number, rows_per_batch=number * 35 // 100), watermarks, "events", uid="events"
+        nexmark_source(EVENTS, rows_per_batch=EVENTS * 35 // 100), watermarks, "events", uid="events"
     )
     create_stream_views(env, events)
-    for query in queries:
+    for query in QUERIES:
         env.sql(text(query)).sink_to(sink(query, str(folder / query))).uid(query)
 
 
-def differing(
-    spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path, queries: Sequence[str] = QUERIES
-) -> dict[str, object]:
+def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
     """The queries whose rows are not those of the batch, with some that are too many."""
     found: dict[str, object] = {}
-    for query in queries:
+    for query in QUERIES:
         expected = batch(query)
         rows = newest(query, written(query, str(folder / query), spark, expected.schema))
         if digest(rows) != digest(expected):
@@ -67,28 +60,16 @@ def differing(
     return found
 
 
-@pytest.mark.parametrize(
-    ("queries", "parallelism", "number", "batch_query"),
-    [(SOME, 1, FEW, FEW), pytest.param(QUERIES, 2, EVENTS, EVENTS, marks=pytest.mark.long)],
-    indirect=["batch_query"],
-    ids=["some", "all"],
-)
 def test_streams_give_what_the_batch_gives(
-    spark: SparkSession,
-    batch_query: Callable[[str], DataFrame],
-    tmp_path: Path,
-    queries: Sequence[str],
-    parallelism: int,
-    number: int,
+    spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        write_queries(env.set_parallelism(parallelism), tmp_path, queries, number)
+        write_queries(env.set_parallelism(2), tmp_path)
         env.execute()
 
-    assert differing(spark, batch_query, tmp_path, queries) == {}
+    assert differing(spark, batch_query, tmp_path) == {}
 
 
-@pytest.mark.long
 def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
@@ -102,7 +83,6 @@ def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-@pytest.mark.long
 def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:

@@ -184,15 +184,11 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
 
 SOME = {
     "verbs without state",
-    "side output",
     "keyed process",
     "drop_duplicates",
     "sum",
     "process_table",
-    "windows",
     "interval join",
-    "co_group",
-    "min_by t`ick",
 }
 """One of each kind of code: the others write the names of columns as these do."""
 

@@ -188,6 +188,7 @@ def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:
     return env.from_dataframe(rows, timed, uid="rows")
 
 
+@pytest.mark.long  # docs/types.md has a test in each run.
 def test_values_pass_through_all_that_takes_their_types(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:

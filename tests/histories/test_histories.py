@@ -68,7 +68,7 @@ def test_timers_of_both_kinds_emit_rows_before_and_after_a_restore() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
+@pytest.mark.parametrize("hash_seed", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_golden_traces_replay_without_spark_and_java_under_any_hash_seed(hash_seed: str, tmp_path: Path) -> None:
     here = str(FOLDER.parents[1])
     environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": here, "PATH": str(tmp_path)}

@@ -18,7 +18,7 @@ FILTERED = f"where, {ALL}"
     ("kind", "left", "right", "on_left", "on_right"),
     [
         ("INNER", True, True, True, True),
-        ("LEFT", True, False, False, True),
+        pytest.param("LEFT", True, False, False, True, marks=pytest.mark.long),
         pytest.param("RIGHT", False, True, True, False, marks=pytest.mark.long),
         ("FULL", False, False, False, False),
     ],
