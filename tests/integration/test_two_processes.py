@@ -59,7 +59,7 @@ arrived, *outputs = map(Path, sys.argv[1:])
 with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
     for output in outputs:
         try:
-            arrivals.start(env, arrived, output)
+            arrivals.start_hourly_arrivals(env, arrived, output)
         except DuplicateJobSubmissionError as refused:
             print(str(refused).replace(chr(10), " "))
         else:
