@@ -25,11 +25,11 @@ demo: $(READY)
 # The tests start a hundred Python processes: without bytecode on disk each would compile every module again.
 test quick test-long: export PYTHONDONTWRITEBYTECODE :=
 
-# Three processes, each with a Spark session of its own: two leave the cores idle for a third of the time. The tests
-# start Spark a hundred times: it is worth recording its classes first.
+# Four processes, each with a Spark session of its own: with fewer the two cores wait now and then. The tests start Spark
+# a hundred times: it is worth recording its classes first.
 test: export FLYKKA_CACHE_DIR := $(CURDIR)/build/cache
 test: $(READY)
-	@$(WITH_JAVA) $(BIN)/flykka class-archive && $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/flykka class-archive && $(BIN)/python -m pytest -n 4 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
 
 quick: $(READY)
 	@$(BIN)/python -m pytest -n auto --dist worksteal --file-budget 6 \

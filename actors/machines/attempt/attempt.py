@@ -336,7 +336,7 @@ class StreamTask:
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
         if not self.state.is_running:
-            return [Ignore(reason=f"answers.CheckpointCommitted in state {self.state.current}")]
+            return [Ignore(reason=f"CheckpointCommitted in state {self.state.current}")]
         return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
 
     # The end

@@ -94,10 +94,13 @@ class BlockWriter:
         self._write(layout.header(system, seed))
 
     def _write_block(self) -> None:
+        if self.ended:
+            self._waiting.clear()  # They came while it ended.
+            return
         taken = [self._waiting.popleft()]
         while self._waiting and sum(len(chunk) for _, chunk, _ in taken) < self._block_bytes:
             taken.append(self._waiting.popleft())
-        data = b"" if self.ended else _block(taken)
+        data = _block(taken)
         is_too_large = self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES
         if is_too_large and len(taken) > 1:
             # The first of these chunks may still have room.

@@ -1,0 +1,26 @@
+"""The file of a recording ends once, whatever comes behind its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.runtime.trace.record.block_writer import BlockWriter
+
+
+def test_a_chunk_that_comes_while_the_recording_ends_adds_no_second_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "run.trace"
+    writer = BlockWriter(path, max_bytes=1_000)
+    writer.open("run", seed=0)
+    writer.put(1, bytes(2_000), {})
+    writer.write_waiting()
+    ended = path.read_bytes()
+
+    writer.put(2, bytes(10), {})
+    writer.close()
+
+    assert path.read_bytes() == ended
+    assert caplog.text.count("ends at turn") == 1
