@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_a_chunk_that_comes_while_the_recording_ends_adds_no_second_end(
     path = tmp_path / "run.trace"
     writer = BlockWriter(path, max_bytes=1_000)
     writer.open("run", seed=0)
-    writer.put(1, bytes(2_000), {})
+    writer.put(1, Random(0).randbytes(2_000), {})
     writer.write_waiting()
     ended = path.read_bytes()
 
