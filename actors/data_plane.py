@@ -221,7 +221,7 @@ class Engine(Protocol):
         """Note the state as it is when the watermark of the command has fired."""
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Stage what fires with the checkpoint, and have the sinks prepare that and what was staged before."""
+        """Stage the rows that fire with the checkpoint, and have the sinks prepare them and the rows staged before."""
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
         """Make the noted state durable."""

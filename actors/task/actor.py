@@ -14,6 +14,7 @@ from flykka.actors.machines.attempt.attempt import StreamTask
 from flykka.actors.machines.attempt.effects import EndAttempt, TaskEffect
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.effects import Ignore, LogWarning, Role, StartTimer, Tell
+from flykka.actors.timer_effects import set_timer
 from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.monitoring.explanation import ExplainTask, TaskExplained
 from flykka.messages.tasks.exchange import BacklogAnnouncement, BufferResponse, PartitionRequest
@@ -94,8 +95,8 @@ class Task(Actor):
         match effect:
             case Tell(to=to, message=message):
                 self._tell(to, message)
-            case StartTimer(key=key, delay_ms=delay_ms, message=message):
-                self.context.timers.start_once(key, delay_ms, message)
+            case StartTimer():
+                set_timer(self.context, effect)
             case LogWarning(text=text):
                 _log.warning("%s: %s", self._descriptor.attempt, text)
             case EndAttempt():

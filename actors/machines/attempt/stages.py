@@ -1,4 +1,4 @@
-"""The stages of an attempt in their order: which command is next, which has to wait, and what is sent after a stage.
+"""The stages of an attempt in their order: which one is worked on next, which one waits, and what is sent behind it.
 
 The rows of some stages are moved side by side, so that the planning of one overlaps the work of another. Work that sees
 the state of the chain is done in the order of the stages, and they end in that order. The batches of a stage are sent
@@ -143,7 +143,7 @@ class StageLine:
         return True
 
     def pop_over(self) -> Stage | None:
-        """Remove the oldest stage, if it is over and first in line."""
+        """Remove and return the first stage in line, if it is over."""
         first = self._line[0] if self._line else None
         if not isinstance(first, Stage) or not first.is_over:
             return None
