@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from dataclasses import replace
+
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
@@ -14,14 +16,61 @@ WATERMARK_MIN = -(2**63)
 WATERMARK_MAX = 2**63 - 1
 """The end of event time: nothing follows."""
 
+# Looked up for every barrier: an Enum member is slow to reach.
+_ALIGNED = AlignmentType.ALIGNED
+_UNALIGNED = AlignmentType.UNALIGNED
+
 
 @value("exchange.checkpoint_barrier")
 class CheckpointBarrier(Value):
-    """Everything before belongs to the checkpoint, everything behind does not."""
+    """Everything before belongs to the checkpoint, everything behind does not.
+
+    An unaligned barrier overtakes the data before it. One that may time out is aligned until then.
+    """
 
     checkpoint_id: int
     timestamp_ms: int
     options: CheckpointOptions = CheckpointOptions()
+
+    @property
+    def is_unaligned(self) -> bool:
+        """True if it overtakes data."""
+        return self.options.alignment is _UNALIGNED
+
+    @property
+    def may_time_out(self) -> bool:
+        """True if the barrier is aligned until a timeout."""
+        return self.options.alignment is _ALIGNED and self.options.aligned_timeout_ms is not None
+
+    def remaining_ms(self, now_ms: int) -> int:
+        """Milliseconds that a barrier with a timeout stays aligned, counted from the trigger of its checkpoint."""
+        assert self.options.aligned_timeout_ms is not None, f"barrier {self.checkpoint_id} stays aligned"
+        return max(0, self.timestamp_ms + self.options.aligned_timeout_ms + 1 - now_ms)
+
+    def as_unaligned(self) -> CheckpointBarrier:
+        """The barrier, overtaking data from now on."""
+        return self._with_alignment(AlignmentType.UNALIGNED)
+
+    def with_unaligned_unsupported(self) -> CheckpointBarrier:
+        """The barrier as it goes through a channel whose batches cannot become state."""
+        if self.is_unaligned or self.may_time_out:
+            return self._with_alignment(AlignmentType.FORCED_ALIGNED)
+        return self
+
+    def with_unaligned_supported(self) -> CheckpointBarrier:
+        """The barrier as it was before it went through such a channel."""
+        if self.options.alignment is not AlignmentType.FORCED_ALIGNED:
+            return self
+        aligned_at_first = self.options.aligned_timeout_ms is not None
+        return self._with_alignment(AlignmentType.ALIGNED if aligned_at_first else AlignmentType.UNALIGNED)
+
+    def to_send_on(self, now_ms: int) -> CheckpointBarrier:
+        """The barrier as a task sends it on: it may be unaligned again, and is if its time is over."""
+        barrier = self.with_unaligned_supported()
+        return barrier.as_unaligned() if barrier.may_time_out and barrier.remaining_ms(now_ms) == 0 else barrier
+
+    def _with_alignment(self, alignment: AlignmentType) -> CheckpointBarrier:
+        return replace(self, options=replace(self.options, alignment=alignment))
 
 
 @value("exchange.cancel_checkpoint_marker")

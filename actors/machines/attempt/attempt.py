@@ -205,7 +205,7 @@ class StreamTask:
             case exchange.BacklogAnnouncement() | exchange.ErrorResponse() | exchange.PartitionRequestDue():
                 return self._inputs.handle(event) + self._input_failure()
             case exchange.AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
-                return self._checkpoints.on_timeout(checkpoint_id, now)
+                return self._checkpoints.on_timeout(checkpoint_id)
             case _ if self._source is not None and isinstance(event, SourceReadingEvent):
                 return self._source.handle(event, now)
             case task.MetricsDue():
@@ -309,11 +309,11 @@ class StreamTask:
         if (misplaced := self._stages.outputs.misplaced(result.outputs)) is not None:
             return self.state.fail(misplaced)
         self._book.stage(result.staged)
-        ended = self._stages.finish(stage, now)
+        finished = self._stages.finish(stage, now)
         timers = self._timers.on_stage_finished(result.next_timer_ms, now)
         sent = self._events.on_stage_over(stage)
-        violated = self.state.on_monotony_violated(self._descriptor.vertex.name, ended.violated)
-        effects = [*ended.effects, *timers, *sent, *violated]
+        violated = self.state.on_monotony_violated(self._descriptor.vertex.name, stage.violated)
+        effects = [*finished, *timers, *sent, *violated]
         match stage.command:
             case ReadSplits():
                 assert self._source is not None, "only a source reads splits"
@@ -321,7 +321,7 @@ class StreamTask:
             case ProcessBatch():
                 effects += self._inputs.processed(stage.channels) + self._idleness.read()
             case SnapshotState():
-                effects += self._checkpoints.on_barrier_sent(stage, ended, took_ms, now)
+                effects += self._checkpoints.on_barrier_sent(stage, took_ms, now)
         return effects
 
     def _on_work_failed(self, failed: answers.WorkFailed, now: int) -> list[TaskEffect]:

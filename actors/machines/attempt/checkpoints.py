@@ -65,14 +65,6 @@ class Begin(StrEnum):
     STALE = "stale: the turn of this checkpoint is over"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alignment:
-    """The duration of an alignment, and the bytes that were processed meanwhile."""
-
-    duration_ms: int = 0
-    processed_bytes: int = 0
-
-
 @trace_tag("state.channel_state")
 @dataclass(slots=True, kw_only=True)
 class OvertakenBatches:
@@ -94,6 +86,7 @@ class OvertakenBatches:
 class Checkpoint:
     """The record of a checkpoint. `states` are those of the Task itself; the chain's are `written`.
 
+    Its barriers were aligned from `alignment_start_ms` for `alignment_ms`, while `processed_bytes` were read.
     The sinks have `staged` output for it, of `rows_staged` rows; with `has_output` some is pending until it, or a later
     checkpoint, is committed. If it `awaits_commit`, its completion is followed by a commit. While it `is_open`, its
     output is not known.
@@ -101,7 +94,9 @@ class Checkpoint:
 
     checkpoint_id: int
     phase: CheckpointPhase = P.BARRIER
-    alignment: Alignment = field(default_factory=Alignment)
+    alignment_start_ms: int = 0
+    alignment_ms: int = 0
+    processed_bytes: int = 0
     states: tuple[OperatorSubtaskState, ...] = ()
     start_delay_ms: int = 0
     savepoint: str | None = None
@@ -121,6 +116,11 @@ class Checkpoint:
         if self.phase is not P.ABORTED:
             assert checkpoint_may_move(self.phase, phase), f"checkpoint {self.checkpoint_id}: {self.phase} -> {phase}"
             self.phase = phase
+
+    def on_aligned(self, now: int, processed_bytes: int) -> None:
+        """Record the end of the alignment; an unaligned checkpoint begins before it."""
+        self.alignment_ms = now - self.alignment_start_ms
+        self.processed_bytes = processed_bytes
 
     @property
     def is_under_way(self) -> bool:
@@ -337,12 +337,12 @@ class CheckpointBook:
             operators += (overtaken.written,)
             persisted_bytes = overtaken.size_bytes
         metrics = CheckpointMetrics(
-            alignment_ms=checkpoint.alignment.duration_ms,
+            alignment_ms=checkpoint.alignment_ms,
             sync_ms=checkpoint.sync_ms,
             async_ms=checkpoint.async_ms,
             size_bytes=size_bytes + persisted_bytes,
             incremental_bytes=incremental_bytes + persisted_bytes,
-            bytes_processed_during_alignment=checkpoint.alignment.processed_bytes,
+            bytes_processed_during_alignment=checkpoint.processed_bytes,
             bytes_persisted_during_alignment=persisted_bytes,
             is_unaligned=checkpoint.is_unaligned,
             start_delay_ms=checkpoint.start_delay_ms,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flykka.actors.machines.attempt.checkpoints import Alignment
 from flykka.actors.machines.effects import StartTimer
-from flykka.messages.attempt.values import InputInFlight
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import AbortCheckpointOnBarrier, StopPersisting
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import CheckpointBarrier, LatencyMarker, WatermarkStatus
 
@@ -44,38 +42,6 @@ class WatermarkAdvanced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotDue:
-    """The barriers of a checkpoint are aligned, or it is unaligned and `in_flight` is the beginning of its state."""
-
-    barrier: CheckpointBarrier
-    alignment: Alignment
-    in_flight: tuple[InputInFlight, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InFlightComplete:
-    """The barriers of all channels have arrived for an unaligned checkpoint."""
-
-    checkpoint_id: int
-    alignment: Alignment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InFlightAborted:
-    """The batches that the barriers of a checkpoint have overtaken will never be complete."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotAborted:
-    """The inputs have aborted a checkpoint."""
-
-    checkpoint_id: int
-    reason: CheckpointDeclineReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedEvent:
     """An event that the task only forwards."""
 
@@ -89,7 +55,8 @@ class EndOfDataReached:
     drain: bool
 
 
-CheckpointElement = SnapshotDue | SnapshotAborted | InFlightComplete | InFlightAborted | StartTimer
+CheckpointElement = CheckpointBarrier | AbortCheckpointOnBarrier | StopPersisting | StartTimer
+"""Actions of the barrier handler for the task to do. `StopPersisting` comes when the inputs have stopped."""
 InputElement = BatchArrived | WatermarkAdvanced | CheckpointElement | ForwardedEvent | EndOfDataReached
 
 

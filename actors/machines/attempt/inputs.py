@@ -14,7 +14,6 @@ from typing import assert_never
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
-from flykka.actors.machines.attempt.checkpoints import Alignment
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.input_elements import (
     COALESCED_BYTES,
@@ -22,11 +21,7 @@ from flykka.actors.machines.attempt.input_elements import (
     CheckpointElement,
     EndOfDataReached,
     ForwardedEvent,
-    InFlightAborted,
-    InFlightComplete,
     InputElement,
-    SnapshotAborted,
-    SnapshotDue,
     WatermarkAdvanced,
     coalesce,
 )
@@ -43,7 +38,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     PrioritizeBarrier,
     StartPersisting,
     StopPersisting,
-    TriggerCheckpointOnBarrier,
     UnblockAllChannels,
 )
 from flykka.actors.machines.exchange.effects import (
@@ -64,6 +58,7 @@ from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
     BacklogAnnouncement,
     BufferResponse,
+    CheckpointBarrier,
     EndOfData,
     ErrorResponse,
     LatencyMarker,
@@ -85,7 +80,6 @@ class TaskInputs:
     """The inputs of one attempt, whose Task is `consumer`."""
 
     __slots__ = (
-        "_alignment_start_ms",
         "_broadcast_variables",
         "_channel_state",
         "_checkpoint_elements",
@@ -94,12 +88,12 @@ class TaskInputs:
         "_elements",
         "_ignores_watermarks",
         "_in_flight",
-        "_processed_bytes",
         "_recovered",
         "_valve",
         "_watermark_ms",
         "barriers",
         "gate",
+        "processed_bytes",
     )
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter) -> None:
@@ -120,8 +114,8 @@ class TaskInputs:
         self._checkpoint_elements: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
-        self._alignment_start_ms = 0
-        self._processed_bytes = 0
+        self.processed_bytes = 0
+        """The bytes that were read since the alignment of the barriers began."""
         self._watermark_ms = self._valve.watermark_ms
 
     @property
@@ -183,9 +177,14 @@ class TaskInputs:
         returned = (self.gate.credit_returned(channel) for channel in channels if channel is not None)
         return self._effects([effect for effects in returned for effect in effects])
 
-    def time_out(self, checkpoint_id: int, now: int) -> None:
+    def time_out(self, checkpoint_id: int) -> None:
         """End the alignment of the checkpoint: its barriers overtake data from now on."""
-        self._perform(self.barriers.time_out(checkpoint_id), now)
+        self._perform(self.barriers.time_out(checkpoint_id))
+
+    def take_in_flight(self) -> tuple[InputInFlight, ...]:
+        """Take the batches that the first barrier of an unaligned checkpoint has overtaken: they begin its state."""
+        in_flight, self._in_flight = self._in_flight, ()
+        return in_flight
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
         """The next element, with `only_priority` only one that does not wait for room; None if there is none."""
@@ -238,7 +237,7 @@ class TaskInputs:
                 return None
             channel, buffer = polled
             if isinstance(buffer, BatchRef):
-                self._processed_bytes += buffer.size_bytes
+                self.processed_bytes += buffer.size_bytes
                 return BatchArrived(gate=self.gate.gate_of(channel), channel=channel, batch=buffer)
             if not isinstance(buffer, BarrierEvent):
                 return channel, buffer
@@ -247,47 +246,32 @@ class TaskInputs:
 
     def _on_barrier_event(self, channel: int, event: BarrierEvent, now: int) -> None:
         if not self.barriers.pending_checkpoints:
-            self._processed_bytes = 0
-        self._perform(self.barriers.handle(channel, event, now), now)
+            self.processed_bytes = 0
+        self._perform(self.barriers.handle(channel, event, now))
 
-    def _perform(self, actions: Iterable[BarrierAction], now: int) -> None:
+    def _perform(self, actions: Iterable[BarrierAction]) -> None:
         for action in actions:
-            self._act(action, now)
+            self._act(action)
 
-    def _act(self, action: BarrierAction, now: int) -> None:
+    def _act(self, action: BarrierAction) -> None:
         match action:
             # The most frequent actions first: a match tests class by class.
             case BlockChannel(channel=channel):
                 self.gate.block(channel)
-            case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
-                self._alignment_start_ms = start_ms
-                due = SnapshotDue(barrier=barrier, alignment=self._alignment(now), in_flight=self._in_flight)
-                self._in_flight = ()
-                self._checkpoint_elements.append(due)
-            case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
-                self._checkpoint_elements.append(SnapshotAborted(checkpoint_id=checkpoint_id, reason=reason))
+            case CheckpointBarrier() | AbortCheckpointOnBarrier() | StartTimer():
+                self._checkpoint_elements.append(action)
             case UnblockAllChannels():
                 self.gate.unblock_all()
             case StartPersisting(checkpoint_id=checkpoint_id):
                 in_channels = map(_in_flight, self.gate.start_persisting(checkpoint_id))
                 self._in_flight = (*self._recovered, *in_channels)
-            case StopPersisting(checkpoint_id=checkpoint_id, is_complete=True):
+            case StopPersisting():
                 self.gate.stop_persisting()
-                self._checkpoint_elements.append(
-                    InFlightComplete(checkpoint_id=checkpoint_id, alignment=self._alignment(now))
-                )
-            case StopPersisting(checkpoint_id=checkpoint_id):
-                self.gate.stop_persisting()
-                self._checkpoint_elements.append(InFlightAborted(checkpoint_id=checkpoint_id))
+                self._checkpoint_elements.append(action)
             case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
                 self.gate.prioritize(channel, checkpoint_id)
-            case StartTimer():
-                self._checkpoint_elements.append(action)
             case _:
                 assert_never(action)
-
-    def _alignment(self, now: int) -> Alignment:
-        return Alignment(duration_ms=now - self._alignment_start_ms, processed_bytes=self._processed_bytes)
 
     def _on_event(self, channel: int, event: InputEvent) -> None:
         match event:

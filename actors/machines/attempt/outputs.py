@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.effects import Ignore, Role, Tell
-from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, may_time_out, unaligned_unsupported
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
 from flykka.actors.machines.exchange.partition_errors import partition_not_found
 from flykka.actors.machines.exchange.result_partition import ResultPartition
@@ -149,8 +148,8 @@ class TaskOutputs:
         overtaken: list[StageOutput] = []
         for output, partition in self._by_output.items():
             if partition.descriptor.ship_strategy in ALIGNED_STRATEGIES:
-                effects += _effects(partition.broadcast_event(unaligned_unsupported(barrier)))
-            elif is_unaligned(barrier):
+                effects += _effects(partition.broadcast_event(barrier.with_unaligned_unsupported()))
+            elif barrier.is_unaligned:
                 sent, batches = partition.broadcast_priority_event(barrier)
                 effects += _effects(sent)
                 overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
@@ -180,7 +179,7 @@ class TaskOutputs:
     def _record_barrier_waits(self, barrier: CheckpointBarrier) -> None:
         self._barrier_id = barrier.checkpoint_id
         self._holding_barrier.clear()
-        if not may_time_out(barrier):
+        if not barrier.may_time_out:
             return
         for output, partition in self._by_output.items():
             if partition.descriptor.ship_strategy not in ALIGNED_STRATEGIES:

@@ -19,7 +19,6 @@ from flykka.actors.machines.attempt.metrics import Activity, TaskMeter
 from flykka.actors.machines.attempt.outputs import TaskOutputs
 from flykka.actors.machines.attempt.time import SilenceChecked, TaskEventTime
 from flykka.actors.machines.effects import Role, Tell
-from flykka.actors.machines.exchange.barrier_alignment import to_send_on
 from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.attempt.commands import (
@@ -53,6 +52,9 @@ class Stage:
     `channels` are those of the batches that it processes, None for one that was recovered: their credits are returned.
     `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of its
     `checkpoint`; `watermark_ms` is that of the inputs then, and `fired_ms` is sent before the barrier, if any is.
+
+    When it has ended: `violated` if its rows went back in event time; the batches that its barrier has `overtaken`, and
+    the `watermark` of the task at the barrier.
     """
 
     command: StageCommand
@@ -67,6 +69,9 @@ class Stage:
     begun_ms: int | None = None
     at_work: bool = False
     result: StageResult = field(init=False)
+    violated: MonotonyViolated | None = None
+    overtaken: tuple[StageOutput, ...] = ()
+    watermark: WatermarkState | None = None
 
     def __post_init__(self) -> None:
         self.next = self.command
@@ -174,20 +179,6 @@ class StageLine:
         assert all(each.reads_rows for each in stages[1:] if each.at_work)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageOutcome:
-    """The effects of a stage's end. `violated`: its rows went back in event time.
-
-    `barrier` was sent after it and has overtaken the batches `overtaken`; `watermark` is the task's at the barrier.
-    """
-
-    effects: list[TaskEffect]
-    violated: MonotonyViolated | None = None
-    barrier: CheckpointBarrier | None = None
-    overtaken: tuple[StageOutput, ...] = ()
-    watermark: WatermarkState | None = None
-
-
 class Stages:
     """The stages in flight of an attempt, with its outputs, its counters and the watermarks that it makes."""
 
@@ -254,7 +245,7 @@ class Stages:
             effects += self._send(Watermark(timestamp_ms=watermark_ms))
         return effects
 
-    def finish(self, stage: Stage, now: int) -> StageOutcome:
+    def finish(self, stage: Stage, now: int) -> list[TaskEffect]:
         """Send what follows from the oldest stage, which has ended."""
         result = stage.result
         self.meter.count(result, stage.batches_read)
@@ -263,20 +254,16 @@ class Stages:
         effects: list[TaskEffect] = []
         for output in result.outputs:
             effects += self.outputs.add(output.output, output.batch)
-        violated = self.event_time.on_result(result) if stage.reads_rows else None
+        stage.violated = self.event_time.on_result(result) if stage.reads_rows else None
         watermark = self._watermark_after(stage)
         if watermark is not None:
             effects += self._send(watermark)
-        barrier: CheckpointBarrier | None = None
-        overtaken: tuple[StageOutput, ...] = ()
-        state: WatermarkState | None = None
         if stage.barrier is not None:
-            state = self.event_time.state or WatermarkState(watermark_ms=stage.watermark_ms)
-            barrier = to_send_on(stage.barrier, now)
-            sent, overtaken = self.outputs.broadcast_barrier(barrier)
+            stage.watermark = self.event_time.state or WatermarkState(watermark_ms=stage.watermark_ms)
+            stage.barrier = stage.barrier.to_send_on(now)
+            sent, stage.overtaken = self.outputs.broadcast_barrier(stage.barrier)
             effects += sent
-        effects += self._send_released()
-        return StageOutcome(effects=effects, violated=violated, barrier=barrier, overtaken=overtaken, watermark=state)
+        return effects + self._send_released()
 
     def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
         """Report the counters to the JobMaster, and what waits at the inputs and the outputs now."""

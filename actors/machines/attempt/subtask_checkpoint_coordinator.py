@@ -13,22 +13,20 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
-from flykka.actors.machines.attempt.checkpoints import Alignment, Begin, Checkpoint, CheckpointBook, CheckpointPhase
+from flykka.actors.machines.attempt.checkpoints import Begin, Checkpoint, CheckpointBook, CheckpointPhase
 from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.input_elements import (
-    CheckpointElement,
-    InFlightAborted,
-    InFlightComplete,
-    SnapshotAborted,
-    SnapshotDue,
-)
+from flykka.actors.machines.attempt.input_elements import CheckpointElement
 from flykka.actors.machines.attempt.inputs import TaskInputs
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
 from flykka.actors.machines.attempt.source import SourceReading
-from flykka.actors.machines.attempt.stages import Stage, StageOutcome, Stages
+from flykka.actors.machines.attempt.stages import Stage, Stages
 from flykka.actors.machines.attempt.time import uses_event_time
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
-from flykka.actors.machines.exchange.barrier_alignment import alignment_timer, is_unaligned, to_send_on
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
+    AbortCheckpointOnBarrier,
+    StopPersisting,
+    alignment_timer,
+)
 from flykka.actors.machines.state.watermarks import watermark_states
 from flykka.messages.attempt.answers import (
     ChainOpened,
@@ -117,42 +115,42 @@ class SubtaskCheckpointCoordinator:
             checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
         )
         drained = self._source.end_data() if self._source is not None and trigger.options.drain else []
-        return drained + self._begin(SnapshotDue(barrier=barrier, alignment=Alignment()), now)
+        return drained + self._begin(barrier, now, now)
 
     def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:
         """Do what the barriers of the inputs ask for."""
         match element:
-            case SnapshotDue() as due:
-                return self._begin(due, now)
-            case SnapshotAborted(checkpoint_id=checkpoint_id, reason=reason):
+            case CheckpointBarrier():
+                return self._begin(element, self._inputs.barriers.alignment_start_ms, now)
+            case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
                 marker = CancelCheckpointMarker(checkpoint_id=checkpoint_id)
                 return [*self._give_up(checkpoint_id, reason), *self._stages.emit_after(marker)]
-            case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
+            case StopPersisting(checkpoint_id=checkpoint_id, is_complete=True):
                 if (checkpoint := self._book.get(checkpoint_id)) is not None:
-                    checkpoint.alignment = alignment
+                    checkpoint.on_aligned(now, self._inputs.processed_bytes)
                 return self._channel_state.finish_inputs(checkpoint_id)
-            case InFlightAborted(checkpoint_id=checkpoint_id):
+            case StopPersisting(checkpoint_id=checkpoint_id):
                 # A newer checkpoint was aborted; or this one, and that is known.
                 is_known = self._book.get(checkpoint_id) is None
                 return [] if is_known else self._give_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
-            case StartTimer() as timer:
-                return [timer]
+            case StartTimer():
+                return [element]
             case _:
                 assert_never(element)
 
-    def on_barrier_sent(self, stage: Stage, ended: StageOutcome, sync_ms: int, now: int) -> list[TaskEffect]:
+    def on_barrier_sent(self, stage: Stage, sync_ms: int, now: int) -> list[TaskEffect]:
         """Continue in the background, after the stage of a snapshot and its barrier."""
-        barrier, checkpoint = ended.barrier, stage.checkpoint
+        barrier, checkpoint = stage.barrier, stage.checkpoint
         assert barrier is not None, "a barrier is sent after every snapshot"
-        assert ended.watermark is not None, "a snapshot has the watermark of its task"
+        assert stage.watermark is not None, "a snapshot has the watermark of its task"
         assert checkpoint is not None, "a snapshot is taken for a checkpoint"
         checkpoint_id = checkpoint.checkpoint_id
-        noted = self._on_noted(checkpoint, ended.watermark, sync_ms)
+        noted = self._on_noted(checkpoint, stage.watermark, sync_ms)
         if not self._stages.outputs.holds_barrier:
             # It may have become unaligned on its way through the task.
-            if is_unaligned(barrier) and self._becomes_unaligned(checkpoint_id):
+            if barrier.is_unaligned and self._becomes_unaligned(checkpoint_id):
                 self._channel_state.start(checkpoint_id, inputs_complete=True)
-            sent = self._channel_state.finish_outputs(checkpoint_id, ended.overtaken)
+            sent = self._channel_state.finish_outputs(checkpoint_id, stage.overtaken)
         else:
             if checkpoint.is_under_way:
                 self._waiting = checkpoint_id
@@ -169,9 +167,9 @@ class SubtaskCheckpointCoordinator:
         checkpoint_id, self._waiting = self._waiting, None
         return self._channel_state.finish_outputs(checkpoint_id, ())
 
-    def on_timeout(self, checkpoint_id: int, now: int) -> list[TaskEffect]:
+    def on_timeout(self, checkpoint_id: int) -> list[TaskEffect]:
         """End the alignment of a checkpoint, at the inputs and in the outputs."""
-        self._inputs.time_out(checkpoint_id, now)
+        self._inputs.time_out(checkpoint_id)
         effects, overtaken = self._stages.outputs.time_out(checkpoint_id)
         if self._waiting != checkpoint_id:
             return effects
@@ -179,17 +177,19 @@ class SubtaskCheckpointCoordinator:
         self._becomes_unaligned(checkpoint_id)
         return [*effects, *self._channel_state.finish_outputs(checkpoint_id, overtaken)]
 
-    def _begin(self, due: SnapshotDue, now: int) -> list[TaskEffect]:
-        checkpoint_id, barrier = due.barrier.checkpoint_id, to_send_on(due.barrier, now)
+    def _begin(self, received: CheckpointBarrier, alignment_start_ms: int, now: int) -> list[TaskEffect]:
+        checkpoint_id, barrier = received.checkpoint_id, received.to_send_on(now)
+        in_flight = self._inputs.take_in_flight()
         checkpoint = Checkpoint(
             checkpoint_id=checkpoint_id,
-            alignment=due.alignment,
+            alignment_start_ms=alignment_start_ms,
             states=() if self._source is None else (self._source.reader.snapshot(),),
             savepoint=barrier.options.target_location,
-            is_unaligned=is_unaligned(barrier),
+            is_unaligned=barrier.is_unaligned,
             # The first barrier, or a source's trigger, came when the alignment began.
-            start_delay_ms=max(0, now - due.alignment.duration_ms - barrier.timestamp_ms),
+            start_delay_ms=max(0, alignment_start_ms - barrier.timestamp_ms),
         )
+        checkpoint.on_aligned(now, self._inputs.processed_bytes)
         match self._book.begin(checkpoint):
             case Begin.STALE as stale:
                 return [Ignore(reason=stale.value)]
@@ -199,8 +199,8 @@ class SubtaskCheckpointCoordinator:
             self.final_checkpoint = checkpoint_id
         if checkpoint.is_unaligned:
             self._channel_state.start(checkpoint_id)
-        held = self._channel_state.add_inputs(checkpoint_id, due.in_flight)
-        if self._source is not None or not is_unaligned(due.barrier):
+        held = self._channel_state.add_inputs(checkpoint_id, in_flight)
+        if self._source is not None or not received.is_unaligned:
             held += self._channel_state.finish_inputs(checkpoint_id)
         # Waiting events were sent before the snapshot of their coordinator: they belong to the subtask's.
         return [*held, *self._events.handle(now), *self._snapshot(barrier, checkpoint)]

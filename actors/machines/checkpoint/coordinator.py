@@ -23,7 +23,7 @@ from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.checkpoint.failed_events import EventOfCheckpoint, FailedEvents, collect
+from flykka.actors.machines.checkpoint.failed_events import EventOfCheckpoint, FailedEvents
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.machines.checkpoint.initialization import CheckpointInitialization
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
@@ -138,8 +138,11 @@ class CheckpointCoordinatorMachine:
         if not isinstance(event, EventOfCheckpoint):
             return [*self._handle(event, now), *self._resume_waiting()]
         made: list[CoordinatorEffect] = []
-        error = collect(self._handle(event, now), made)
-        if error is not None:
+        try:
+            # Effects before the one that raises belong to changes that were made.
+            for effect in self._handle(event, now):
+                made.append(effect)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs one checkpoint
             made += self._failed_events.recover(event, error, now)
         return [*made, *self._resume_waiting()]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
 from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob
-from flykka.actors.machines.checkpoint.pending_checkpoints import PendingCheckpoints
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PendingCheckpoints
 from flykka.actors.machines.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import CheckpointLoad

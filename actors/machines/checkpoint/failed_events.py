@@ -83,21 +83,9 @@ class FailedEvents:
         if pending is not None:
             yield from self._completion.abort(pending, failure, now)
         if isinstance(event, AcknowledgeCheckpoint):
-            # What made it raise may make this raise too: its files are left then.
-            discarded: list[CoordinatorEffect] = []
-            again = collect(self._acknowledgements.discard(event), discarded)
-            yield from discarded
-            if again is not None:
+            try:
+                yield from self._acknowledgements.discard(event)
+            except Exception as again:  # noqa: BLE001 - what made the event raise may make this raise too
                 yield EventFailed(event=type(event).__name__, error=again, cost="state files that stay behind")
         awaited_id = isinstance(event, CheckpointIdDrawn | CheckpointIdsNotDrawn)
         yield from self._trigger.recover(failure, now, awaited_id=awaited_id)
-
-
-def collect(effects: Effects, made: list[CoordinatorEffect]) -> Exception | None:
-    """Add effects to `made` until one raises: those before it belong to changes that were made."""
-    try:
-        for effect in effects:
-            made.append(effect)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it costs one checkpoint
-        return error
-    return None

@@ -15,13 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.exchange.barrier_alignment import (
-    alignment_timer,
-    as_unaligned,
-    is_unaligned,
-    may_time_out,
-    remaining_ms,
-)
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
@@ -31,8 +24,8 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     PrioritizeBarrier,
     StartPersisting,
     StopPersisting,
-    TriggerCheckpointOnBarrier,
     UnblockAllChannels,
+    alignment_timer,
 )
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.tasks.exchange import CheckpointBarrier
@@ -115,14 +108,14 @@ class BarrierAligner(CheckpointBarrierHandler):
         if not alignment.has_begun:
             # The announcement may have come long before.
             alignment.has_begun, alignment.start_ms = True, now_ms
-        if is_unaligned(barrier) and not alignment.is_unaligned:
+        if barrier.is_unaligned and not alignment.is_unaligned:
             actions += self._go_unaligned(alignment)
         if alignment.is_unaligned:
             actions += self._trigger_unaligned(alignment)
         elif alignment.missing:
             alignment.blocked.add(channel)
             actions.append(BlockChannel(channel=channel))
-            if may_time_out(barrier) and remaining_ms(barrier, now_ms) == 0:
+            if barrier.may_time_out and barrier.remaining_ms(now_ms) == 0:
                 actions += self._go_unaligned(alignment)
         return actions + self._complete(alignment)
 
@@ -165,7 +158,7 @@ class BarrierAligner(CheckpointBarrierHandler):
             actions += self._abort(alignment.checkpoint_id, CheckpointDeclineReason.SUBSUMED)
         self.latest_checkpoint_id = barrier.checkpoint_id
         self._alignment = _Alignment(barrier=barrier, missing=set(self._open), start_ms=now_ms)
-        if may_time_out(barrier):
+        if barrier.may_time_out:
             actions.append(alignment_timer(barrier, now_ms))
         return actions, self._alignment
 
@@ -188,7 +181,7 @@ class BarrierAligner(CheckpointBarrierHandler):
             return []
         alignment.is_triggered = True
         start = StartPersisting(checkpoint_id=alignment.checkpoint_id)
-        return [start, _trigger(alignment, as_unaligned(alignment.barrier))]
+        return [start, self._trigger(alignment.barrier.as_unaligned(), alignment.start_ms)]
 
     def _complete(self, alignment: _Alignment) -> list[BarrierAction]:
         if alignment.missing:
@@ -197,7 +190,8 @@ class BarrierAligner(CheckpointBarrierHandler):
         if alignment.is_unaligned:
             stop = StopPersisting(checkpoint_id=alignment.checkpoint_id, is_complete=True)
             return [*self._trigger_unaligned(alignment), stop]
-        return [_trigger(alignment, alignment.barrier), *([UnblockAllChannels()] if alignment.blocked else [])]
+        trigger = self._trigger(alignment.barrier, alignment.start_ms)
+        return [trigger, *([UnblockAllChannels()] if alignment.blocked else [])]
 
     def _abort(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> list[BarrierAction]:
         alignment, self._alignment = self._alignment, None
@@ -207,7 +201,3 @@ class BarrierAligner(CheckpointBarrierHandler):
         if alignment is not None and alignment.blocked:
             actions.append(UnblockAllChannels())
         return actions
-
-
-def _trigger(alignment: _Alignment, barrier: CheckpointBarrier) -> TriggerCheckpointOnBarrier:
-    return TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=alignment.start_ms)

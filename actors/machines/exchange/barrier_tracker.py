@@ -10,7 +10,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     BarrierAction,
     CheckpointBarrierHandler,
     EndOfPartitionMode,
-    TriggerCheckpointOnBarrier,
 )
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.tasks.exchange import CheckpointBarrier
@@ -28,10 +27,6 @@ class _Pending:
     start_ms: int
     arrived: set[int] = field(default_factory=set)
     is_aborted: bool = False
-
-    @property
-    def trigger(self) -> TriggerCheckpointOnBarrier:
-        return TriggerCheckpointOnBarrier(barrier=self.barrier, alignment_start_ms=self.start_ms)
 
 
 class BarrierTracker(CheckpointBarrierHandler):
@@ -119,7 +114,7 @@ class BarrierTracker(CheckpointBarrierHandler):
         # Older ones are subsumed without a word: the coordinator does not wait for them once this one completes.
         for older in [known for known in self._pending if known <= pending.barrier.checkpoint_id]:
             del self._pending[older]
-        return [] if pending.is_aborted else [pending.trigger]
+        return [] if pending.is_aborted else [self._trigger(pending.barrier, pending.start_ms)]
 
     def _abort(self, pending: _Pending, reason: CheckpointDeclineReason) -> list[BarrierAction]:
         if pending.is_aborted:

@@ -18,7 +18,12 @@ from typing import assert_never
 
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.tasks.exchange import CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
+from flykka.messages.tasks.exchange import (
+    AlignmentTimeoutDue,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    EndOfPartition,
+)
 
 
 class EndOfPartitionMode(Enum):
@@ -33,14 +38,6 @@ class BarrierAnnouncement:
     """A barrier that may time out is in the channel, behind data that is not yet read (Flink's EventAnnouncement)."""
 
     barrier: CheckpointBarrier
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerCheckpointOnBarrier:
-    """Snapshot now, and send the barrier on; the alignment began at `alignment_start_ms`."""
-
-    barrier: CheckpointBarrier
-    alignment_start_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +84,7 @@ class PrioritizeBarrier:
 
 
 BarrierAction = (
-    TriggerCheckpointOnBarrier
+    CheckpointBarrier
     | AbortCheckpointOnBarrier
     | BlockChannel
     | UnblockAllChannels
@@ -96,18 +93,29 @@ BarrierAction = (
     | PrioritizeBarrier
     | StartTimer
 )
+"""A barrier that comes out of the handler: take the snapshot now, and send the barrier on."""
 BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | BarrierAnnouncement
 
 
-class CheckpointBarrierHandler(ABC):
-    """The base of both handlers: the open channels, and the newest checkpoint heard of."""
+def alignment_timer(barrier: CheckpointBarrier, now_ms: int) -> StartTimer:
+    """The timer of the alignment. One is enough: barriers of a newer checkpoint end the alignment of the older one."""
+    timeout = AlignmentTimeoutDue(checkpoint_id=barrier.checkpoint_id)
+    return StartTimer(key="alignment", delay_ms=barrier.remaining_ms(now_ms), message=timeout)
 
-    __slots__ = ("_end_of_partition", "_open", "latest_checkpoint_id")
+
+class CheckpointBarrierHandler(ABC):
+    """The base of both handlers: the open channels, and the newest checkpoint heard of.
+
+    `alignment_start_ms` is that of the barrier that came out last: when its first barrier came in.
+    """
+
+    __slots__ = ("_end_of_partition", "_open", "alignment_start_ms", "latest_checkpoint_id")
 
     def __init__(
         self, channels: int, end_of_partition: EndOfPartitionMode = EndOfPartitionMode.COUNTS_AS_BARRIER
     ) -> None:
         self.latest_checkpoint_id = -1
+        self.alignment_start_ms = 0
         self._open = set(range(channels))
         self._end_of_partition = end_of_partition
 
@@ -154,6 +162,10 @@ class CheckpointBarrierHandler(ABC):
     @abstractmethod
     def check(self) -> None:
         """Assert the invariants."""
+
+    def _trigger(self, barrier: CheckpointBarrier, alignment_start_ms: int) -> CheckpointBarrier:
+        self.alignment_start_ms = alignment_start_ms
+        return barrier
 
     @abstractmethod
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]: ...

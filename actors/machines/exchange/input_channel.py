@@ -12,7 +12,6 @@ from enum import Enum
 from typing import NamedTuple
 
 from flykka.actors.machines.effects import StartTimer, Tell
-from flykka.actors.machines.exchange.barrier_alignment import as_unaligned, is_unaligned, may_time_out
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.machines.exchange.effects import (
@@ -192,7 +191,7 @@ class InputChannel:
         for place, queued in enumerate(self.queue):
             if isinstance(queued.buffer, CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
                 del self.queue[place]
-                self.priority.append(Queued(queued.sequence_number, as_unaligned(queued.buffer)))
+                self.priority.append(Queued(queued.sequence_number, queued.buffer.as_unaligned()))
                 return
 
     # Channel state (Flink's ChannelStatePersister)
@@ -259,10 +258,10 @@ class InputChannel:
             self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
             if self._persisting is not None and buffer.checkpoint_id >= self._persisting:
                 self._persisting = None
-            if is_unaligned(buffer):
+            if buffer.is_unaligned:
                 self.priority.append(queued)
                 return
-            if may_time_out(buffer):
+            if buffer.may_time_out:
                 self.priority.append(Queued(queued.sequence_number, BarrierAnnouncement(barrier=buffer)))
         self.queue.append(queued)
 

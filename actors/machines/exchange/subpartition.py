@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Iterable
 
 from flykka.actors.machines.effects import Tell
-from flykka.actors.machines.exchange.barrier_alignment import as_unaligned
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
@@ -116,7 +115,7 @@ class Subpartition:
         assert isinstance(barrier, CheckpointBarrier)
         overtaken = self._batches(before=place)
         del self._queue[place]
-        self._queue.insert(self._priority_events, as_unaligned(barrier))
+        self._queue.insert(self._priority_events, barrier.as_unaligned())
         self._priority_events += 1
         return overtaken
 

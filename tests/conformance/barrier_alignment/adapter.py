@@ -24,7 +24,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     PrioritizeBarrier,
     StartPersisting,
     StopPersisting,
-    TriggerCheckpointOnBarrier,
     UnblockAllChannels,
 )
 from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
@@ -116,10 +115,11 @@ class TaskInput:
     def _perform(self, actions: Sequence[BarrierAction]) -> None:
         for action in actions:
             match action:
-                case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
-                    self.log.append(["trigger", barrier.checkpoint_id])
-                    self.alignment_seconds[str(barrier.checkpoint_id)] = (self._now_ms - start_ms) / 1000
-                    self._note_set_aside(barrier.checkpoint_id)
+                case CheckpointBarrier(checkpoint_id=checkpoint_id):
+                    self.log.append(["trigger", checkpoint_id])
+                    aligned_ms = self._now_ms - self.handler.alignment_start_ms
+                    self.alignment_seconds[str(checkpoint_id)] = aligned_ms / 1000
+                    self._note_set_aside(checkpoint_id)
                 case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
                     self.log.append(["abort", checkpoint_id, reason.value])
                     self._note_set_aside(checkpoint_id)

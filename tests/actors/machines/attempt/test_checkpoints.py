@@ -6,7 +6,6 @@ import pytest
 
 from flykka.actors.machines.attempt.checkpoints import (
     CHECKPOINT_MOVES,
-    Alignment,
     Begin,
     Checkpoint,
     CheckpointBook,
@@ -90,8 +89,7 @@ def test_a_move_that_the_table_does_not_have_is_refused() -> None:
 
 def test_a_durable_snapshot_is_acknowledged_with_the_readers_state_first() -> None:
     kept = book()
-    alignment = Alignment(duration_ms=7, processed_bytes=8)
-    checkpoint = begun(kept, 1, alignment=alignment, states=(READER,), start_delay_ms=9)
+    checkpoint = begun(kept, 1, alignment_ms=7, processed_bytes=8, states=(READER,), start_delay_ms=9)
     prepare(kept, checkpoint)
 
     assert write(kept, checkpoint) == [
@@ -121,7 +119,7 @@ def test_an_unaligned_snapshot_is_acknowledged_with_both_its_parts(parts: list[o
     first, second = parts
 
     early = first(kept, checkpoint)  # type: ignore[operator]
-    checkpoint.alignment = Alignment(duration_ms=9, processed_bytes=5)
+    checkpoint.on_aligned(now=9, processed_bytes=5)
     [acknowledged] = second(kept, checkpoint)  # type: ignore[operator]
 
     assert early == []

@@ -15,7 +15,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     BlockChannel,
     CheckpointBarrierHandler,
     EndOfPartitionMode,
-    TriggerCheckpointOnBarrier,
     UnblockAllChannels,
 )
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
@@ -31,10 +30,6 @@ def barrier(checkpoint_id: int) -> CheckpointBarrier:
 
 def marker(checkpoint_id: int) -> CancelCheckpointMarker:
     return CancelCheckpointMarker(checkpoint_id=checkpoint_id)
-
-
-def trigger_on_barrier(checkpoint_id: int, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
-    return TriggerCheckpointOnBarrier(barrier=barrier(checkpoint_id), alignment_start_ms=since_ms)
 
 
 def abort(checkpoint_id: int, reason: CheckpointDeclineReason) -> AbortCheckpointOnBarrier:
@@ -53,10 +48,10 @@ def handler_actions(
 
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_single_channel_needs_no_alignment(handler: type[BarrierAligner | BarrierTracker]) -> None:
-    assert handler_actions(handler(1), (0, barrier(1)), (0, barrier(2))) == [
-        [trigger_on_barrier(1, since_ms=0)],
-        [trigger_on_barrier(2, since_ms=1)],
-    ]
+    counting = handler(1)
+
+    assert handler_actions(counting, (0, barrier(1)), (0, barrier(2))) == [[barrier(1)], [barrier(2)]]
+    assert counting.alignment_start_ms == 1
 
 
 def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
@@ -67,15 +62,13 @@ def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
     assert actions == [
         [BlockChannel(channel=2)],
         [BlockChannel(channel=0)],
-        [trigger_on_barrier(1, since_ms=0), UnblockAllChannels()],
+        [barrier(1), UnblockAllChannels()],
     ]
+    assert aligner.alignment_start_ms == 0
 
 
 def test_a_tracker_blocks_nothing() -> None:
-    assert handler_actions(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [
-        [],
-        [trigger_on_barrier(1, since_ms=0)],
-    ]
+    assert handler_actions(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [[], [barrier(1)]]
 
 
 def test_a_newer_barrier_subsumes_the_alignment() -> None:
@@ -85,8 +78,9 @@ def test_a_newer_barrier_subsumes_the_alignment() -> None:
 
     assert actions[1:] == [
         [abort(1, CheckpointDeclineReason.SUBSUMED), UnblockAllChannels(), BlockChannel(channel=1)],
-        [trigger_on_barrier(2, since_ms=1), UnblockAllChannels()],
+        [barrier(2), UnblockAllChannels()],
     ]
+    assert aligner.alignment_start_ms == 1
 
 
 def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
@@ -95,7 +89,7 @@ def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
     actions = handler_actions(aligner, (0, barrier(5)), (1, barrier(4)), (1, barrier(5)), (1, barrier(3)))
 
     assert actions[1] == actions[3] == []
-    assert actions[2] == [trigger_on_barrier(5), UnblockAllChannels()]
+    assert actions[2] == [barrier(5), UnblockAllChannels()]
 
 
 def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_again() -> None:
@@ -120,7 +114,7 @@ def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, END), (2, END))
 
-    assert actions[1:] == [[], [trigger_on_barrier(1, since_ms=0), UnblockAllChannels()]]
+    assert actions[1:] == [[], [barrier(1), UnblockAllChannels()]]
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
@@ -130,7 +124,7 @@ def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[Barrie
     actions = handler_actions(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
 
     assert actions[2] == []
-    assert trigger_on_barrier(1, since_ms=0) in actions[3]
+    assert barrier(1) in actions[3]
     assert counting.pending_checkpoints == ()
 
 
@@ -141,7 +135,7 @@ def test_the_end_of_a_channel_may_abort_instead() -> None:
 
     assert actions[1:] == [
         [abort(1, CheckpointDeclineReason.INPUT_END_OF_STREAM), UnblockAllChannels()],
-        [trigger_on_barrier(2, since_ms=2)],
+        [barrier(2)],
     ]
 
 
@@ -162,7 +156,8 @@ def test_a_tracker_remembers_a_limited_number_of_checkpoints() -> None:
     forgotten, kept = handler_actions(tracker, (1, barrier(0)), (1, barrier(1)))
 
     assert forgotten == []
-    assert kept == [trigger_on_barrier(1, since_ms=1)]
+    assert kept == [barrier(1)]
+    assert tracker.alignment_start_ms == 1
 
 
 def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
@@ -212,9 +207,9 @@ def test_a_snapshot_is_taken_when_every_open_channel_stands_at_its_barrier(
         aligner.check()
         for action in actions:
             match action:
-                case TriggerCheckpointOnBarrier(barrier=aligned):
-                    decided.append(aligned.checkpoint_id)
-                    assert all(element in (aligned, END) for element in last_read)
+                case CheckpointBarrier(checkpoint_id=checkpoint_id):
+                    decided.append(checkpoint_id)
+                    assert all(element in (action, END) for element in last_read)
                 case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id):
                     decided.append(checkpoint_id)
                 case BlockChannel(channel=number):
@@ -237,9 +232,10 @@ def test_a_tracker_decides_each_checkpoint_at_most_once(streams: list[list[Barri
         channel = data.draw(st.sampled_from(readable))
         for action in tracker.handle(channel, left[channel].pop(0), 0):
             match action:
-                case TriggerCheckpointOnBarrier(barrier=aligned):
-                    decided.append(aligned.checkpoint_id)
-                case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id):
+                case (
+                    CheckpointBarrier(checkpoint_id=checkpoint_id)
+                    | AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id)
+                ):
                     decided.append(checkpoint_id)
         tracker.check()
 

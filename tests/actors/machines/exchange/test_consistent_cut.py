@@ -20,7 +20,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     PrioritizeBarrier,
     StartPersisting,
     StopPersisting,
-    TriggerCheckpointOnBarrier,
     UnblockAllChannels,
 )
 from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
@@ -88,8 +87,8 @@ class Task:
                 case StopPersisting(checkpoint_id=checkpoint_id, is_complete=is_complete):
                     self.gate.stop_persisting()
                     self.checkpoints[checkpoint_id].is_complete = is_complete
-                case TriggerCheckpointOnBarrier(barrier=barrier) if not is_unaligned:
-                    self.checkpoints[barrier.checkpoint_id] = Checkpoint(read=set(self.read), is_complete=True)
+                case CheckpointBarrier(checkpoint_id=checkpoint_id) if not is_unaligned:
+                    self.checkpoints[checkpoint_id] = Checkpoint(read=set(self.read), is_complete=True)
                 case BlockChannel(channel=channel):
                     self.gate.block(channel)
                 case UnblockAllChannels():
@@ -98,7 +97,7 @@ class Task:
                     self.gate.prioritize(channel, checkpoint_id)
                 case StartTimer(message=AlignmentTimeoutDue(checkpoint_id=checkpoint_id)):
                     self.timers.add(checkpoint_id)
-                case TriggerCheckpointOnBarrier() | AbortCheckpointOnBarrier():
+                case CheckpointBarrier() | AbortCheckpointOnBarrier():
                     pass
             self.gate.check()
 

@@ -15,7 +15,6 @@ from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     PrioritizeBarrier,
     StartPersisting,
     StopPersisting,
-    TriggerCheckpointOnBarrier,
     UnblockAllChannels,
 )
 from flykka.actors.machines.exchange.effects import PersistInFlight
@@ -57,10 +56,6 @@ def aligner_actions(
     return actions
 
 
-def trigger_on_barrier(barrier: CheckpointBarrier, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
-    return TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=since_ms)
-
-
 # The handler
 
 
@@ -68,7 +63,7 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_
     actions = aligner_actions(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
 
     assert actions == [
-        [StartPersisting(checkpoint_id=1), trigger_on_barrier(unaligned(1))],
+        [StartPersisting(checkpoint_id=1), unaligned(1)],
         [],
         [StopPersisting(checkpoint_id=1, is_complete=True)],
     ]
@@ -106,7 +101,7 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     assert actions == [
         PrioritizeBarrier(channel=1, checkpoint_id=1),
         StartPersisting(checkpoint_id=1),
-        trigger_on_barrier(unaligned(1, TIMEOUT_MS)),
+        unaligned(1, TIMEOUT_MS),
         UnblockAllChannels(),
     ]
     assert later == [
@@ -124,19 +119,22 @@ def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers()
     actions = aligner_actions(aligner, (0, unaligned(1)))
 
     assert timed_out == [PrioritizeBarrier(channel=0, checkpoint_id=1)]
-    assert actions == [[StartPersisting(checkpoint_id=1), trigger_on_barrier(unaligned(1, TIMEOUT_MS))]]
+    assert actions == [[StartPersisting(checkpoint_id=1), unaligned(1, TIMEOUT_MS)]]
 
 
 def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer() -> None:
-    [actions] = aligner_actions(BarrierAligner(2), (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
+    aligner = BarrierAligner(2)
+
+    [actions] = aligner_actions(aligner, (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
 
     assert actions == [
         StartTimer(key="alignment", delay_ms=0, message=AlignmentTimeoutDue(checkpoint_id=1)),
         BlockChannel(channel=0),
         StartPersisting(checkpoint_id=1),
-        trigger_on_barrier(unaligned(1, TIMEOUT_MS), since_ms=TIMEOUT_MS + 1),
+        unaligned(1, TIMEOUT_MS),
         UnblockAllChannels(),
     ]
+    assert aligner.alignment_start_ms == TIMEOUT_MS + 1
 
 
 def test_a_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None:
