@@ -23,7 +23,7 @@ messages to others. Nor do files without a function that is entered, as those of
 
 A result's names are those of the classes that hold its batch between the operator and the next task's message, a
 snapshot's those of the classes with its checkpoint id inside the task that acknowledges last; and of both those of the
-functions by which the engine is asked, unless they are the command's own.
+functions by which the engine is asked, unless they are the command's own. Envelopes of any message are no names of it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ PACKAGES = ("actors", "flykka", "messages", "runtime", "spark_bridge")
 CHECKPOINTS = 6
 
 ASKED = "()"
+
+ENVELOPES = frozenset({"LeaderSessionMessage", "Stage", "Tell", "WorkAnswered"})
 
 Unit = tuple[str, str]
 """A file and a function in it."""
@@ -323,7 +325,7 @@ def journey(ways: list[list[Hop]], inner: list[Hop], held: str) -> Journey:
     """Join ways; the names are those in the hops `inner` that hold `held`."""
     names = [name for hop in inner for name in hop.names]
     commands = {name.text for name in names}
-    classes = {name.text for name in names if held in name.holds}
+    classes = {name.text for name in names if held in name.holds} - ENVELOPES
     functions = dict.fromkeys(name.text for name in names if ASKED in name.holds)
     return Journey(
         files=tuple(sorted({file for way in ways for hop in way for file, _ in hop.units})),
