@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from flykka.spark_bridge.errors import UnreadableFileError
+from flykka.spark_bridge.session.jvm_classes import is_instance
 
 _CONDITION = re.compile(r"^\s*\[[A-Z0-9_.]+\] ?")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -99,8 +99,7 @@ def _causes(raised: BaseException) -> Iterator[Any]:
 
 
 def _of_spark(throwable: Any) -> bool:
-    gateway = SparkContext._gateway
-    return gateway is not None and is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable")
+    return SparkContext._jvm is not None and is_instance(throwable, "org.apache.spark.SparkThrowable")
 
 
 def _condition(throwable: Any) -> str:

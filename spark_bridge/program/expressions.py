@@ -296,9 +296,7 @@ def _counts_rows(count: Any) -> bool:
 
 def elements(sequence: Any) -> Iterator[Any]:
     """Iterate over a Scala sequence."""
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
+    return (sequence.apply(place) for place in range(sequence.length()))
 
 
 def _kind(expression: Any) -> str:

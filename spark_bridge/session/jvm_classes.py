@@ -1,4 +1,4 @@
-"""Classes of the JVM, looked up once.
+"""Classes of the JVM and their static functions, looked up once.
 
 PySpark asks the JVM for the class and the function again for every column that it makes. Each time that is a search
 through all jars of Spark, where a name is short or a part of one: a third of a millisecond, a thousand times a job.
@@ -9,43 +9,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
+from py4j.java_gateway import JavaClass, JavaMember, JVMView
+from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-_OF_PYSPARK = {
-    "PythonUtils": ("toList", "toSeq"),
-    "functions": ("col", "lit"),
-    "org.apache.spark.sql.functions": ("coalesce", "col", "count", "lit", "max", "min"),
-    "org.apache.spark.sql.classic.SparkSession": ("getActiveSession",),
-    "org.apache.spark.sql.Observation": (),
-}
-"""Classes that PySpark looks up by these names, with static functions that it calls."""
+_SINGLETON = "MODULE$"
 
 
-def remember_classes(context: SparkContext) -> None:
-    """Let PySpark find the classes that it looks for at each column."""
-    for name, functions in _OF_PYSPARK.items():
-        try:
-            found = jvm_class(context, name)
-            for function in functions:
-                if function not in vars(found):
-                    setattr(found, function, getattr(found, function))
-        except Py4JError:
-            # Another version of PySpark, which looks up others.
-            continue
+class _RememberedClass(JavaClass):  # type: ignore[misc]
+    """A class that looks up each function once, and the instance of a Scala object; fields may change."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember) or name == _SINGLETON:
+            setattr(self, name, found)
+        return found
 
 
-def jvm_class(context: SparkContext, name: str) -> Any:
-    """A class, by its whole name or one that PySpark imports."""
+class _RememberingView(JVMView):  # type: ignore[misc]
+    """The classes of a JVM. A name that is none yet may become one: PySpark imports classes as it goes on."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaClass):
+            found.__class__ = _RememberedClass
+            setattr(self, name, found)
+        return found
+
+
+_Context = SparkContext | type[SparkContext]
+
+
+def remember_classes(context: _Context) -> None:
+    """Look up each class of the context's JVM once from now on."""
     assert context._jvm is not None, "the context was stopped"
-    known = vars(context._jvm)
-    if name not in known:
-        known[name] = getattr(context._jvm, name)
-    return known[name]
+    context._jvm.__class__ = _RememberingView
+
+
+def jvm_class(context: _Context, name: str) -> Any:
+    """A class, by its whole name or one that PySpark imports."""
+    return getattr(context._jvm, name)
+
+
+def is_instance(java: Any, name: str) -> bool:
+    """Tell whether an object is of a class, or one derived from it."""
+    return bool(jvm_class(SparkContext, "py4j.reflection.TypeUtil").isInstanceOf(name, java))
 
 
 def scala_sequence(context: SparkContext, items: Iterable[Any]) -> Any:

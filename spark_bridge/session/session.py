@@ -27,10 +27,11 @@ from pyspark.sql import SparkSession
 from flykka.runtime.temporary_folders import TemporaryFolder
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
+from flykka.spark_bridge.session.call_sites import note_lines_of_users
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.interrupted_calls import isolate_interrupted_calls
-from flykka.spark_bridge.session.jvm_classes import remember_classes
+from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 from flykka.spark_bridge.session.preconditions import check_preconditions
 
@@ -114,10 +115,12 @@ def spark_session(
         SessionError: no session can be started.
     """
     isolate_interrupted_calls()
+    note_lines_of_users()
     if SparkContext._active_spark_context is None:
         check_preconditions(master, starts_jvm=SparkContext._gateway is None)
     else:
         _spare_jobs_from_interrupts()
+        remember_classes(SparkContext)
         # Without our settings: they would be applied to the user's session.
         return SparkSession.builder.getOrCreate()
     # Workers would start the first python3 on PATH, which need not have the imports of the application.
@@ -145,16 +148,15 @@ def spark_session(
         try:
             conf = SparkConf().setAll(list(settings.items()))
             ensure_gateway(conf)
-            SparkContext.getOrCreate(conf)
+            remember_classes(SparkContext.getOrCreate(conf))
             # The context has installed its handler, and the session takes another second.
             interrupts.defer()
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
     # The JVM outlives this process by a moment, in which it still uses the folder.
-    assert SparkContext._gateway is not None, "the session has a JVM"
-    jvm = SparkContext._gateway.jvm
-    jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(temporary.path)))
+    hooks = jvm_class(session.sparkContext, "org.apache.spark.util.ShutdownHookManager")
+    hooks.registerShutdownDeleteDir(jvm_class(session.sparkContext, "java.io.File")(str(temporary.path)))
     if log_options:
         # Options are for a JVM that starts: this one may have run before.
         session.sparkContext.setLogLevel("ERROR")
@@ -228,7 +230,6 @@ def engine_session(session: SparkSession) -> SparkSession:
     is_local = str(context.master).startswith("local")
     if is_local:
         set_permissions_without_processes(context)
-    remember_classes(context)
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)

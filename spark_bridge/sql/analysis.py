@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import is_instance_of
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
+from flykka.spark_bridge.session.jvm_classes import is_instance, jvm_class
 from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position, position_of, without_generated_names
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
 from flykka.spark_bridge.sql.tokens import position_at
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CLASS = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _COMMANDS = ("Command", "ParsedStatement")
 _RESOLVER = "org.apache.spark.sql.catalyst.analysis.TableOutputResolver"
@@ -34,12 +35,10 @@ class Statement:
         Raises:
             SqlTextError: it cannot be parsed.
         """
-        jvm = session.sparkContext._jvm
-        assert jvm is not None
         # Views of streams are nobody's but this statement's: a clone has all that the session has, and theirs beside.
-        self._jvm, self._gateway, self._python = jvm, session.sparkContext._gateway, session
+        self._context, self._python = session.sparkContext, session
         self._session = session._jsparkSession.cloneSession()
-        self._datasets = jvm.org.apache.spark.sql.classic.Dataset
+        self._datasets = jvm_class(self._context, "org.apache.spark.sql.classic.Dataset")
         self.text = text
         try:
             self.plan = PlanNode(self._parser.parsePlan(text))
@@ -54,7 +53,7 @@ class Statement:
         """True if a plan, of the statement or of a part of it, asks for rows alone."""
         if plan.kind == "UnresolvedWith":
             plan = plan.children[0]
-        return not any(is_instance_of(self._gateway, plan.java, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
+        return not any(is_instance(plan.java, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
 
     def parsed_expression(self, text: str) -> Expression:
         """An expression, which is not analyzed. Raises `SqlTextError` where it cannot be parsed."""
@@ -83,7 +82,7 @@ class Statement:
         """The rows of an analyzed query with other names for their columns, of which there are as many."""
         columns = elements(query.java.output())
         renamed = [self._named(column, name) for column, name in zip(columns, names, strict=True)]
-        project = self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+        project = jvm_class(self._context, f"{_LOGICAL}.Project")
         sequence = ExpressionBuilder(self._python).sequence
         return self._resolved(lambda: project(sequence(renamed), query.java))
 
@@ -95,8 +94,8 @@ class Statement:
         Raises:
             SqlTextError: the query has other columns, or a type that cannot be stored in that of the table.
         """
-        resolver = self._jvm.org.apache.spark.sql.catalyst.analysis.TableOutputResolver
-        modes = self._jvm.java.lang.Class.forName(f"{_RESOLVER}$DefaultValueFillMode$").getField
+        resolver = jvm_class(self._context, _RESOLVER)
+        modes = jvm_class(self._context, "java.lang.Class").forName(f"{_RESOLVER}$DefaultValueFillMode$").getField
         mode = modes("MODULE$").get(None)
         expected = columns._jdf.queryExecution().analyzed().output()
         return self._resolved(
@@ -119,9 +118,9 @@ class Statement:
     def _named(self, column: Any, name: str) -> Any:
         builder = ExpressionBuilder(self._python)
         nothing = builder.sequence([])
-        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
-        new = expressions.NamedExpression.newExprId()
-        return expressions.Alias(column, name, new, nothing, self._jvm.scala.Option.empty(), nothing)
+        new = jvm_class(self._context, f"{_EXPRESSIONS}.NamedExpression").newExprId()
+        no_metadata = jvm_class(self._context, "scala.Option").empty()
+        return jvm_class(self._context, f"{_EXPRESSIONS}.Alias")(column, name, new, nothing, no_metadata, nothing)
 
     def _error(self, refused: PySparkException) -> SqlTextError:
         # Before the parser has an own name for it, it says what it expected instead.

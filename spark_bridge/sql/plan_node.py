@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from py4j.java_gateway import get_field, is_instance_of
-from pyspark import SparkContext
+from py4j.java_gateway import get_field
 from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
 
 from flykka.spark_bridge.program.expressions import elements
+from flykka.spark_bridge.session.jvm_classes import is_instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Expression(_Node):
         """The name of a column, or the text of what is computed."""
         return self.attribute.name if self.kind == "AttributeReference" else self.sql
 
-    @property
+    @cached_property
     def attribute(self) -> Attribute:
         """The column that an expression with a name makes."""
         return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
@@ -151,10 +151,7 @@ class Expression(_Node):
     @property
     def replacement(self) -> Expression | None:
         """The function that Spark computes for an aggregate function which is another name for it; None for others."""
-        context = SparkContext._active_spark_context
-        assert context is not None, "the plan is of a session"
-        is_name = is_instance_of(context._gateway, self.java, _OTHER_NAME)
-        return Expression(self.java.replacement()) if is_name else None
+        return Expression(self.java.replacement()) if is_instance(self.java, _OTHER_NAME) else None
 
     @cached_property
     def columns(self) -> frozenset[int]:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from flykka.spark_bridge.session.jvm_classes import jvm_class
 from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 _KEPT_WHOLE = {"INNER": (False, False), "LEFT OUTER": (True, False), "RIGHT OUTER": (False, True)}
 """Kinds of joins, and which of their sides give a row for each that they have."""
@@ -22,11 +25,7 @@ class PushedFilters:
         self, session: SparkSession, join: PlanNode, above: Expression | None, *, keeps_right: bool = False
     ) -> None:
         """With `keeps_right` nothing is put below the right side: a version that does not pass is still the newest."""
-        jvm = session.sparkContext._jvm
-        assert jvm is not None
-        self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
-        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        self._option = jvm.scala.Option
+        self._context = session.sparkContext
         kind = "INNER" if join.join_type == "CROSS" else join.join_type
         on = [] if join.condition is None else list(join.condition.conjuncts())
         of_filter = [] if above is None else list(above.conjuncts())
@@ -41,15 +40,19 @@ class PushedFilters:
             below[place].extend(each for each in source if each.columns and each.columns <= columns)
             source[:] = [each for each in source if each not in below[place]]
         children = [self._filtered(side, each) for side, each in zip(join.children, below, strict=True)]
-        joined = self._logical.Join(
-            *(each.java for each in children), join.java.joinType(), self._option.apply(self._all(on)), join.java.hint()
+        condition = jvm_class(self._context, "scala.Option").apply(self._all(on))
+        joined = jvm_class(self._context, f"{_LOGICAL}.Join")(
+            *(each.java for each in children), join.java.joinType(), condition, join.java.hint()
         )
         self.join = PlanNode(joined, join.position)
-        self.above = None if not of_filter else PlanNode(self._logical.Filter(self._all(of_filter), joined))
+        self.above = None if not of_filter else PlanNode(self._filter(of_filter, joined))
 
     def _filtered(self, side: PlanNode, conditions: Sequence[Expression]) -> PlanNode:
-        return PlanNode(self._logical.Filter(self._all(conditions), side.java)) if conditions else side
+        return PlanNode(self._filter(conditions, side.java)) if conditions else side
+
+    def _filter(self, conditions: Sequence[Expression], rows: Any) -> Any:
+        return jvm_class(self._context, f"{_LOGICAL}.Filter")(self._all(conditions), rows)
 
     def _all(self, conditions: Sequence[Expression]) -> Any | None:
-        both = self._expressions.And
+        both = jvm_class(self._context, "org.apache.spark.sql.catalyst.expressions.And")
         return reduce(both, (each.java for each in conditions)) if conditions else None
