@@ -51,6 +51,7 @@ def remember_classes(context: _Context) -> None:
 
 def jvm_class(context: _Context, name: str) -> Any:
     """A class, by its whole name or one that PySpark imports."""
+    assert context._jvm is not None, "the context was stopped"
     return getattr(context._jvm, name)
 
 

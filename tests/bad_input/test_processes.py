@@ -55,7 +55,13 @@ with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
 """
 
 
-@pytest.mark.parametrize("name", WITHOUT_SPARK)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in ("an app without a job", "an app that exits") else ())
+        for name in WITHOUT_SPARK
+    ],
+)
 def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tmp_path: Path, name: str) -> None:
     words, code, last = WITHOUT_SPARK[name]
     (tmp_path / "app.py").write_text("import sys\nsys.exit(int(sys.argv[1]) if sys.argv[1:] else None)\n")

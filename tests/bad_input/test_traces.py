@@ -16,6 +16,8 @@ import pytest
 from tests.bad_input.recorded import record_echo
 from tests.flykka.cli.shell import Shell
 
+pytestmark = pytest.mark.slow
+
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
 """Commands that read any trace, and take nothing but its name."""

@@ -12,6 +12,8 @@ import pytest
 from benchmarks.bids import bids
 from benchmarks.prepared import write
 
+pytestmark = pytest.mark.slow
+
 A_SECOND = 9_200
 
 

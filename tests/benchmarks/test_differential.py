@@ -15,6 +15,8 @@ from benchmarks.differential.seeds import Drawing, draw, drawing
 from benchmarks.differential.shrinking import Shrinking, script
 from benchmarks.differential.tables import TYPES, Table, draw_tables
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400_000_000
 COLUMNS = {role: role for role in TYPES}
 

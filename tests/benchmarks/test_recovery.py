@@ -20,6 +20,8 @@ from benchmarks.recovery.times import Times
 from flykka.runtime.testing.systems import TestSeededSystem
 from tests.runtime.players import Say, player
 
+pytestmark = pytest.mark.slow
+
 TRUTH = sales.table()
 HOURS = (
     TRUTH.assign(window_start=TRUTH["at"].dt.floor("h"))

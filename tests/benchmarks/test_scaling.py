@@ -114,6 +114,7 @@ def test_what_cannot_be_measured_is_refused_at_once(capsys: pytest.CaptureFixtur
     assert "0 is not a positive number" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = main(

@@ -13,6 +13,8 @@ from examples.nexmark.generator import AUCTION, BID, PERSON, events
 from examples.nexmark.queries import QUERIES, create_views, digest, text
 from examples.nexmark.source import Events, nexmark_source
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 

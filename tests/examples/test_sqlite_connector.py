@@ -10,7 +10,8 @@ from itertools import count
 import pytest
 
 from examples.sqlite_connector import SqliteSink, SqliteSource
-from flykka.connectors.testing import Row, SinkContract, SourceContract
+from flykka.connectors.testing import Row, SourceContract
+from tests.spark_bridge.connectors.contracts import ShorterSinkContract
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -34,7 +35,7 @@ class Table:
             return database.execute(statement, values).fetchall()
 
 
-class TestSqliteSink(SinkContract):
+class TestSqliteSink(ShorterSinkContract):
     def sink(self) -> SqliteSink:
         return SqliteSink(self._table().path, "orders")
 

@@ -141,7 +141,7 @@ def test_windows_over_a_computed_event_time_are_those_of_the_batch(
 @pytest.mark.parametrize(
     ("strategy", "late"),
     [
-        (IN_ORDER, [1, 2, 11]),
+        pytest.param(IN_ORDER, [1, 2, 11], marks=pytest.mark.long),
         pytest.param(WatermarkStrategy.for_bounded_out_of_orderness("48s"), [1, 2], marks=pytest.mark.long),
         pytest.param(WatermarkStrategy.for_bounded_out_of_orderness("58s"), [], marks=pytest.mark.long),
         (WatermarkStrategy.for_punctuated_watermarks("second = 11"), [1, 2]),

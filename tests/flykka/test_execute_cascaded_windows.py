@@ -101,6 +101,7 @@ class TellTime(KeyedProcessFunction):
         }
 
 
+@pytest.mark.long
 def test_a_function_reads_the_last_millisecond_of_windows_and_never_behind_the_watermark(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:

@@ -209,6 +209,7 @@ def test_values_pass_through_all_that_takes_their_types(
     assert wrong == set()
 
 
+@pytest.mark.long
 def test_keys_and_extremes_are_those_of_a_batch(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -215,6 +215,7 @@ def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
     assert sorted(rows["id"]) == [0, 2, 4, 6, 8]
 
 
+@pytest.mark.long
 def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
     spark: SparkSession, numbers: Path, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_
     assert_exactly_once(spark, sales_files, output)
 
 
+@pytest.mark.long
 def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_with_the_next(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:

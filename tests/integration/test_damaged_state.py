@@ -180,6 +180,7 @@ def test_state_files_and_folders_are_synced_before_the_metadata(synced: tuple[Pa
         assert str(checkpoint) in after
 
 
+@pytest.mark.long
 def test_no_state_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         cancelled_job(tmp_path, fsync=False)
@@ -187,6 +188,7 @@ def test_no_state_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_pat
     assert not [path for path in syncs.paths if path.startswith(str(checkpoint_of(tmp_path).parent))]
 
 
+@pytest.mark.long
 def test_handles_without_digests_are_read_with_one_log_line(
     spark: SparkSession,
     environment: Environment,

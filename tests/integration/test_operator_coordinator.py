@@ -265,6 +265,7 @@ class ShowLargest(ProcessFunction):
         yield {"id": row["id"], "largest": ctx.update_global_aggregate("largest id", row["id"], Largest())}
 
 
+@pytest.mark.long
 def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:

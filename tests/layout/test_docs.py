@@ -23,6 +23,8 @@ from flykka.spark_bridge.connectors.transactional import TransactionalSink
 from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
 from tests.layout.sources import PRODUCT, ROOT
 
+pytestmark = pytest.mark.slow
+
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 

@@ -14,6 +14,8 @@ from tests.layout.pyflink_methods import NAMES
 from tests.layout.sources import ROOT
 from tests.layout.used_names import text_of
 
+pytestmark = pytest.mark.slow
+
 HEADER = ["PyFlink", "flykka", "shown by"]
 LINES = (ROOT / "docs" / "pyflink_methods.md").read_text(encoding="utf-8").splitlines()
 TABLES = [[cell.strip() for cell in line[2:-2].split(" | ")] for line in LINES if line.startswith("| ")]

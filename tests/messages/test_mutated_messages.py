@@ -15,6 +15,8 @@ from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.unpacking import MAX_NESTING, is_nested_deeply
 from tests.messages.mutations import Mutator, chained, nested, recorded_messages
 
+pytestmark = pytest.mark.slow
+
 SEED = int(os.environ.get("FLYKKA_MUTATIONS_SEED", "1"))
 COUNT = int(os.environ.get("FLYKKA_MUTATED_MESSAGES", "1000000"))
 MIB = 1 << 20

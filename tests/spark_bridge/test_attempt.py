@@ -49,7 +49,7 @@ def pipeline(laboratory: Laboratory, readers: int = 1, number: int = 0) -> tuple
     return source, behind
 
 
-@pytest.mark.parametrize("readers", [1, 2, 3])
+@pytest.mark.parametrize("readers", [*(pytest.param(few, marks=pytest.mark.long) for few in (1, 2)), 3])
 def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: int) -> None:
     source, windows = pipeline(files, readers)
 

@@ -119,7 +119,7 @@ def published_in(folder: Path) -> list[int]:
     return sorted(number for file in files for number in read_table(file)["id"].to_pylist())
 
 
-@pytest.fixture(params=["file", "delta", "foreach batch"])
+@pytest.fixture(params=["file", "delta", pytest.param("foreach batch", marks=pytest.mark.long)])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     folder = tmp_path / "storage"
     folder.mkdir()

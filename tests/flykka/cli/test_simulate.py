@@ -15,6 +15,8 @@ from flykka.cli.main import main
 from flykka.runtime.trace.file.reader import TraceReader
 from tests.flykka.cli.shell import Shell
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:

@@ -31,6 +31,8 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.cli.shell import Shell
 from tests.runtime.players import says
 
+pytestmark = pytest.mark.slow
+
 JOB = JobId("0123456789abcdef0123456789abcdef")
 COORDINATOR = Ref(f"/user/job-manager/job-{JOB}/checkpoint-coordinator", 1)
 TASK_MANAGER = Ref("/user/task-manager-1", 1)

@@ -14,6 +14,8 @@ from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.actors.cast import WholeCluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:

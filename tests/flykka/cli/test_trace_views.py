@@ -17,6 +17,8 @@ from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording
 from tests.histories import HISTORIES
 from tests.runtime.players import says
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:

@@ -18,6 +18,8 @@ from flykka.traces.diagnosis import diagnose_recorded
 from tests.actors.cast import WholeCluster
 from tests.actors.slow_cast import SlowNames
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:

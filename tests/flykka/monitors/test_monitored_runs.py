@@ -19,6 +19,8 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.actors.cast import WholeCluster, is_a
 
+pytestmark = pytest.mark.slow
+
 
 def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
     """What was seen meanwhile. The trace is in `run.trace`."""

@@ -18,6 +18,8 @@ from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.trace.file.reader import TraceReader
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
+pytestmark = pytest.mark.slow
+
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
     """The exit code, and what was printed to stdout and stderr."""

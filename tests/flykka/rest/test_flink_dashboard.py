@@ -11,6 +11,8 @@ import pytest
 from flykka.rest.flink_dashboard import FlinkDashboard
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

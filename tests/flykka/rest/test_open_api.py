@@ -10,6 +10,8 @@ import pytest
 
 from tests.flykka.rest.conftest import JOB, Served
 
+pytestmark = pytest.mark.slow
+
 PARTS = {"jobid": JOB, "vertexid": "sink", "id": "task-manager-1", "filename": "flykka.log"}
 
 

@@ -16,6 +16,8 @@ from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 from tests.flykka.traces.recording import BEGIN_MS, coordinator, play_into, record_checkpoint
 from tests.flykka.traces.recording import Recording as Turns
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_flight_recorder_tells_what_it_holds_and_gives_it_as_a_trace(served: Served, tmp_path: Path) -> None:
     held = served.http.get("/recorder").json()

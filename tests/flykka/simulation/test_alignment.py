@@ -24,6 +24,8 @@ from flykka.simulation.simulation import run
 from flykka.simulation.topology import Topology
 from tests.actors.machines.graph.graphs import vertex
 
+pytestmark = pytest.mark.slow
+
 ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=10, update_interval_ms=10)
 ROWS = 200
 

@@ -24,6 +24,8 @@ from flykka.spark_bridge.operators.join import JoinOperator, Side
 from flykka.spark_bridge.operators.operator import Element, Output
 from tests.actors.machines.attempt.attempt_machine import descriptor
 
+pytestmark = pytest.mark.slow
+
 TEN = Interval(lower_ms=0, upper_ms=10, is_upper_inclusive=False)
 FULL = (Side.LEFT, Side.RIGHT)
 

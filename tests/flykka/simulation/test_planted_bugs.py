@@ -9,10 +9,14 @@ from tests.flykka.simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 
 SEEDS = 500
 LONG = (
+    "an_aborted_checkpoint_takes_its_output_with_it",
+    "an_aligned_source_reads_on",
+    "rows_that_have_met_none_are_told_with_each_watermark",
+    "the_state_is_noted_before_what_fires_with_it_has_left_it",
     "shared_state_goes_with_the_first_checkpoint_that_refers_to_it",
     "what_is_in_flight_on_the_other_inputs_is_no_state",
 )
-"""They come to light after many runs: two of these take as long as all others."""
+"""They come to light after many runs: these take as long as all others."""
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from flykka.runtime.trace.state.description import State, describe
 from tests.runtime.replay import test_coroutines as coroutines
 from tests.runtime.replay import troupe
 
-pytestmark = pytest.mark.usefixtures("no_log_of_failures")
+pytestmark = [pytest.mark.usefixtures("no_log_of_failures"), pytest.mark.slow]
 
 KEPT = 12
 MOVES = 20

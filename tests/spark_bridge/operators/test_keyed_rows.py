@@ -139,8 +139,13 @@ def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
 @pytest.mark.parametrize(
     "verb",
     [
-        # What drops duplicates within a time drops them, and the least row is found as the greatest is.
-        pytest.param(verb, id=verb.name, marks=pytest.mark.long if verb.name in ("drop_duplicates", "min_by") else ())
+        # What drops duplicates within a time drops them, the least row is found as the greatest is, and a function of
+        # pandas frames has the state of one of Arrow tables.
+        pytest.param(
+            verb,
+            id=verb.name,
+            marks=pytest.mark.long if verb.name in ("drop_duplicates", "min_by", "with pandas") else (),
+        )
         for verb in VERBS
     ],
 )

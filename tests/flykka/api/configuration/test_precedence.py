@@ -23,6 +23,8 @@ from flykka.cli.config_options import option_values
 from flykka.cli.run.command import add_run_options
 from flykka.client.start_settings import AUTO
 
+pytestmark = pytest.mark.slow
+
 Level = str
 COMMAND_LINE, VARIABLE, PROGRAM, FILE = LEVELS = ("command line", "variable", "program", "file")
 

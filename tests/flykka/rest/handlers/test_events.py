@@ -17,6 +17,8 @@ from flykka.rest.errors import RestError
 from flykka.rest.handlers.events import HEARTBEAT, HEARTBEAT_SECONDS, PACE_SECONDS, STREAMS, changes
 from tests.flykka.rest.conftest import JOB, Served
 
+pytestmark = pytest.mark.slow
+
 JOB_EVENTS = f"/jobs/{JOB}/events"
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from flykka.spark_bridge.connectors.file.known_names import KnownNames
 from flykka.spark_bridge.errors import SourceError
 
+pytestmark = pytest.mark.slow
+
 NAMES = st.lists(st.text("a09.-/", min_size=1, max_size=6) | st.integers(0, 30).map(lambda n: f"part-{n:05d}.json"))
 
 

@@ -69,6 +69,7 @@ def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], N
     return listen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
 def test_a_task_manager_that_dies_changes_nothing(
     flown: Broker,
