@@ -1,10 +1,12 @@
 # Each target makes what it needs: an environment of its own in .venv, and a Java for Spark.
 #
 #   make demo       the main job on real data, with a TaskManager killed on the way
-#   make test       the tests
+#   make test       the tests, but for the rules on the code itself, which are lint
 #   make quick      those that need no Spark and are not slow, in a minute
-#   make test-long  those that take minutes: pages of docs/, notebooks and benchmarks as a whole, kills without end
-#   make check      format, lint, types, import contracts, then the tests: what a change has to pass
+#   make test-long  those that take minutes: pages of docs/, notebooks and benchmarks as a whole, kills without end, a
+#                   deeper search for examples that break a law
+#   make lint       format, lint, types, import contracts, rules on the code
+#   make check      lint, then the tests: what a change has to pass
 #   make bench      speed beside Spark's own streaming
 #   make simulate   two thousand clusters in virtual time, and some again under other hash seeds
 #   make clean      back to a fresh clone
@@ -13,6 +15,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PREPARED := build/cache/.prepared
 # The script answers on the first line of a recipe's shell; where it finds no Java, the recipe ends with its message.
 WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 
@@ -25,11 +28,17 @@ demo: $(READY)
 # The tests start a hundred Python processes: without bytecode on disk each would compile every module again.
 test quick test-long: export PYTHONDONTWRITEBYTECODE :=
 
-# Four processes, each with a Spark session of its own: with fewer the two cores wait now and then. The tests start Spark
-# a hundred times: it is worth recording its classes first.
+# Four processes, each with a Spark session of its own: with fewer the two cores wait now and then.
 test: export FLYKKA_CACHE_DIR := $(CURDIR)/build/cache
-test: $(READY)
-	@$(WITH_JAVA) $(BIN)/flykka class-archive && $(BIN)/python -m pytest -n 4 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+test: $(PREPARED)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -n 4 --dist worksteal --ignore tests/layout -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+
+# The tests start Spark a hundred times: it is worth recording its classes first. Beside that the tests are compiled:
+# four processes would each compile all of them.
+$(PREPARED): $(READY)
+	@$(WITH_JAVA) { $(BIN)/flykka class-archive & archive=$$!; \
+	    $(BIN)/python -m pytest -q --collect-only -m 'not long' > /dev/null; wait $$archive; }
+	@touch $@
 
 quick: $(READY)
 	@$(BIN)/python -m pytest -n auto --dist worksteal --file-budget 6 \
@@ -37,9 +46,11 @@ quick: $(READY)
 
 test-long: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m long --timeout 1200 --durations=0 --durations-min=0.25 $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m 'hypothesis and not spark and not long' --hypothesis-profile deep $(ARGS)
 
 check: lint test
 
+# Layout tests are rules on names, imports, sizes and words of the code and the docs.
 # The cache of lint-imports would remember as missing what was not there when its importer was last read.
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -47,6 +58,7 @@ lint: $(READY)
 	$(BIN)/mypy --strict -p flykka
 	$(BIN)/mypy --explicit-package-bases $(wildcard examples benchmarks tests)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q -n auto tests/layout
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.streaming $(ARGS)

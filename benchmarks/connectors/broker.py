@@ -77,7 +77,8 @@ class ApacheKafka(Program):
     def __init__(self, jars: Path) -> None:
         home = os.environ.get("JAVA_HOME")
         java = str(Path(home, "bin", "java")) if home else "java"
-        self._java = [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
+        options = os.environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "-XX:+UseSerialGC").split()
+        self._java = [java, "-Xmx512m", *options, "-cp", f"{jars}/*"]
 
     def command(self, data: Path, listeners: Sequence[Listener], settings: Mapping[str, str]) -> list[str]:
         """As `Program` says. Formats the folder where it is new."""
