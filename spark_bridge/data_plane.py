@@ -33,7 +33,7 @@ from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
-from flykka.spark_bridge.session.session import engine_session
+from flykka.spark_bridge.session.session import engine_session, settings_of
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class SparkDataPlane:
 
         `owns_session`: flykka has started it, and where it is stopped starts another one like it.
         """
-        remember_secrets(dict(session.sparkContext.getConf().getAll()))
+        remember_secrets(settings_of(session))
         self.session = engine_session(session)
         fast_paths = FastPaths.of(session)
         self._owners = owners or JobOwners(registry)

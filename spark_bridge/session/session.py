@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Self
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -204,6 +205,17 @@ def stop_session(session: SparkSession) -> None:
             session.stop()
     except (OSError, Py4JError) as gone:
         logger.info("Spark cannot be stopped: %s", gone)
+
+
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """The settings of the session's context, which do not change while it runs: each is two calls of the JVM."""
+    context = session.sparkContext
+    if context not in _settings:
+        _settings[context] = dict(context._conf.getAll())
+    return _settings[context]
+
+
+_settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
 def session_is_there() -> bool:

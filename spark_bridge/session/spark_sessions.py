@@ -21,7 +21,7 @@ from pyspark import SparkContext
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session.gateway import end_of_jvm
-from flykka.spark_bridge.session.session import restarted_session
+from flykka.spark_bridge.session.session import restarted_session, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ class SparkSessions:
         self._lock = Lock()
         self._current = session
         self._owned = owned
-        self._settings = dict(session.sparkContext.getConf().getAll()) if owned else {}
+        self._settings = settings_of(session) if owned else {}
 
     @property
     def current(self) -> SparkSession:

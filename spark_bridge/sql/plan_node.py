@@ -102,7 +102,7 @@ class Expression(_Node):
         is_column = self.kind == "UnresolvedAttribute"
         return tuple(str(part).lower() for part in elements(self.java.nameParts())) if is_column else ()
 
-    @property
+    @cached_property
     def column_id(self) -> int:
         """The id of the column that it is, be it under another name; `COMPUTED` where it is none."""
         expression = self
@@ -110,7 +110,7 @@ class Expression(_Node):
             expression = expression.children[0]
         return expression.attribute.id if expression.kind == "AttributeReference" else COMPUTED
 
-    @property
+    @cached_property
     def stored_column_id(self) -> int:
         """The id of the column whose values it stores in another type, no two of them as one; else `COMPUTED`."""
         expression = self
@@ -179,7 +179,7 @@ class Expression(_Node):
         """A column of its values, under the name of its text."""
         return StructType([StructField(self.sql, _parse_datatype_json_string(str(self.java.dataType().json())))])
 
-    @property
+    @cached_property
     def type_name(self) -> str:
         """Its type, as Spark's DDL writes it."""
         return str(self.java.dataType().simpleString())
@@ -221,7 +221,7 @@ class PlanNode(_Node):
         """The nodes whose rows it reads."""
         return tuple(PlanNode(child) for child in elements(self.java.children()))
 
-    @property
+    @cached_property
     def inner_children(self) -> tuple[PlanNode, ...]:
         """The plans within it that are no children: subqueries, and common tables before they are analyzed."""
         return tuple(PlanNode(each) for each in elements(self.java.innerChildren()))
@@ -286,14 +286,14 @@ class PlanNode(_Node):
             (node,) = node.children
         return frozenset(found)
 
-    @property
+    @cached_property
     def reads_common_tables(self) -> bool:
         """True if it, or what it reads, is a common table."""
         return self.kind == "CTERelationRef" or any(
             each.reads_common_tables for each in (*self.children, *self.subqueries)
         )
 
-    @property
+    @cached_property
     def view_name(self) -> str | None:
         """The name of a temporary view, as it was registered; None for other nodes."""
         return str(self.java.desc().identifier().table()) if self.kind == "View" else None
