@@ -77,7 +77,15 @@ def counted_calls() -> Iterator[list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [Job.submit, Job.checkpoint, Job.cancel], ids=lambda step: step.__name__)
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(Job.submit, marks=pytest.mark.long),
+        Job.checkpoint,
+        pytest.param(Job.cancel, marks=pytest.mark.long),
+    ],
+    ids=lambda step: step.__name__,
+)
 def test_ten_times_the_tasks_are_ten_times_the_work_and_no_more(step: Callable[[Job], None], tmp_path: Path) -> None:
     few, many = (_calls(step, tasks, tmp_path / str(tasks)) for tasks in (FEW, TEN_TIMES_AS_MANY))
 

@@ -135,9 +135,23 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("failover_strategy", FailoverStrategyKind)
 @pytest.mark.parametrize(
-    "moment", [OfferSlots, AcceptSlots, CheckpointsRecovered, RestoreState, SplitsDiscovered, AcknowledgeCheckpoint]
+    "failover_strategy",
+    [
+        pytest.param(kind, marks=() if kind is FailoverStrategyKind.REGION else pytest.mark.long)
+        for kind in FailoverStrategyKind
+    ],
+)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        OfferSlots,
+        pytest.param(AcceptSlots, marks=pytest.mark.long),
+        CheckpointsRecovered,
+        pytest.param(RestoreState, marks=pytest.mark.long),
+        pytest.param(SplitsDiscovered, marks=pytest.mark.long),
+        AcknowledgeCheckpoint,
+    ],
 )
 @pytest.mark.parametrize(
     "victim",

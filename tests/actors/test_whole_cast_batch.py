@@ -142,6 +142,7 @@ def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 
     return stage
 
 
+COUNTS = [1, *(pytest.param(count, marks=pytest.mark.long) for count in (2, 30))]
 NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "keyed_0": 0, "keyed_1": 0}
 
 
@@ -158,7 +159,7 @@ def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(se
     assert data.freed >= data.kept
 
 
-@pytest.mark.parametrize("count", [1, 2, 30])
+@pytest.mark.parametrize("count", COUNTS)
 def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_with_it(
     count: int, tmp_path: Path
 ) -> None:
@@ -173,7 +174,7 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
     assert data.world.rows() == ALL_ROWS
 
 
-@pytest.mark.parametrize("count", [1, 2, 30])
+@pytest.mark.parametrize("count", COUNTS)
 def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_first(count: int, tmp_path: Path) -> None:
     with SeededSystem(count) as system:
         data = Rows("keyed", count)
@@ -186,22 +187,22 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task_manager", ["task-manager-1", "task-manager-2"])
+@pytest.mark.parametrize("task_manager", ["task-manager-1", pytest.param("task-manager-2", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("moment", "count"),
     [
         (KeepPartitions, 1),
-        (KeepPartitions, 2),
-        (BufferResponse, 1),
+        pytest.param(KeepPartitions, 2, marks=pytest.mark.long),
+        pytest.param(BufferResponse, 1, marks=pytest.mark.long),
         (BufferResponse, 20),
-        (KeepPartitions, 3),
+        pytest.param(KeepPartitions, 3, marks=pytest.mark.long),
         (ReleasePartitions, 1),
-        (KeepPartitions, 4),
-        (BufferResponse, 60),
+        pytest.param(KeepPartitions, 4, marks=pytest.mark.long),
+        pytest.param(BufferResponse, 60, marks=pytest.mark.long),
         (SnapshotState, 1),
-        (SnapshotState, 2),
+        pytest.param(SnapshotState, 2, marks=pytest.mark.long),
         (CommitCheckpoint, 1),
-        (CommitCheckpoint, 2),
+        pytest.param(CommitCheckpoint, 2, marks=pytest.mark.long),
     ],
 )
 def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 JOB_MANAGER = "/user/job-manager"
 JOB_MASTER = f"{JOB_MANAGER}/job-job"
-PARTS = 8
+PARTS = 16
 SECONDS = 30
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,8 +43,10 @@ def cancelled(stage: WholeCluster, job: str, *, delete_checkpoints: bool = False
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallelisms", [(1, 2), (2, 4), (4, 1), (2, 3), (3, 2)])
-@pytest.mark.parametrize("after_ms", [100, 480, 700])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "after_ms", [480, *(pytest.param(after_ms, marks=pytest.mark.long) for after_ms in (100, 700))]
+)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
     parallelisms: tuple[int, int], after_ms: int, seed: int, tmp_path: Path
 ) -> None:
@@ -85,7 +86,9 @@ def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_pa
         assert plane.world.late == []
 
 
-@pytest.mark.parametrize("parallelisms", list(pairwise((1, 2, 4, 1))))
+@pytest.mark.parametrize(
+    "parallelisms", [(1, 2), *(pytest.param(each, marks=pytest.mark.long) for each in ((2, 4), (4, 1)))]
+)
 @pytest.mark.parametrize("seed", seeds(3))
 def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path

@@ -67,7 +67,7 @@ def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
         NotifyCheckpointComplete,
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
 def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_once(
     moment: type[Message], seed: int, checkpointing: dict[str, object], tmp_path: Path

@@ -70,8 +70,8 @@ BETWEEN_TASKS = "flykka.messages.tasks.exchange"
 """Elements go from attempt to attempt, and each attempt is an actor of its own."""
 
 
-def messages_between(sender: str, receiver: str) -> list[type[Message]]:
-    """The messages that `sender` says to `receiver`, as their docstrings have it."""
+def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
+    """The messages that `sender` says to `receiver`, as their docstrings have it: every third is in each run."""
     found = []
     for kind in declared_messages().values():
         if not issubclass(kind, Message) or kind.__module__ == BETWEEN_TASKS:
@@ -80,7 +80,8 @@ def messages_between(sender: str, receiver: str) -> list[type[Message]]:
         steps = pairwise(way)
         if any(re.search(FROM[sender], one) and re.search(TO[receiver], other) for one, other in steps):
             found.append(kind)
-    return [kind for kind in found if kind not in PLAIN]
+    kinds = [kind for kind in found if kind not in PLAIN]
+    return [pytest.param(kind, marks=pytest.mark.long if number % 3 else ()) for number, kind in enumerate(kinds)]
 
 
 class EndlessFiles(OneFileAtATime):

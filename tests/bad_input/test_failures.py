@@ -84,9 +84,13 @@ WRONG = {
         "__truediv__",
     ),
 }
+COVERED = ("a function that exits", "a function that ends its worker", "a function that gives no DataFrames")
+"""Their texts are tested beside what makes them, and how errors are shown by the others."""
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in COVERED else ()) for name in WRONG]
+)
 def test_one_error_names_the_operator_and_shows_the_line(apps: Apps, name: str) -> None:
     before, operation, error, function = WRONG[name]
     sink_and_run = 'rows.sink_to(FileSink.parquet(f"{HERE}/out")).uid("out")\nenv.execute("prices")\n'

@@ -76,14 +76,16 @@ def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tm
 
 @pytest.mark.spark
 @pytest.mark.integration
+@pytest.mark.parametrize("fits", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool
 ) -> None:
-    # The JVM starts without a word beside an archive of classes that does not fit.
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    archive = class_archive()
-    assert archive is not None
-    archive.write_bytes(b"no archive")
+    if not fits:
+        # The JVM starts without a word beside an archive of classes that does not fit.
+        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+        archive = class_archive()
+        assert archive is not None
+        archive.write_bytes(b"no archive")
     (tmp_path / "numbers.csv").write_text("1\n2\n")
     (tmp_path / "app.py").write_text(FAILS_IN_A_WORKER)
 

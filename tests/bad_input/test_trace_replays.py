@@ -155,6 +155,7 @@ def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diver
 
 
 @pytest.mark.slow
+@pytest.mark.long  # As golden traces are, in each run.
 def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewhere) -> None:
     elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
     elsewhere.record()

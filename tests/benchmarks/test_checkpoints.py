@@ -27,7 +27,7 @@ def topology(wiring: ShipStrategy = ShipStrategy.FORWARD) -> Topology:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wiring", [ShipStrategy.FORWARD, ShipStrategy.HASH])
+@pytest.mark.parametrize("wiring", [pytest.param(ShipStrategy.FORWARD, marks=pytest.mark.long), ShipStrategy.HASH])
 def test_every_checkpoint_that_counts_is_timed(wiring: ShipStrategy) -> None:
     measured = measure(topology(wiring), lambda _: None)
 
@@ -116,6 +116,7 @@ def test_what_cannot_be_measured_is_refused_at_once(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "--only", "16", "--scale", "0.01"]) == 0
 

@@ -158,31 +158,34 @@ def test_a_script_is_short_and_has_the_case() -> None:
     assert (named["STREAM"], named["BATCH"], named["TABLES"]) == (case.stream, case.truth, case.tables)
 
 
+JUDGED = (
+    ("t", "t", "equal"),
+    ("t", "t.where('id = 1')", "differs"),
+    ("env.sql('SELECT * FROM t ORDER BY x')", "t", "refused"),
+    ("t.nonsense()", "t", "differs"),
+    ("t", "t.where('nonsense')", "differs"),
+    ("env.sql('SELECT x, count(*) AS n FROM t GROUP BY x')", "spark.sql('SELECT x, 1L AS n FROM t')", "equal"),
+    ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')", "equal"),
+    ("t", "t.withColumnRenamed('x', 'y')", "differs"),
+)
+"""Programs, their batches, and what comes of them."""
+
+
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_results_are_judged_by_a_batch(spark: SparkSession) -> None:
+@pytest.mark.parametrize("judged", [JUDGED[:5], pytest.param(JUDGED, marks=pytest.mark.long)], ids=["some", "all"])
+def test_results_are_judged_by_a_batch(spark: SparkSession, judged: Sequence[tuple[str, str, str]]) -> None:
     tables = (
         table_of_files("t", file_of_ids(1, x=float("nan")), file_of_ids(2, x=-0.0)),
         table_of_files("c", file_of_ids(1, 1), primary_key=True),
     )
-    programs = [
-        ("t", "t"),
-        ("t", "t.where('id = 1')"),
-        ("env.sql('SELECT x, count(*) AS n FROM t GROUP BY x')", "spark.sql('SELECT x, 1L AS n FROM t')"),
-        ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')"),
-        ("t", "t.withColumnRenamed('x', 'y')"),
-        ("env.sql('SELECT * FROM t ORDER BY x')", "t"),
-        ("t.nonsense()", "t"),
-        ("t", "t.where('nonsense')"),
-    ]
 
-    outcomes = run(spark, [Case(*texts, tables) for texts in programs], Mode(1))
+    outcomes = run(spark, [Case(stream, truth, tables) for stream, truth, _ in judged], Mode(1))
 
-    kinds = [outcome.kind for outcome in outcomes]
-    assert kinds == ["equal", "differs", "equal", "equal", "differs", "refused", "differs", "differs"]
+    assert [outcome.kind for outcome in outcomes] == [kind for _, _, kind in judged]
     assert outcomes[1].why.startswith("1 extra rows, such as [(2, None, None, 0.0")
-    assert outcomes[5].why.startswith("SqlError: line 1, column 17: ORDER BY cannot run on a stream")
+    assert outcomes[2].why.startswith("SqlError: line 1, column 17: ORDER BY cannot run on a stream")
 
 
 @pytest.mark.spark

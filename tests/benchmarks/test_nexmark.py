@@ -55,7 +55,11 @@ def test_the_same_rows_in_another_order_and_in_folders_of_batches_are_no_differe
     [
         ([window_of_bids(1, 0)], "wrote 1 rows and the batch 2"),
         ([window_of_bids(1, 0)] * 2, "wrote 2 rows and the batch 2, and not the same"),
-        ([window_of_bids(1, 0), window_of_bids(2, 30), window_of_bids(2, 30)], "wrote 3 rows and the batch 2"),
+        pytest.param(
+            [window_of_bids(1, 0), window_of_bids(2, 30), window_of_bids(2, 30)],
+            "wrote 3 rows and the batch 2",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_rows_that_are_missing_or_wrong_or_too_many_are_differences(
@@ -69,7 +73,7 @@ def test_rows_that_are_missing_or_wrong_or_too_many_are_differences(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("last", "is_left_out"), [(31, True), (30, False)])
+@pytest.mark.parametrize(("last", "is_left_out"), [(31, True), pytest.param(30, False, marks=pytest.mark.long)])
 def test_windows_of_the_last_twenty_seconds_are_left_out_where_they_stay_open(
     spark: SparkSession, tmp_path: Path, last: int, is_left_out: bool
 ) -> None:

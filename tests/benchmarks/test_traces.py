@@ -32,6 +32,7 @@ def test_the_circle_takes_as_many_turns_as_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--json", "--repeat", "1", "--scale", "0.02"])
 

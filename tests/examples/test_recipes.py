@@ -59,6 +59,7 @@ def test_every_recipe_with_code_is_run_here() -> None:
     assert untested == []
 
 
+@pytest.mark.long
 def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: SparkSession, working_folder: Path) -> None:
     events = [
         {"id": "a", "time": iso_time("10:00:00"), "amount": 1},
@@ -83,6 +84,7 @@ def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession,
         assert database.execute("select * from totals order by city").fetchall() == [("oslo", 1, 2.5), ("rome", 2, 5.0)]
 
 
+@pytest.mark.long
 def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, working_folder: Path) -> None:
     visits = [
         {"user": "ann", "time": iso_time(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")
@@ -94,6 +96,7 @@ def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, working_fol
     assert sorted_parquet_rows(spark, "sessions", *columns) == [("ann", 10, 20, 50, 3), ("ann", 11, 0, 30, 1)]
 
 
+@pytest.mark.long
 def test_a_click_finds_its_impression(spark: SparkSession, working_folder: Path) -> None:
     shown = [{"ad": ad, "time": iso_time("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
     clicks = [{"ad": ad, "time": iso_time("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
@@ -103,6 +106,7 @@ def test_a_click_finds_its_impression(spark: SparkSession, working_folder: Path)
     assert sorted_parquet_rows(spark, "clicked", "ad", "minute(clicked)", "page") == [("clicked", 5, "/")] * 2
 
 
+@pytest.mark.long
 def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, working_folder: Path) -> None:
     orders = [{"item": item, "time": iso_time("10:00:00")} for item in "aaaabbbccd"]
 
@@ -111,6 +115,7 @@ def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, worki
     assert sorted_parquet_rows(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
 
 
+@pytest.mark.long
 def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, working_folder: Path) -> None:
     spoken = [("door", "10:01"), ("roof", "10:02"), ("door", "10:05"), ("door", "10:20")]
     readings = [{"sensor": each, "time": iso_time(f"{time}:00"), "value": 1} for each, time in spoken]

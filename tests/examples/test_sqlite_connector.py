@@ -24,8 +24,8 @@ class Table:
         self._do("CREATE TABLE IF NOT EXISTS orders (id INTEGER, name TEXT)")
 
     def insert(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._do("INSERT INTO orders VALUES (?, ?)", *row)
+        with closing(sqlite3.connect(self.path)) as database, database:
+            database.executemany("INSERT INTO orders VALUES (?, ?)", rows)
 
     def rows(self) -> list[Row]:
         return self._do("SELECT id, name FROM orders")

@@ -54,6 +54,7 @@ def json_rows(folder: str) -> list[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, working_folder: Path) -> None:
     write_json_rows(
         "readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler"))
@@ -114,6 +115,7 @@ def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> Non
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
+@pytest.mark.long
 def test_its_port_reports_that_order_too(spark: SparkSession, working_folder: Path) -> None:
     write_json_rows(
         "orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS)
@@ -127,6 +129,7 @@ def test_its_port_reports_that_order_too(spark: SparkSession, working_folder: Pa
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_port_from_pyflink_lets_each_payment_pass_once(spark: SparkSession, working_folder: Path) -> None:
     run_script(PORT_FROM_PYFLINK)
 

@@ -111,11 +111,11 @@ def write_sales(folder: Path, *files: list[float]) -> Path:
 
 @pytest.mark.integration
 @pytest.mark.slow
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_windows_over_a_computed_event_time_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
-    sales = write_sales(tmp_path / "sales", *([n * 25 + m / 4 for m in range(100)] for n in range(4)))
+    sales = write_sales(tmp_path / "sales", *([n * 25 + m / 4 for m in range(100)] for n in range(3)))
     within = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
     (
         env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), name="sales")

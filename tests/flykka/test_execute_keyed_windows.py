@@ -72,7 +72,7 @@ class Mean(AggregateFunction[Row, Row, Row]):
         return {"mean": accumulator["total"] / accumulator["n"]}
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_sessions_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:

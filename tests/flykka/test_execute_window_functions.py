@@ -40,10 +40,10 @@ TENS = TumblingEventTimeWindows.of("10s")
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:
-    """Sales of two minutes in three files, which end in the middle of windows."""
+    """Sales of 70 seconds in two files, which end in the middle of windows."""
     folder = tmp_path / "sales"
     folder.mkdir()
-    for number in range(3):
+    for number in range(2):
         seconds = [number * 35 + n / 2 for n in range(70)]
         table = pa.table(
             {
@@ -91,7 +91,6 @@ def test_a_function_is_given_the_rows_of_sessions(
         .key_by("item")
         .window(gap)
         .apply(last_two)
-        .set_parallelism(2)
         .uid("ends")
     )
     ends.sink_to(FileSink.parquet(str(tmp_path / "ends")))
@@ -156,6 +155,7 @@ def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "spread")), batch)
 
 
+@pytest.mark.long  # The windows behind sessions are such in each run.
 def test_windows_over_all_rows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:

@@ -77,7 +77,9 @@ def test_sliding_windows_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sold")), expected)
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
+# Windows of functions fire again in each run.
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", [1, 2])
 def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:

@@ -86,7 +86,14 @@ def test_golden_traces_replay_without_spark_and_java_under_any_hash_seed(hash_se
     assert replayed.stdout.count(": as recorded; ") == len(NAMES)
 
 
-@pytest.mark.parametrize("trace", replay_cases(FOLDER), ids=lambda trace: trace.stem)
+@pytest.mark.parametrize(
+    "trace",
+    [
+        pytest.param(each, marks=pytest.mark.long if number % 3 else ())
+        for number, each in enumerate(replay_cases(FOLDER))
+    ],
+    ids=lambda trace: trace.stem,
+)
 def test_only_clients_are_left_to_the_trace(trace: Path) -> None:
     result = assert_replays(trace, Replayer())
 
@@ -95,7 +102,7 @@ def test_only_clients_are_left_to_the_trace(trace: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["savepoints", "unaligned"])
+@pytest.mark.parametrize("name", ["savepoints", pytest.param("unaligned", marks=pytest.mark.long)])
 def test_a_run_leads_every_actor_through_the_same_states_when_it_is_replayed(name: str, tmp_path: Path) -> None:
     recorded = tmp_path / "run.trace"
 

@@ -11,7 +11,11 @@ from tests.histories.record import FOLDER
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
+@pytest.mark.parametrize(
+    "mutation",
+    [pytest.param(each, marks=pytest.mark.long if number % 4 else ()) for number, each in enumerate(MUTATIONS)],
+    ids=str,
+)
 def test_a_changed_line_diverges_and_the_report_names_turn_effect_and_cause(mutation: Mutation) -> None:
     trace = FOLDER / f"{mutation.history}.trace"
     with planted(mutation):

@@ -35,9 +35,9 @@ def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) ->
         shutil.copy(file, arrivals)
 
 
-def deliver_remaining_files(sales: Path, arrivals: Path) -> None:
-    """The rest arrives in its order, each file as a whole, and nothing follows."""
-    for file in sorted(sales.glob("*.parquet")):
+def deliver_remaining_files(sales: Path, arrivals: Path, files: int = FILES) -> None:
+    """The rest of so many arrives in its order, each file as a whole, and nothing follows."""
+    for file in sorted(sales.glob("*.parquet"))[:files]:
         if not (arrivals / file.name).exists():
             hidden = arrivals / f".{file.name}"
             shutil.copy(file, hidden)

@@ -19,6 +19,12 @@ def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def few_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first files of it."""
+    return sales.write_sales(tmp_path_factory.mktemp("input") / "few-files", files=4)
+
+
+@pytest.fixture(scope="session")
 def few_sales(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As many files with fewer rows, for programs that call Python for each row."""
     return sales.write_sales(tmp_path_factory.mktemp("input") / "few-sales", rows=300)

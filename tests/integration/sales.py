@@ -23,11 +23,11 @@ FILES = 6
 ROWS_PER_FILE = 2_000
 
 
-def write_sales(folder: Path, rows: int = ROWS_PER_FILE) -> Path:
-    """`FILES` parquet files of so many seeded sales, in the order of their time; a tenth of the amounts is missing."""
+def write_sales(folder: Path, rows: int = ROWS_PER_FILE, files: int = FILES) -> Path:
+    """So many parquet files of so many seeded sales, in the order of their time; a tenth of the amounts is missing."""
     folder.mkdir()
     chance = np.random.default_rng(7)
-    for number in range(FILES):
+    for number in range(files):
         first_ms = number * rows * 10_000
         amounts = chance.integers(1, 1_000, rows)
         sales = pd.DataFrame(

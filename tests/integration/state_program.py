@@ -117,8 +117,8 @@ def define(env: StreamExecutionEnvironment, folder: Path, version: int = 1) -> N
 def written_down(
     env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2
 ) -> StreamExecutionEnvironment:
-    """The environment with the program, with a checkpoint every 300 ms."""
-    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    """The environment with the program, with a checkpoint every second."""
+    env.enable_checkpointing("1s", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints")).set_parallelism(parallelism)
     define(env, folder, version)
     return env

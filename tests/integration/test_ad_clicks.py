@@ -19,7 +19,7 @@ from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-FILES, ROWS = 3, 200
+FILES, ROWS = 2, 200
 TRUE = """
 SELECT c.ad, c.user, c.at AS clicked_at, i.page, i.at AS seen_at FROM clicks c LEFT JOIN impressions i
 ON c.ad = i.ad AND i.at BETWEEN c.at - INTERVAL 10 MINUTES AND c.at

@@ -73,9 +73,7 @@ def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
         held[rdd_id].unpersist(True)
 
 
-def run_sales_in_batch_mode(
-    env: StreamExecutionEnvironment, sales_files: Path, output: Path
-) -> list[ExecutionStateChanged]:
+def run_sales_in_batch_mode(env: StreamExecutionEnvironment, files: Path, output: Path) -> list[ExecutionStateChanged]:
     """Run the program of the kill tests as a batch; what became of its attempts, in order."""
     heard: list[ExecutionStateChanged] = []
 
@@ -84,7 +82,7 @@ def run_sales_in_batch_mode(
             heard.append(message)
 
     env.set_runtime_mode("BATCH")
-    client = sales.start_hourly_sales(env, sales_files, output)
+    client = sales.start_hourly_sales(env, files, output)
     client.add_listener(hear)
     client.wait(timeout=300)
     return heard
@@ -146,28 +144,27 @@ def _spin() -> None:
         pass
 
 
-MACHINES = pytest.mark.parametrize("machine", [nullcontext, long(busy_machine)], ids=["idle", "busy"])
-
-
 def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is_whole(
-    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
+    spark: SparkSession, environment: Environment, few_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
     env = environment()
 
-    heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
+    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
     states = [(each.state, is_source(each.task_name)) for each in heard]
     assert states.index((ExecutionState.FINISHED, True)) < states.index((ExecutionState.DEPLOYING, False))
     env.close()
     assert not left()
 
 
-@pytest.mark.parametrize("moment", [READER_DIES[0], *map(long, READER_DIES[1:])], ids=lambda moment: moment.name)
+# So do readers in the tests of the whole cast, without Spark.
+@pytest.mark.long
+@pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
 def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     spark: SparkSession,
     environment: Environment,
-    sales_files: Path,
+    few_files: Path,
     tmp_path: Path,
     left: Callable[[], frozenset[int]],
     moment: Moment,
@@ -175,24 +172,24 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     env = environment()
     kill = kill_reader_at(env, moment)
 
-    heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
+    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assert kill.done
     assert attempt_numbers(heard, of_source=True) == {"0"}
     assert attempt_numbers(heard, of_source=False) == {"0", "1"}
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
     env.close()
     assert not left()
 
 
-@MACHINES
-@pytest.mark.parametrize(
-    "moment", [long(KEEPER_DIES[0]), KEEPER_DIES[1], long(KEEPER_DIES[2])], ids=lambda moment: moment.name
-)
+# A result whose blocks are gone is made again too.
+@pytest.mark.long
+@pytest.mark.parametrize("machine", [nullcontext, busy_machine], ids=["idle", "busy"])
+@pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
 def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     spark: SparkSession,
     environment: Environment,
-    sales_files: Path,
+    few_files: Path,
     tmp_path: Path,
     left: Callable[[], frozenset[int]],
     moment: Moment,
@@ -202,17 +199,17 @@ def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     kill = kill_keeper_at(env, moment)
 
     with machine():
-        run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
+        run_sales_in_batch_mode(env, few_files, tmp_path / "output")
         env.close()
         remains = left()
 
     assert kill.done
     assert not remains
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
 
 
 def test_a_result_whose_blocks_are_gone_is_made_again(
-    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
+    spark: SparkSession, environment: Environment, few_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
     env = environment()
     lost = threading.Event()
@@ -225,7 +222,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
     env.cluster.system.add_delivery_hook(lose)
 
-    heard = run_sales_in_batch_mode(env, sales_files, tmp_path / "output")
+    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assert lost.is_set()
     assert attempt_numbers(heard, of_source=True) == {"0", "1"}
@@ -233,15 +230,15 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
     causes = [each.failure for each in heard if each.failure is not None]
     assert {cause.type_name for cause in causes} == {"LostBatchError"}
     assert all(cause.lost_partition is not None for cause in causes)
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, sales_files))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
     env.close()
     assert not left()
 
 
-@MACHINES
+@pytest.mark.parametrize("machine", [nullcontext, long(busy_machine)], ids=["idle", "busy"])
 def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
     environment: Environment,
-    sales_files: Path,
+    few_files: Path,
     tmp_path: Path,
     left: Callable[[], frozenset[int]],
     machine: Callable[[], AbstractContextManager[None]],
@@ -250,7 +247,7 @@ def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
     seen = kill_keeper_at(env, KEEPER_DIES[1])
 
     with machine():
-        client = sales.start_hourly_sales(env, sales_files, tmp_path / "output")
+        client = sales.start_hourly_sales(env, few_files, tmp_path / "output")
         assert seen.wait(timeout=120)
         client.cancel()
         env.close()

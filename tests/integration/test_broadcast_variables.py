@@ -97,7 +97,7 @@ def rated(env: StreamExecutionEnvironment, sales: DataStream, folder: Path) -> D
     return with_rates.transform(Limited()).uid("limited").with_broadcast_set(limits, "limits")
 
 
-def start_rated_sales(env: StreamExecutionEnvironment, folder: Path, interval: str = "300ms") -> JobClient:
+def start_rated_sales(env: StreamExecutionEnvironment, folder: Path, interval: str = "1s") -> JobClient:
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(folder / "sales")).files_per_batch(1)
@@ -157,13 +157,13 @@ def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_save
     spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1)
-    arrivals.deliver_first_files(few_sales, tmp_path / "sales")
+    arrivals.deliver_first_files(few_sales, tmp_path / "sales", files=1)
     client = start_rated_sales(environment().set_parallelism(1), tmp_path)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
     write_rates(spark, tmp_path / "rates", 9)
-    arrivals.deliver_remaining_files(few_sales, tmp_path / "sales")
+    arrivals.deliver_remaining_files(few_sales, tmp_path / "sales", files=3)
 
     start_rated_sales(environment().set_parallelism(2).from_savepoint(savepoint), tmp_path).wait(timeout=120)
 

@@ -45,15 +45,15 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 
 
 def continue_to_the_end(
-    env: StreamExecutionEnvironment, sales_files: Path, folder: Path, checkpoint: str = "auto"
+    env: StreamExecutionEnvironment, few_files: Path, folder: Path, checkpoint: str = "auto"
 ) -> list[Message]:
     """Run the program from where it left off over everything that has arrived, and what was said about it."""
-    return run_to_the_end(env.from_checkpoint(checkpoint), sales_files, folder)
+    return run_to_the_end(env.from_checkpoint(checkpoint), few_files, folder)
 
 
-def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: Path) -> list[Message]:
+def run_to_the_end(env: StreamExecutionEnvironment, few_files: Path, folder: Path) -> list[Message]:
     heard: list[Message] = []
-    arrivals.deliver_remaining_files(sales_files, folder / "arrivals")
+    arrivals.deliver_remaining_files(few_files, folder / "arrivals")
     client = arrivals.start_hourly_arrivals(env, folder / "arrivals", folder / "output")
     client.add_listener(heard.append)
     client.wait(timeout=120)
@@ -61,54 +61,56 @@ def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: P
 
 
 def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
     client = arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
+    with pytest.raises(DuplicateJobSubmissionError, match="job 'sales' runs already: this process"):
+        arrivals.start_hourly_arrivals(environment(), tmp_path / "arrivals", tmp_path / "output")
 
     path = client.stop()
     result = client.wait(timeout=0)
     published = spark.read.parquet(str(tmp_path / "output")).count()
-    heard = continue_to_the_end(environment(), sales_files, tmp_path)
+    heard = continue_to_the_end(environment(), few_files, tmp_path)
 
     kept = int(path.rsplit("-", 1)[-1])
     assert result.checkpoint_path == path
-    assert published < sales.hourly_batch(spark, sales_files).count()
+    assert published < sales.hourly_batch(spark, few_files).count()
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
-    assert_exactly_once(spark, sales_files, tmp_path / "output")
+    assert_exactly_once(spark, few_files, tmp_path / "output")
     with pytest.raises(CheckpointNotFoundError, match="has gone on from the newest one"):
-        continue_to_the_end(environment(), sales_files, tmp_path, "latest")
+        continue_to_the_end(environment(), few_files, tmp_path, "latest")
     with pytest.raises(DuplicateJobSubmissionError, match="has come to the end of its input already"):
-        run_to_the_end(environment(), sales_files, tmp_path)
-    assert_exactly_once(spark, sales_files, tmp_path / "output")
+        run_to_the_end(environment(), few_files, tmp_path)
+    assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
 def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_that_of_others_stays(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "output"
     (tmp_path / "arrivals").mkdir()
-    run_to_the_end(environment(), sales_files, tmp_path)
+    run_to_the_end(environment(), few_files, tmp_path)
     (output / "notes").write_text("not a row")
 
     with pytest.raises(DuplicateJobSubmissionError, match=f"cannot begin with its input again.*{output}"):
-        run_to_the_end(environment().from_checkpoint(None), sales_files, tmp_path)
+        run_to_the_end(environment().from_checkpoint(None), few_files, tmp_path)
     with pytest.raises(DuplicateJobSubmissionError, match="is no folder of a sink"):
-        run_to_the_end(environment().overwrite(tmp_path / "out"), sales_files, tmp_path)
+        run_to_the_end(environment().overwrite(tmp_path / "out"), few_files, tmp_path)
     before = {file.name for file in output.glob("part-*")}
-    run_to_the_end(environment().overwrite(output), sales_files, tmp_path)
+    run_to_the_end(environment().overwrite(output), few_files, tmp_path)
 
     assert (output / "notes").read_text() == "not a row"
     assert before.isdisjoint(file.name for file in output.glob("part-*"))
     (output / "notes").unlink()
-    assert_exactly_once(spark, sales_files, output)
+    assert_exactly_once(spark, few_files, output)
 
 
 @pytest.mark.long
 def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_with_the_next(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     output, dead = tmp_path / "output", JobId("dead")
     storage = CheckpointStorage(str(tmp_path / "checkpoints"))
@@ -119,22 +121,22 @@ def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_
     (staged / "part-0.parquet").touch()
     (tmp_path / "arrivals").mkdir()
 
-    run_to_the_end(environment(), sales_files, tmp_path)
+    run_to_the_end(environment(), few_files, tmp_path)
 
     assert not (output / ".flykka-staging").exists()
-    assert_exactly_once(spark, sales_files, output)
+    assert_exactly_once(spark, few_files, output)
 
 
 @pytest.mark.parametrize(
     "ends", [pytest.param(StreamExecutionEnvironment.close, marks=pytest.mark.long), StreamExecutionEnvironment.abandon]
 )
 def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
-    spark: SparkSession, sales_files: Path, tmp_path: Path, ends: Callable[[StreamExecutionEnvironment], None]
+    spark: SparkSession, few_files: Path, tmp_path: Path, ends: Callable[[StreamExecutionEnvironment], None]
 ) -> None:
     def environment() -> StreamExecutionEnvironment:
         return StreamExecutionEnvironment.get_execution_environment(high_availability=tmp_path / "store")
 
-    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
     first = environment()
     client = arrivals.start_hourly_arrivals(first, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
@@ -142,16 +144,16 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
     ends(first)
 
     with environment() as again:
-        heard = run_to_the_end(again, sales_files, tmp_path)
+        heard = run_to_the_end(again, few_files, tmp_path)
 
     assert [said.checkpoint_id for said in heard if isinstance(said, JobRestored)] == [int(kept.rsplit("-", 1)[-1])]
-    assert_exactly_once(spark, sales_files, tmp_path / "output")
+    assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
 def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
     env = environment()
     client = arrivals.start_hourly_arrivals(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
@@ -165,14 +167,16 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
 
     path = cancelled.value.checkpoint_path
     assert path is not None
-    continue_to_the_end(environment(), sales_files, tmp_path, path)
-    assert_exactly_once(spark, sales_files, tmp_path / "output")
+    continue_to_the_end(environment(), few_files, tmp_path, path)
+    assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
+# A job of an abandoned environment is continued too, and the test of segments kills a driver, whose JVM ends with it.
+@pytest.mark.long
 def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
-    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
-    arrivals.deliver_first_files(sales_files, tmp_path / "arrivals")
+    arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
     program = [sys.executable, "-m", "tests.integration.arrivals", str(tmp_path / "arrivals"), str(tmp_path / "output")]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         too_late = threading.Timer(120, process.kill)
@@ -187,12 +191,12 @@ def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_contin
     assert process.returncode == -signal.SIGKILL
     assert "java" in names
     assert psutil.wait_procs(children, timeout=20)[1] == []
-    heard = continue_to_the_end(environment(), sales_files, tmp_path)
+    heard = continue_to_the_end(environment(), few_files, tmp_path)
 
     [restored] = [said.checkpoint_id for said in heard if isinstance(said, JobRestored)]
     assert restored is not None
     assert restored >= int(completed[-1].rsplit("-", 1)[-1])
-    assert_exactly_once(spark, sales_files, tmp_path / "output")
+    assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
 def _without_windows(env: StreamExecutionEnvironment, folder: Path) -> None:

@@ -19,7 +19,7 @@ from tests.integration.test_kill import Moment, kill_at
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-FILES, ROWS = 3, 100
+FILES, ROWS = 2, 100
 TRUE = """
 SELECT o.order_id, o.at, o.amount * max_by(r.rate, r.at) AS euros
 FROM orders o LEFT JOIN rates r ON o.currency = r.currency AND r.at <= o.at GROUP BY o.order_id, o.at, o.amount

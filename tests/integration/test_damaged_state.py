@@ -129,7 +129,7 @@ def test_verify_finds_flipped_bits_in_every_file(job_folder: Path) -> None:
     assert flykka.state.verify(checkpoint_of(job_folder)).damages == ()
     assert flykka.state.verify(savepoint_of(job_folder)).without_digests == 0
 
-    assert flips_unfound(job_folder, step=997) == []
+    assert flips_unfound(job_folder, step=4999) == []
 
 
 @pytest.mark.long

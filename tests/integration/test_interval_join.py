@@ -219,6 +219,8 @@ def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
     assert_true(spark, side_files, tmp_path / "output", FULL)
 
 
+# So do silent subtasks of a source, before a window.
+@pytest.mark.long
 def test_an_input_that_is_idle_holds_no_rows_back(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:

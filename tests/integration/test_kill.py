@@ -132,7 +132,9 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
     assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 4])
+# Other jobs go on at other parallelisms.
+@pytest.mark.long
+@pytest.mark.parametrize("parallelism", [1, 4])
 def test_parallelism_changes_nothing_in_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

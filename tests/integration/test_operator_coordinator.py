@@ -199,7 +199,7 @@ def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
     write_ids(folder, range(FILES // 2))
-    client = start_numbers(environment().set_parallelism(2), number_keyed_rows, folder, output)
+    client = start_numbers(environment().set_parallelism(1), number_keyed_rows, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     former = Numbering.made[-1]

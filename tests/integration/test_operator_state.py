@@ -109,8 +109,8 @@ Define = Callable[[DataStream], DataStream]
 
 
 def start_pairs(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
-    """A file a batch, a checkpoint every 300 ms."""
-    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    """A file a batch, a checkpoint every second."""
+    env.enable_checkpointing("1s", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
@@ -164,22 +164,22 @@ def test_what_four_subtasks_hold_is_dealt_out_to_two(
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
     shutil.rmtree(tmp_path / "checkpoints")
-    arrivals.deliver_remaining_files(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder, files=4)
 
     start_pairs(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
 
-    assert_released(spark, few_sales, output, held=2)
+    assert_released(spark, folder, output, held=2)
 
 
 def test_a_rich_function_goes_on_from_its_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.deliver_first_files(few_sales, folder)
+    arrivals.deliver_first_files(few_sales, folder, files=2)
     client = start_pairs(environment().set_parallelism(1), rich, folder, output)
     wait_checkpoint(client)
     savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
-    arrivals.deliver_remaining_files(few_sales, folder)
+    arrivals.deliver_remaining_files(few_sales, folder, files=4)
 
     start_pairs(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
 

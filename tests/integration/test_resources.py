@@ -24,9 +24,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(
-    spark: SparkSession, sales_files: Path, tmp_path: Path
-) -> None:
+def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(spark: SparkSession, few_files: Path, tmp_path: Path) -> None:
     trace, output = tmp_path / "run.trace", tmp_path / "output"
     with StreamExecutionEnvironment.get_execution_environment(
         slots_per_task_manager=2, task_manager_cpu=2, task_manager_memory="1gb", managed_memory="2mb", record=str(trace)
@@ -34,7 +32,7 @@ def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(
         assert env.task_manager_budget == "2 cores, 1024 MiB of memory (2 managed, 102 network, 920 for the rest)"
         env.set_parallelism("auto").set_checkpoint_dir(str(tmp_path / "checkpoints"))
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
-        sold = env.from_source(FileSource.parquet(str(sales_files)).files_per_batch(1), watermarks, "sales")
+        sold = env.from_source(FileSource.parquet(str(few_files)).files_per_batch(1), watermarks, "sales")
         windows = sold.key_by("shop").window(TumblingEventTimeWindows.of("1h"))
         sums = windows.aggregate(F.sum("amount").alias("amount")).set_resources(cpu=0.5, memory="200mb")
         sums.sink_to(FileSink.parquet(str(output)))
@@ -43,19 +41,17 @@ def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(
 
     assert {vertex.parallelism for vertex in graph.vertices} == {2}
     read = spark.read.parquet(str(output)).groupBy("shop").agg(F.sum("amount").alias("amount"))
-    assertDataFrameEqual(
-        read, spark.read.parquet(str(sales_files)).groupBy("shop").agg(F.sum("amount").alias("amount"))
-    )
+    assertDataFrameEqual(read, spark.read.parquet(str(few_files)).groupBy("shop").agg(F.sum("amount").alias("amount")))
     said = [getattr(turn.message, "message", turn.message) for turn in TraceReader.open(trace)]
     sent = [each for each in said if isinstance(each, AllocateSlot)]
     assert [each.cut for each in sent] == [ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=1)] * 2
 
 
 def test_a_job_whose_operator_fits_nowhere_is_refused_where_it_is_executed(
-    spark: SparkSession, sales_files: Path, tmp_path: Path
+    spark: SparkSession, few_files: Path, tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=1, task_manager_cpu=2) as env:
-        sold = env.from_source(FileSource.parquet(str(sales_files)), None, "sales")
+        sold = env.from_source(FileSource.parquet(str(few_files)), None, "sales")
         with pytest.raises(ProgramError, match="the resources of sales are not said"):
             sold.set_resources()
         sold.set_resources(cpu=3).sink_to(FileSink.parquet(str(tmp_path / "output"))).name("out")

@@ -30,7 +30,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
     """A savepoint of the first version, when it has read the first orders."""
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
-    client = state_program.start_orders(env, folder)
+    client = state_program.start_orders(env, folder, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
     return Path(client.stop_with_savepoint())
 

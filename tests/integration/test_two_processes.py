@@ -22,6 +22,8 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
+# The tests of owners refuse another process, and test_continuing another environment of one process.
+@pytest.mark.long
 def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_published_once(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ LATE_ROWS = 50
 def start_upgradable_job(
     env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, unaligned: bool
 ) -> JobClient:
-    env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    env.enable_checkpointing("1s", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints")).set_parallelism(parallelism)
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     env.set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION")
@@ -133,19 +133,27 @@ def cancel(client: JobClient, _folder: Path) -> Path:
     return Path(cancelled.value.checkpoint_path)
 
 
-@pytest.mark.parametrize("end", [stop_with_savepoint, pytest.param(cancel, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("end", "parallelisms"),
+    [
+        (stop_with_savepoint, (2, 3)),
+        pytest.param(stop_with_savepoint, (2, 3, 1), marks=pytest.mark.long),
+        pytest.param(cancel, (2, 3, 1), marks=pytest.mark.long),
+    ],
+)
 def test_a_job_goes_on_whatever_its_shape(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
     tmp_path: Path,
     end: Callable[[JobClient, Path], Path],
+    parallelisms: tuple[int, ...],
 ) -> None:
     files = sorted(sales_files.glob("*.parquet"))
     for name in ("even", "odd"):
         (tmp_path / name).mkdir()
     path: Path | None = None
-    for number, parallelism in enumerate((2, 3, 1)):
+    for number, parallelism in enumerate(parallelisms):
         deliver_even_and_odd(files[number * 2 : number * 2 + 2], tmp_path)
         if number:
             arrive_late(tmp_path, number)
@@ -157,7 +165,7 @@ def test_a_job_goes_on_whatever_its_shape(
             shutil.rmtree(path)
         if number == 1:
             lose_a_task_manager(env, client)
-        if number < 2:
+        if number < len(parallelisms) - 1:
             path = end(client, tmp_path)
     for name in ("even", "odd"):
         (tmp_path / name / arrivals.END).touch()
@@ -173,4 +181,4 @@ def test_a_job_goes_on_whatever_its_shape(
     # Whether they are late depends on how far the job was when they came.
     counts = [row.sales for row in hourly.where(is_late).collect()]
     assert len(counts) <= 1
-    assert sum(counts) + sum(len(pd.read_parquet(file)) for file in late) == 2 * LATE_ROWS
+    assert sum(counts) + sum(len(pd.read_parquet(file)) for file in late) == (len(parallelisms) - 1) * LATE_ROWS

@@ -22,10 +22,10 @@ FILES, ROWS = 10, 50
 BEGIN_MS = 1_704_067_200_000
 
 
-def write_files(folder: Path, step_ms: int) -> None:
+def write_files(folder: Path, step_ms: int, files: int = FILES) -> None:
     """Files of rows so far apart in event time."""
     folder.mkdir()
-    for file in range(FILES):
+    for file in range(files):
         ids = range(file * ROWS, (file + 1) * ROWS)
         times = pa.array([(BEGIN_MS + each * step_ms) * 1_000 for each in ids], pa.timestamp("us", tz="UTC"))
         pq.write_table(pa.table({"id": list(ids), "at": times}), folder / f"{file:02}.parquet")
@@ -34,7 +34,7 @@ def write_files(folder: Path, step_ms: int) -> None:
 def test_a_join_keeps_little_of_a_source_that_waits_for_the_other(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    write_files(tmp_path / "slow", 10)
+    write_files(tmp_path / "slow", 10, files=5)
     write_files(tmp_path / "fast", 10_000)
     env = environment().set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("500ms")
     kept: list[int] = []

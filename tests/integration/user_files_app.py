@@ -103,7 +103,7 @@ def run_user_files_job(master: str | None) -> dict[str, Any]:
         env.register_cached_file("cities.csv", "cities").add_python_archive("map.zip", "map")
         env.add_python_file("moons.py").set_python_requirements("needs.txt", "wheels")
         env.set_global_job_parameters({"limit": "7"}).set_checkpoint_dir(str(folder / "checkpoints"))
-        numbers = env.from_dataframe(env.spark.range(0, 40, 1, 4), uid="numbers")
+        numbers = env.from_dataframe(env.spark.range(0, 40, 1, 1 if master is None else 4), uid="numbers")
         plain = numbers.process(Plain(), "id long, kind string, executor string, saw string").uid("plain")
         keyed = plain.key_by("id").process(Keyed(), "id long, kind string, executor string, saw string").uid("keyed")
         keyed.transform(Rich()).uid("rich").sink_to(FileSink.json(str(folder / "out"))).uid("out")

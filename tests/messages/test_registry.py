@@ -17,7 +17,7 @@ from tests.messages.tags import FROZEN, lines
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", declared_messages().values(), ids=declared_messages())
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Value], data: st.DataObject) -> None:
     value = data.draw(any_instance(cls))
@@ -28,7 +28,7 @@ def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Valu
     assert encode(decode(wire)) == wire
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(value=any_instance(Value), data=st.data())
 def test_altered_bytes_are_a_value_or_are_refused_and_nothing_else_happens(value: Value, data: st.DataObject) -> None:
     wire = bytearray(encode(value))

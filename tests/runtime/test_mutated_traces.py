@@ -224,7 +224,10 @@ def test_invalid_content_is_refused_with_its_place(tmp_path: Path, frame: bytes)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(make, id=name, marks=pytest.mark.long if name == "zeros" else ()) for name, make in BOMBS.items()],
+)
 def test_a_bomb_is_refused_soon(tmp_path: Path, make: Callable[[], bytes]) -> None:
     path, frame = tmp_path / "run.trace", make()
     path.write_bytes(a_trace(frame) if frame[8] == 1 else b"".join([header("r", 1, ring=RING), frame, end({})]))

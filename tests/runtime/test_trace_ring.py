@@ -149,7 +149,7 @@ def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
     assert not [reason for reason in result.boundary if "clerk" in reason]
 
 
-@pytest.mark.parametrize("ring", [37, 60, 101, 250])
+@pytest.mark.parametrize("ring", [101, *(pytest.param(ring, marks=pytest.mark.long) for ring in (37, 60, 250))])
 def test_wherever_it_begins_a_ring_replays(tmp_path: Path, ring: int) -> None:
     office(tmp_path / "run.trace", ring=ring, rounds=200)
 

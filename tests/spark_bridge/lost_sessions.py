@@ -1,8 +1,8 @@
 """Jobs whose Spark session goes while they run: run by a test, in a process that may lose it.
 
-`python -m tests.spark_bridge.lost_sessions (ours|theirs|large) FOLDER`. Each line that begins with `>` is what came of
-a job: the type of what it failed of in the end or FINISHED, how often it was restarted, and the sum and number of its
-rows.
+`python -m tests.spark_bridge.lost_sessions (ours|outside|theirs|large) FOLDER`. Each line that begins with `>` is what
+came of a job: the type of what it failed of in the end or FINISHED, how often it was restarted, and the sum and number
+of its rows.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def main(whose: str, folder: Path) -> None:
             builder = builder.config(key, text)
         builder.getOrCreate()
     with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
-        env.enable_checkpointing("50ms").set_checkpoint_dir(folder / "checkpoints")
+        env.enable_checkpointing("200ms").set_checkpoint_dir(folder / "checkpoints")
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay="0s"))
         if whose == "theirs":
             run_job_that_loses_session(env, folder, "stopped", lambda: env.spark.stop())
@@ -107,8 +107,10 @@ def main(whose: str, folder: Path) -> None:
         gateway = env.spark.sparkContext._gateway
         assert gateway is not None
         jvm = gateway.proc.pid
+        if whose == "outside":
+            run_job_that_loses_session(env, folder, "stopped from outside", lambda: env.spark.sparkContext._jsc.stop())
+            return
         run_job_that_loses_session(env, folder, "stopped by the program", lambda: env.spark.stop())
-        run_job_that_loses_session(env, folder, "stopped from outside", lambda: env.spark.sparkContext._jsc.stop())
         run_job_that_loses_session(env, folder, "killed", lambda: os.kill(jvm, signal.SIGKILL))
 
 

@@ -156,26 +156,31 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
 
 
 @pytest.mark.parametrize(
-    ("code", "slide_ms", "firing_mode"),
+    ("code", "slide_ms", "firing_mode", "parallelism"),
     [
-        pytest.param(parts, 4000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
-        pytest.param(parts, 2000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
-        pytest.param(parts, 3000, FiringMode.ON_CHECKPOINT, marks=pytest.mark.long),
+        pytest.param(parts, 4000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
+        pytest.param(parts, 2000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
+        pytest.param(parts, 3000, FiringMode.ON_CHECKPOINT, 2, marks=pytest.mark.long),
         # A function keeps rows as well, and parts fire at checkpoints.
-        pytest.param(kept_rows, 2000, FiringMode.ON_CHECKPOINT, marks=pytest.mark.long),
-        (function, 2000, FiringMode.ON_WATERMARK),
-        pytest.param(rows_as_they_come, 4000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
+        pytest.param(kept_rows, 2000, FiringMode.ON_CHECKPOINT, 2, marks=pytest.mark.long),
+        pytest.param(function, 2000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
+        (function, 4000, FiringMode.ON_WATERMARK, 1),
+        pytest.param(rows_as_they_come, 4000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
     ],
 )
 def test_windows_fire_again_for_the_keys_of_late_rows_across_restarts_and_parallelisms(
-    laboratory: Laboratory, code: Callable[[Laboratory, int], WindowCode], slide_ms: int, firing_mode: FiringMode
+    laboratory: Laboratory,
+    code: Callable[[Laboratory, int], WindowCode],
+    slide_ms: int,
+    firing_mode: FiringMode,
+    parallelism: int,
 ) -> None:
     job = Job(laboratory, replace(code(laboratory, slide_ms), allowed_lateness_ms=LATENESS_MS), firing_mode)
 
     job.process(0)
     job.advance(at_ms(5) - 1)
     job.process(1)
-    job.begin(2)
+    job.begin(parallelism)
     job.process(2)
     job.advance(at_ms(8))
     job.process(3)

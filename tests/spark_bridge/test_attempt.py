@@ -12,6 +12,7 @@ from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from flykka.spark_bridge.state.stored_columns import ROWS
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, transform, write_rows
 from tests.spark_bridge.told import Told
@@ -119,6 +120,8 @@ def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory
     assert files.published().count() == 8
 
 
+# So are sliding windows.
+@pytest.mark.long
 def test_each_window_is_published_once_over_several_checkpoints(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
 
@@ -132,6 +135,8 @@ def test_each_window_is_published_once_over_several_checkpoints(files: Laborator
     assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
+# So do those of keyed rows, and whole jobs.
+@pytest.mark.long
 def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
     splits = files.splits(source.engine.descriptor.vertex)
@@ -217,6 +222,8 @@ def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: La
     assertDataFrameEqual(files.published().collect(), batch_windows(files, distinct, F.max("amount").alias("most")))
 
 
+# So do those of windows with a side output of late rows.
+@pytest.mark.long
 def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laboratory) -> None:
     windows = files.windows()
     source = files.begin(files.source(), readers=2).open()
@@ -232,18 +239,19 @@ def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laborator
     assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
-def test_many_small_batches_are_merged_on_the_way(files: Laboratory) -> None:
+def test_many_small_batches_are_merged_on_the_way(files: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     source, (window,) = pipeline(files)
     (first, *_) = files.splits(source.engine.descriptor.vertex)
 
-    for _ in range(17):
+    for _ in range(5):
         window.run(source.read([first]))
     held = files.plane.stats().batches
     window.snapshot(1, END)
     window.commit(1)
 
     assert held == 2
-    assert {row.n for row in files.published().collect()} == {17}
+    assert {row.n for row in files.published().collect()} == {5}
 
 
 def test_windows_are_cut_as_spark_cuts_them_before_the_epoch_too(files: Laboratory) -> None:

@@ -64,6 +64,8 @@ def test_null_is_a_key_like_any_other(laboratory: Laboratory) -> None:
     assert counting.published() == [(7, 1), (7, 2), (None, 2), (None, 4)]
 
 
+# So do the functions of keyed rows.
+@pytest.mark.long
 def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     (first,) = counting.begin()
@@ -80,14 +82,16 @@ def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(labo
     assert counting.published() == RUNNING
 
 
+# The state of `process_table` goes to its new owners alike.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (1, 2),
-        pytest.param(1, 3, marks=pytest.mark.long),
-        pytest.param(3, 1, marks=pytest.mark.long),
+        (1, 3),
+        (3, 1),
         # Of two, each is cut, and one of the three takes over from both.
-        pytest.param(2, 3, marks=pytest.mark.long),
+        (2, 3),
     ],
 )
 def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
@@ -106,6 +110,8 @@ def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
     assert {state.key_groups for snapshot in states for state in snapshot.operators if state.shared} <= owned
 
 
+# The totals of tests/integration/test_state_from_outside.py are read from one.
+@pytest.mark.long
 def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     (subtask,) = counting.begin()
@@ -128,13 +134,13 @@ def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Labora
 
 def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileStateBackend, "merge_at", 2)
-    counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 5)
+    counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 4)
     subtasks = counting.begin()
 
-    counting.read(subtasks, 0, 1, 2, 3, 4)
+    counting.read(subtasks, 0, 1, 2, 3)
     taken(subtasks, 1)
 
-    assert counting.published() == [(1, count) for count in range(1, 6)]
+    assert counting.published() == [(1, count) for count in range(1, 5)]
 
 
 def saved(subtask: Told, checkpoint_id: int, folder: str) -> TaskStateSnapshot:

@@ -16,6 +16,7 @@ from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
 from tests.spark_bridge.told import Told
 
@@ -135,16 +136,17 @@ def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
     assert none.shared == []
 
 
-def test_many_small_batches_become_one(laboratory: Laboratory) -> None:
+def test_many_small_batches_become_one(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkStateBackend, "merge_at", 8)
     before = laboratory.persisted()
     inner = code(laboratory)
-    job = Job(laboratory, inner, *([(number, number, 1.0)] for number in range(17)))
+    job = Job(laboratory, inner, *([(number, number, 1.0)] for number in range(9)))
     join = job.begin(inner)
 
-    for number in range(16):
+    for number in range(8):
         job.process(join, number, LEFT, at_ms(0))
-    job.process(join, 16, RIGHT, at_ms(0))
+    job.process(join, 8, RIGHT, at_ms(0))
     snapshotted = join.snapshot_and_commit(1, at_ms(0))
 
-    assert {handle.state_name: handle.rows for handle in snapshotted.shared} == {"left": 16, "right": 1}
+    assert {handle.state_name: handle.rows for handle in snapshotted.shared} == {"left": 8, "right": 1}
     assert len(laboratory.persisted() - before) <= 4

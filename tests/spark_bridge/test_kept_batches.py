@@ -57,7 +57,9 @@ def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_like
     assert laboratory.persisted() <= before
 
 
-@pytest.mark.parametrize("strategy", [ShipStrategy.BROADCAST, ShipStrategy.REBALANCE])
+@pytest.mark.parametrize(
+    "strategy", [ShipStrategy.BROADCAST, pytest.param(ShipStrategy.REBALANCE, marks=pytest.mark.long)]
+)
 def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laboratory, strategy: ShipStrategy) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
     vertex = laboratory.source()

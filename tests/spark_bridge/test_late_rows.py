@@ -101,6 +101,8 @@ def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files
     assert files.published().count() == 4
 
 
+# So are those that were aggregated before they came, in test_attempt.
+@pytest.mark.long
 def test_without_a_side_output_late_rows_that_came_as_they_are_are_counted(files: Laboratory) -> None:
     source = files.begin(files.source()).open()
     window = files.begin(files.vertex("windows", files.windows(), files.sink()), reads=source).open()

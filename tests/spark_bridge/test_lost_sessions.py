@@ -14,6 +14,7 @@ from tests.layout.sources import ROOT
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ALL = "[0, 1, 2, 3]"
+STARTED_AGAIN = "the Spark session was stopped while the job ran: another one was started in its place"
 
 
 def lost(whose: str, folder: Path) -> tuple[list[str], str]:
@@ -36,15 +37,22 @@ def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_
 ) -> None:
     told, beside = lost("ours", tmp_path)
 
-    assert told[:2] == [
-        f"stopped by the program FINISHED {ALL} UTC",
-        f"stopped from outside FINISHED {ALL} UTC",
-    ]
-    (killed,) = told[2:]
+    stopped, killed = told
+    assert stopped == f"stopped by the program FINISHED {ALL} UTC"
     assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it all that this program has")
     assert ": it was killed (SIGKILL), " in killed
     assert "Traceback" not in beside
-    assert beside.count("the Spark session was stopped while the job ran: another one was started in its place") == 2
+    assert beside.count(STARTED_AGAIN) == 1
+    assert "cannot free" not in beside
+
+
+@pytest.mark.long
+def test_a_session_that_is_stopped_from_outside_is_started_again_too(tmp_path: Path) -> None:
+    told, beside = lost("outside", tmp_path)
+
+    assert told == [f"stopped from outside FINISHED {ALL} UTC"]
+    assert beside.count(STARTED_AGAIN) == 1
+    assert "Traceback" not in beside
     assert "cannot free" not in beside
 
 

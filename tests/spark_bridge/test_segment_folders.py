@@ -42,7 +42,7 @@ def segment_files(laboratory: Laboratory) -> list[Path]:
 def test_an_attempt_that_has_ended_or_was_cancelled_leaves_no_segment(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
     subtasks = attempts.begin(2)
-    attempts.read(subtasks, 0, 1)
+    attempts.read(subtasks, 2)
     assert segment_files(laboratory)
 
     for number, each in enumerate(subtasks):
@@ -53,7 +53,7 @@ def test_an_attempt_that_has_ended_or_was_cancelled_leaves_no_segment(laboratory
 
 def test_a_job_that_is_over_leaves_no_segment_of_attempts_that_run(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
-    attempts.read(attempts.begin(2), 0, 1)
+    attempts.read(attempts.begin(), 0)
     assert segment_files(laboratory)
 
     laboratory.plane.release_job(laboratory.job_id)

@@ -149,7 +149,8 @@ def test_of_an_error_of_the_jvm_the_last_cause_is_told_and_a_user_who_has_config
 ) -> None:
     (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
 
-    ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path))
+    # Spark's client of Kubernetes would try again for twenty seconds.
+    ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0")
 
     *told, level = ran.stdout.strip().splitlines()
     assert told[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr

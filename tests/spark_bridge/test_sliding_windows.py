@@ -11,6 +11,7 @@ from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
 from tests.spark_bridge.told import Told
 
@@ -58,7 +59,7 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
     files: Laboratory, size_ms: int, slide_ms: int, offset_ms: int
 ) -> None:
     code = files.windows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms)
-    source, windows = pipeline(files, code, readers=2)
+    source, windows = pipeline(files, code)
     source.open()
     for window in windows:
         window.open()
@@ -76,7 +77,9 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
     assertDataFrameEqual(files.published().collect(), batch_windows(files, code))
 
 
-@pytest.mark.parametrize("keeps_rows", [pytest.param(False, marks=pytest.mark.long), True])
+# So does one of tumbling windows.
+@pytest.mark.long
+@pytest.mark.parametrize("keeps_rows", [False, True])
 def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files: Laboratory, keeps_rows: bool) -> None:
     aggregates = (distinct(),) if keeps_rows else ()
     code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
@@ -136,14 +139,17 @@ def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laborator
     assert published == {(0, 1), (2, 3), (4, 1)}
 
 
-def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(laboratory: Laboratory) -> None:
+def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(
+    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
     code = laboratory.windows(size_ms=4000, slide_ms=2000)
     source, (window,) = pipeline(laboratory, code)
     (split,) = laboratory.splits(source.open().engine.descriptor.vertex)
     window.open()
 
-    for number in range(20):
+    for number in range(8):
         window.run(source.read([split]), watermark_ms=WATERMARK_MIN if number < 3 else at_ms(4) - 1)
     held = laboratory.plane.stats().batches
     window.snapshot(1, END)
@@ -151,4 +157,4 @@ def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(
 
     published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
     assert held == 5
-    assert published == {(0, 3), (2, 40), (4, 20)}
+    assert published == {(0, 3), (2, 16), (4, 8)}

@@ -111,9 +111,10 @@ def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_al
     assert line.laboratory.published().count() == 5
 
 
-def test_state_that_fires_may_be_merged_meanwhile(line: Line) -> None:
+def test_state_that_fires_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     line.may_fire.set()
-    for _ in range(15):
+    for _ in range(3):
         line.read()
     line.windows.snapshot(1)
     line.windows.commit(1)
@@ -126,7 +127,7 @@ def test_state_that_fires_may_be_merged_meanwhile(line: Line) -> None:
     line.windows.expect(SnapshotWritten)
     line.windows.commit(2)
 
-    assert {row.n for row in line.laboratory.published().collect()} == {15}
+    assert {row.n for row in line.laboratory.published().collect()} == {3}
 
 
 def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_kept(line: Line) -> None:
@@ -160,13 +161,16 @@ def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> Non
 @pytest.mark.parametrize(
     "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still here", "lost"]
 )
-def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line: Line, is_state_lost: bool) -> None:
+def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(
+    line: Line, is_state_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     line.may_fire.set()
-    for _ in range(17):
+    for _ in range(5):
         line.read()
     line.windows.snapshot(1)
     line.windows.commit(1)
-    for _ in range(15):
+    for _ in range(3):
         line.read()
     state = line.windows.snapshot(2).state
 
@@ -174,7 +178,7 @@ def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line:
     restored.snapshot(3, END)
     restored.commit(3)
 
-    assert {row.n for row in line.laboratory.published().collect()} == {32}
+    assert {row.n for row in line.laboratory.published().collect()} == {8}
 
 
 def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

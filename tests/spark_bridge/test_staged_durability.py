@@ -143,7 +143,7 @@ def test_rename_of_what_a_function_was_given_is_synced(spark: SparkSession, tmp_
     assert renamed == f"renamed to {folder}/0-1.given"
 
 
-@pytest.mark.parametrize("upserts", [False, True])
+@pytest.mark.parametrize("upserts", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_commit_to_a_delta_table_is_synced_with_its_files(spark: SparkSession, tmp_path: Path, upserts: bool) -> None:
     table = tmp_path / "table"
     sink = DeltaSink.upsert(table, keys=["id"]) if upserts else DeltaSink.append(table)

@@ -88,6 +88,9 @@ class Target:
 
 
 KINDS = ["files", "compacted files", "function", "delta", "delta upsert"]
+QUICK = ("files", "function", "delta")
+"""The others stage their files as one of these."""
+EACH_KIND = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.long) for kind in KINDS]
 
 
 def failure(call: Callable[[], object]) -> BaseException:
@@ -101,9 +104,10 @@ def failure(call: Callable[[], object]) -> BaseException:
 
 
 def cases(values: Sequence[object]) -> list[Any]:
-    """The first value with each kind of a sink, and each with the sink of files; the others are long."""
+    """The first value with some kinds of sinks, and each with the sink of files; the others are long."""
+    is_quick = {(kind, values[0]) for kind in QUICK} | {("files", value) for value in values}
     return [
-        pytest.param(kind, value, marks=() if value is values[0] or kind == "files" else pytest.mark.long)
+        pytest.param(kind, value, marks=() if (kind, value) in is_quick else pytest.mark.long)
         for value in values
         for kind in KINDS
     ]
@@ -157,7 +161,7 @@ def test_missing_file_is_an_error_while_its_folder_is_there(
     assert target.published() == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_verify_names_each_damaged_staged_file_until_it_is_published(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -223,7 +227,7 @@ def test_file_changed_before_its_barrier_fails_the_checkpoint(spark: SparkSessio
     assert f"{file} is damaged" in str(raised)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_checkpoint_of_an_older_version_is_published_with_one_log_line(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
@@ -249,7 +253,7 @@ def without_digests(piece: Value) -> Value:
             return piece
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_damage_in_a_savepoint_is_found_by_the_job_that_begins_from_it(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-_LENGTHS = pytest.mark.parametrize(
-    "lengths", [(1, 100), pytest.param((2, 3, 5), marks=pytest.mark.long)], ids=["ends", "between"]
-)
-"""Lengths of outages, in operations. After the longest one nothing more is done."""
+
+def _lengths(quick: int) -> pytest.MarkDecorator:
+    """Lengths of outages, in operations; one is quick to try. After the longest one nothing more is done."""
+    every = pytest.param((1, 2, 3, 5, 100), marks=pytest.mark.long)
+    return pytest.mark.parametrize("lengths", [(quick,), every], ids=["one", "every"])
 
 
 class Storage:
@@ -139,7 +140,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     )
 
 
-@_LENGTHS
+@_lengths(quick=100)
 def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
@@ -159,7 +160,7 @@ def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
         assert case.seen() == [0, 1], f"after an outage at operations {away}"
 
 
-@_LENGTHS
+@_lengths(quick=1)
 def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:

@@ -163,7 +163,10 @@ def assert_refused(said: str, owner: Ownership, directory: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variable", ["XDG_RUNTIME_DIR", "TMPDIR", "FLYKKA_PID_DIR"])
+@pytest.mark.parametrize(
+    "variable",
+    ["TMPDIR", *(pytest.param(name, marks=pytest.mark.long) for name in ("XDG_RUNTIME_DIR", "FLYKKA_PID_DIR"))],
+)
 def test_another_process_is_refused_whatever_its_environment(variable: str, shared: Path) -> None:
     first = owner_of(shared)
 

@@ -44,6 +44,7 @@ def test_a_run_that_was_given_up_is_shown_and_forgotten(tmp_path: Path, capsys: 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_clean_up_that_is_killed_in_the_middle_is_done_again(tmp_path: Path) -> None:
     services = FileSystemHaServices(crashed(tmp_path))
     with leading(services, 10.0) as store:

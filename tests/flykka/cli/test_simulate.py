@@ -122,18 +122,15 @@ def test_a_folder_for_traces_that_cannot_be_made_is_named(simulate: Shell, tmp_p
 def test_a_process_that_hashes_otherwise_and_several_of_them_take_the_same_turns(simulate: Shell) -> None:
     options = ["--seeds", "2", "--digest", "--jobs"]
 
-    said = {
-        subprocess.run(
-            [sys.executable, "-m", "flykka", "simulate", *options, jobs],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed, jobs in (("1", "1"), ("2", "2"))
-    }
+    said = subprocess.run(
+        [sys.executable, "-m", "flykka", "simulate", *options, "2"],
+        env={**os.environ, "PYTHONHASHSEED": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
-    assert said == {simulate(*options, "1")[1]}
+    assert said == simulate(*options, "1")[1]
 
 
 @pytest.mark.slow

@@ -110,6 +110,11 @@ def test_the_prompt_shows_rows_as_they_change_and_outlives_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    # As the session of the tests: to compile a plan takes longer than to interpret it for a few rows.
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     terminal = Terminal("-m", "flykka", "sql", "--no-rest", "--master", "local[2]")
     try:
         terminal.read_until("flykka> ")

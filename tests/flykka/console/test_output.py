@@ -70,7 +70,10 @@ raise SystemExit(7)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("opened", [os.openpty, os.pipe], ids=["terminal", "pipe"])
+@pytest.mark.parametrize(
+    "opened",
+    [pytest.param(os.openpty, id="terminal", marks=pytest.mark.long), pytest.param(os.pipe, id="pipe")],
+)
 def test_a_program_that_is_to_end_waits_only_so_long_for_a_reader(opened: Callable[[], tuple[int, int]]) -> None:
     ours, theirs = opened()
     try:

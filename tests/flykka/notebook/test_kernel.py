@@ -111,8 +111,10 @@ def test_a_job_that_has_failed_shows_why(kernel: Kernel, cells_folder: Path) -> 
 
 @pytest.mark.parametrize(
     ("wait", "error"),
-    [(BLOCKING, "KeyboardInterrupt"), (AWAITING, "CancelledError")],
-    ids=["wait", "await"],
+    [
+        pytest.param(BLOCKING, "KeyboardInterrupt", id="wait"),
+        pytest.param(AWAITING, "CancelledError", id="await", marks=pytest.mark.long),
+    ],
 )
 def test_the_stop_button_ends_the_wait_and_not_the_job(
     kernel: Kernel, cells_folder: Path, wait: str, error: str
@@ -209,6 +211,7 @@ def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel,
     assert published_numbers(cells_folder) == sorted(EVEN_NUMBERS * 2)
 
 
+@pytest.mark.long
 def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(
     kernel: Kernel, cells_folder: Path
 ) -> None:
@@ -226,6 +229,7 @@ def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_t
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
+@pytest.mark.long
 def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(UNNAMED + JOB)
     kernel.run(WAIT_FOR_ROWS)
@@ -278,6 +282,7 @@ spark = signal.getsignal(signal.SIGINT)
     assert "True True" in handlers.printed
 
 
+@pytest.mark.long
 def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_failure_that_it_overcame(
     kernel: Kernel, cells_folder: Path
 ) -> None:

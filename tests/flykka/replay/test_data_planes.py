@@ -56,6 +56,7 @@ def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long  # Another test compares states in each run.
 def test_bridges_are_led_through_the_same_states_without_their_engines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from tests.histories import HISTORIES
 
 pytestmark = pytest.mark.slow
 
-SOME = ("flights-with-a-kill", "killed-task-manager", "rescaled", "savepoints")
+SOME = ("killed-task-manager", "rescaled")
 KILLED = HISTORIES / "killed-task-manager.trace"
 DECLINED = HISTORIES / "declined-and-failed.trace"
 
@@ -176,6 +176,7 @@ def test_a_lost_acknowledgement_lets_the_checkpoint_expire() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_was_on_its_way_to_a_bridge_comes_before_what_is_told_later() -> None:
     session = session_of(HISTORIES / "crowded.trace")
     session.run_until("Task <- TriggerCheckpoint(checkpoint_id=4)")
@@ -225,7 +226,7 @@ def test_a_fork_does_not_touch_the_storage_of_the_recorded_run() -> None:
     assert set(MemoryFileSystem.store) == before
 
 
-@pytest.mark.parametrize("part", [0.4, 0.6, 0.8])
+@pytest.mark.parametrize("part", [0.4, *(pytest.param(part, marks=pytest.mark.long) for part in (0.6, 0.8))])
 def test_a_job_goes_on_where_its_recording_breaks_off(part: float, tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole.trace", tmp_path / "broken.trace"
     assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=whole)).violations == ()
@@ -241,6 +242,7 @@ def test_a_job_goes_on_where_its_recording_breaks_off(part: float, tmp_path: Pat
     assert the_job(fork.outcome).status is JobStatus.FINISHED
 
 
+@pytest.mark.long
 def test_a_stage_that_fails_in_a_simulated_run_restarts_the_job(tmp_path: Path) -> None:
     path = tmp_path / "job.trace"
     assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=path)).violations == ()

@@ -20,6 +20,9 @@ from tests.flykka.rest.conftest import JOB, Serve, Served
 
 pytestmark = pytest.mark.slow
 
+WHY = ["why", "--timeout", "500ms"]
+"""The tasks of these tests never answer."""
+
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
     """The exit code, and what was printed to stdout and stderr."""
@@ -40,7 +43,7 @@ def test_a_job_is_found_by_its_name_by_the_begin_of_its_id_or_because_it_is_the_
     capsys: pytest.CaptureFixture[str], served: Served
 ) -> None:
     for named in (("a <job>",), (JOB[:5],), ()):
-        code, out, _ = run_command(capsys, served, "why", *named)
+        code, out, _ = run_command(capsys, served, *WHY, *named)
         assert code == 0
         assert "a <job>" in out
 
@@ -113,7 +116,7 @@ def test_a_job_of_this_machine_is_found_without_an_address(
 ) -> None:
     add_running_job("a <job>", served.server.address)
 
-    for words in (["list"], ["why"], ["why", "a <job>"], ["why", JOB[:4]]):
+    for words in (["list"], WHY, [*WHY, "a <job>"], [*WHY, JOB[:4]]):
         assert main(words) == 0
         assert "a <job>" in capsys.readouterr().out
 
@@ -124,7 +127,7 @@ def test_a_job_that_has_ended_is_asked_about_where_it_ran(
 ) -> None:
     add_running_job("its successor", served.server.address, JobId("c" * 32))
 
-    assert main(["why", "a <job>"]) == 0
+    assert main([*WHY, "a <job>"]) == 0
     assert "a <job>" in capsys.readouterr().out
 
 

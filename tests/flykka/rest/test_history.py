@@ -235,7 +235,7 @@ def test_a_job_that_has_failed_after_a_restart_is_shown_as_its_cluster_has_shown
 ) -> None:
     spark.range(5).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        env.enable_rest().enable_checkpointing("100ms").set_checkpoint_dir(tmp_path / "checkpoints")
+        env.enable_rest().enable_checkpointing("500ms").set_checkpoint_dir(tmp_path / "checkpoints")
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, "10ms"))
         source = FileSource.json(tmp_path / "in", schema="id long").monitor_continuously("50ms", until=None)
         numbers = env.from_source(source, uid="numbers").map(fails_at_seven, "id long").uid("checked")

@@ -35,7 +35,8 @@ def test_each_answer_has_the_media_type_that_is_described(served: Served) -> Non
         named = path.format_map(defaultdict(lambda: "0", PARTS))
         if method != "get" or "yarn" in path:
             continue
-        answer = served.http.get(named)
+        # The tasks never answer.
+        answer = served.http.get(named, params={"timeout": 500} if "timeout" in arguments(operation) else {})
         if answer.status_code == 200:
             (media_type,) = operation["responses"]["200"]["content"]
             assert (path, answer.headers["content-type"].partition(";")[0]) == (path, media_type)

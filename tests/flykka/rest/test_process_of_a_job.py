@@ -20,6 +20,7 @@ def places(node: dict[str, Any]) -> set[str]:
     return {node["name"].rpartition(":")[0]}.union(*(places(child) for child in node["children"]))
 
 
+@pytest.mark.long  # The page shows memory and threads in each run, a cluster without Spark flame graphs.
 def test_memory_threads_and_flame_graphs_are_those_of_the_attempts_at_work(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:

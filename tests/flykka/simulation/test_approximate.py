@@ -27,6 +27,7 @@ def drawn(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
     return replace(scenario, jobs=scenario.jobs[:1])
 
 
+@pytest.mark.long
 def test_about_one_stream_in_five_may_lose_rows_and_no_other_job() -> None:
     drawn_all = [draw_scenario(seed, FAILING) for seed in range(1_000)]
 

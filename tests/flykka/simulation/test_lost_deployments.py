@@ -23,6 +23,7 @@ from flykka.simulation.simulation import run
 pytestmark = pytest.mark.slow
 
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 8))]
 
 
 def loss(arrival: Arrival) -> Fault:
@@ -38,7 +39,7 @@ def scenario(seed: int, *faults: Fault) -> Scenario:
     return replace(drawn, jobs=(job,), restart_strategy=FixedDelayRestartStrategyConfiguration())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_lost_deployment_costs_a_restart_and_no_row(seed: int) -> None:
     outcome = run(scenario(seed, loss((SubmitTask, TaskManager))))
 
@@ -48,7 +49,7 @@ def test_a_lost_deployment_costs_a_restart_and_no_row(seed: int) -> None:
     assert outcome.restarts > 0
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_lost_acknowledgement_costs_nothing_where_the_tasks_tell_that_they_run(seed: int) -> None:
     outcome = run(scenario(seed, loss((AcknowledgeDeployments, JobMaster))))
 
@@ -57,6 +58,7 @@ def test_a_lost_acknowledgement_costs_nothing_where_the_tasks_tell_that_they_run
     assert (outcome.jobs, outcome.restarts) == (("FINISHED",), 0)
 
 
+@pytest.mark.long
 def test_a_lost_acknowledgement_of_tasks_that_open_too_slowly_costs_a_restart_and_no_row() -> None:
     opens_late = [Fault(kind=FaultKind.DELAY, before=ChainOpened, seed=seed) for seed in range(8)]
 

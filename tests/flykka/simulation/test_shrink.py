@@ -137,6 +137,7 @@ def test_what_is_no_scenario_is_refused(text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long  # The command writes such a test in each run.
 def test_a_planted_bug_becomes_a_test_that_fails_as_long_as_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 LONG_SEEDS = 200
-BLOCK = 20
+BLOCK = 10
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,13 @@ def test_a_backlog_of_small_splits_is_read_in_batches_of_several(tmp_path: Path)
     assert all(len(each.splits) == 1 or None not in map(size_of, each.splits) for each in read)
 
 
-@pytest.mark.parametrize("kind", sorted(FaultKind))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind in (FaultKind.KILL, FaultKind.STAGE) else pytest.mark.long)
+        for kind in sorted(FaultKind)
+    ],
+)
 def test_only_faults_happen_that_are_drawn_from(kind: FaultKind) -> None:
     settings = SimulationSettings(faults=frozenset({kind}))
 

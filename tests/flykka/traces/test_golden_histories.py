@@ -9,7 +9,11 @@ from flykka.traces.actor_directory import ActorKind, kind_of
 from flykka.traces.trace import Trace
 from tests.histories import HISTORIES
 
-TRACES = sorted(HISTORIES.glob("*.trace"))
+SOME = ("declined-and-failed", "killed-task-manager", "savepoints", "timers")
+TRACES = [
+    pytest.param(path, marks=() if path.stem in SOME else pytest.mark.long)
+    for path in sorted(HISTORIES.glob("*.trace"))
+]
 FEW = 3
 
 

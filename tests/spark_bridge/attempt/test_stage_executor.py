@@ -217,7 +217,7 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
         from time import sleep
 
         Path(begun).touch()
-        sleep(3)
+        sleep(2)
         Path(woken).touch()
         return number
 
@@ -228,7 +228,7 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
     cancelled = monotonic()
     crew.end(cancel=True)
     took = monotonic() - cancelled
-    Event().wait(3.5 - took)
+    Event().wait(2.5 - took)
 
     assert begun.exists()
     assert took < 1

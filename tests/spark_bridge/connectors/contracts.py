@@ -1,4 +1,4 @@
-"""The contract of sinks, in which an attempt dies behind each call in `make test-long` alone."""
+"""The contract of sinks, of which `make test` runs what other tests of a sink do not have."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import pytest
 from flykka.connectors.testing import SinkContract
 from flykka.spark_bridge.testing.contracts import _CALLS, _CHECKPOINTS
 
-BEHIND = tuple(len(_CALLS) + _CALLS.index(call) + 1 for call in ("prepare", "complete", "commit"))
-"""So many calls until the second checkpoint is prepared, complete, and published."""
+UNTIL_PREPARED = len(_CALLS) + _CALLS.index("prepare") + 1
+"""So many calls until the second checkpoint is prepared: the next attempt restores the first, and does it again."""
 
 
 class ShorterSinkContract(SinkContract):
-    """Deaths in the second checkpoint, and the parallelism of three; a long run has all."""
+    """One death, and the parallelism of three; a long run has all."""
 
     @pytest.mark.parametrize(
         "calls",
         [
-            pytest.param(calls, marks=() if calls in BEHIND else pytest.mark.long)
+            pytest.param(calls, marks=() if calls == UNTIL_PREPARED else pytest.mark.long)
             for calls in range(1, _CHECKPOINTS * len(_CALLS) + 1)
         ],
     )
@@ -27,3 +27,28 @@ class ShorterSinkContract(SinkContract):
     @pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
         super().test_a_checkpoint_is_restored_at_another_parallelism(parallelism)
+
+
+class ShortestSinkContract(ShorterSinkContract):
+    """For a sink that shares its writer with Delta's, which has the rest in each run."""
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("parallelism", [1, 3])
+    def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
+        super().test_a_checkpoint_is_restored_at_another_parallelism(parallelism)
+
+    @pytest.mark.long
+    def test_a_commit_that_comes_twice_publishes_once(self) -> None:
+        super().test_a_commit_that_comes_twice_publishes_once()
+
+    @pytest.mark.long
+    def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
+        super().test_a_checkpoint_is_restored_whose_commit_has_happened()
+
+    @pytest.mark.long
+    def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
+        super().test_an_attempt_that_was_given_up_and_goes_on_changes_nothing()
+
+    @pytest.mark.long
+    def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:
+        super().test_a_process_that_was_replaced_as_the_owner_publishes_nothing()

@@ -74,6 +74,8 @@ def rows_in(folder: Path) -> list[Row]:
     return [tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist()]
 
 
+# In each run test_writer.py, test_foreach_batch.py and test_staging_owners.py have these moments of both sinks.
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 class TestFileSink(ShorterSinkContract):
@@ -84,6 +86,7 @@ class TestFileSink(ShorterSinkContract):
         return rows_in(self.folder / "out")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 class TestForeachBatchSink(ShorterSinkContract):

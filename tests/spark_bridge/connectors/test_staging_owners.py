@@ -297,7 +297,9 @@ def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
     assert batch_folder(f"{batch}/day=1/part-0.parquet") == batch
 
 
-@pytest.mark.parametrize("job", ["before", "after"], ids=["last run", "same job"])
+@pytest.mark.parametrize(
+    "job", [pytest.param("before", id="last run"), pytest.param("after", id="same job", marks=pytest.mark.long)]
+)
 def test_process_that_becomes_the_owner_takes_over_what_was_staged(
     laboratory: Laboratory, owners: Owners, job: str
 ) -> None:

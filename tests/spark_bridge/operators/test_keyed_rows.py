@@ -129,6 +129,7 @@ VERBS = (
         newest=first_by("at DESC"),
     ),
 )
+QUICK = ("process_table", "drop_duplicates within", "max_by", "reduce")
 
 
 def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
@@ -137,26 +138,28 @@ def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
 
 
 @pytest.mark.parametrize(
-    "verb",
+    ("verb", "after"),
     [
-        # What drops duplicates within a time drops them, the least row is found as the greatest is, and a function of
-        # pandas frames has the state of one of Arrow tables.
+        # What drops duplicates within a time drops them, the least row is found as the greatest is, a function of
+        # pandas frames has the state of one of Arrow tables, and the state of all goes to other subtasks alike.
         pytest.param(
             verb,
-            id=verb.name,
-            marks=pytest.mark.long if verb.name in ("drop_duplicates", "min_by", "with pandas") else (),
+            after,
+            id=f"{verb.name}-{after}",
+            marks=() if verb.name in QUICK and (after == 2) is (verb.name == "process_table") else pytest.mark.long,
         )
         for verb in VERBS
+        for after in (1, 2)
     ],
 )
-def test_from_a_checkpoint_on_with_another_parallelism_the_output_is_that_of_a_batch(
-    laboratory: Laboratory, verb: Verb
+def test_from_a_checkpoint_on_also_with_another_parallelism_the_output_is_that_of_a_batch(
+    laboratory: Laboratory, verb: Verb, after: int
 ) -> None:
     attempts = keyed(laboratory, verb)
     subtasks = attempts.begin(1)
     attempts.read(subtasks, 0, 1)
 
-    restored = attempts.begin(2, taken(subtasks, 1))
+    restored = attempts.begin(after, taken(subtasks, 1))
     attempts.read(restored, 2)
     taken(restored, 2)
 

@@ -111,19 +111,19 @@ def test_segments_that_are_not_whole_are_read_from_the_checkpoint(
 def test_a_later_checkpoint_and_the_end_of_the_job_let_segments_go(laboratory: Laboratory) -> None:
     attempts = keyed(laboratory, VERBS[0])
     (first,) = attempts.begin()
-    for checkpoint_id, file in enumerate((0, 1, 2), start=1):
+    for checkpoint_id, file in enumerate((0, 1), start=1):
         attempts.read([first], file)
         first.snapshot(checkpoint_id)
         first.commit(checkpoint_id)
     first.close(cancel=True)
     folder = Path(SparkFiles.getRootDirectory(), "flykka-state", laboratory.job_id)
 
-    assert len([path for path in folder.rglob("*") if path.is_file()]) == 3
+    assert len([path for path in folder.rglob("*") if path.is_file()]) == 2
     laboratory.plane.release_job(laboratory.job_id)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("is_lost", [False, True], ids=["still here", "lost"])
+@pytest.mark.parametrize("is_lost", [False, pytest.param(True, marks=pytest.mark.long)], ids=["still here", "lost"])
 def test_windows_go_on_with_blocks_that_are_still_there(
     laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:

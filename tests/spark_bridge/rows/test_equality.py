@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,20 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=VALUES)
+LONG = (
+    "float",
+    "array<double>",
+    "array<string>",
+    "binary",
+    "decimal(10,2)",
+    "timestamp",
+)
+"""These are compared as others are, or by their bits."""
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in VALUES]
+)
 def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataFrame]:
     """Each pair of values twice, with the group that GROUP BY has them in."""
     schema = f"place long, key {request.param}"
@@ -119,12 +131,13 @@ PEOPLE = "id long, name string collate UTF8_LCASE, tags map<string, int>, at tim
 NAME = "'name' is of the type string collate UTF8_LCASE, which keys do not take: give a column without a collation"
 
 
-@pytest.fixture
-def people(tmp_path: Path) -> Any:
+@pytest.fixture(scope="module")
+def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A stream with columns that cannot be keys."""
-    (tmp_path / "people.json").write_text('{"id": 1, "name": "Ann"}\n')
+    folder = tmp_path_factory.mktemp("people")
+    (folder / "people.json").write_text('{"id": 1, "name": "Ann"}\n')
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        source = FileSource.json(str(tmp_path), schema=PEOPLE)
+        source = FileSource.json(str(folder), schema=PEOPLE)
         timed = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
         stream = env.from_source(source, timed, uid="people")
         env.create_temporary_view("people", stream)

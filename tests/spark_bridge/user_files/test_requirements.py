@@ -20,6 +20,8 @@ def required(folder: Path, *requirements: str) -> Path:
     return made
 
 
+# So are those of the job in tests/integration/test_user_files.py.
+@pytest.mark.long
 def test_the_packages_of_a_folder_are_installed_without_a_network(tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "tides", "1.0", "HIGH = 2\n")
 

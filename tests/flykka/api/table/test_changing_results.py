@@ -59,7 +59,7 @@ QUERIES = {
 }
 
 
-SOME = ("greatest", "placed", "means", "changing readers")
+SOME = ("greatest", "placed", "means", "best")
 """Of which each needs functions that the others do not."""
 
 

@@ -45,7 +45,11 @@ def between(lower_ms: int, upper_ms: int, brackets: str = "[]") -> Interval:
         pytest.param(
             "b.at >= a.at - INTERVAL 1 MINUTE AND a.at > b.at", between(-MINUTE, 0, "[)"), marks=pytest.mark.long
         ),
-        ("b.at - a.at <= INTERVAL 3 MINUTES AND a.at - b.at <= INTERVAL 2 MINUTES", between(-2 * MINUTE, 3 * MINUTE)),
+        pytest.param(
+            "b.at - a.at <= INTERVAL 3 MINUTES AND a.at - b.at <= INTERVAL 2 MINUTES",
+            between(-2 * MINUTE, 3 * MINUTE),
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             "b.at <= a.at + make_interval(0, 0, 0, 0, 1) AND b.at >= a.at",
             between(0, 60 * MINUTE),
@@ -56,7 +60,7 @@ def between(lower_ms: int, upper_ms: int, brackets: str = "[]") -> Interval:
             between(0, MINUTE, "(]"),
             marks=pytest.mark.long,
         ),
-        ("b.at = a.at", between(0, 0)),
+        pytest.param("b.at = a.at", between(0, 0), marks=pytest.mark.long),
         ("b.at >= a.at", between(0, UNBOUNDED_MS)),
         ("b.at < a.at - INTERVAL 1 MINUTE", between(-UNBOUNDED_MS, -MINUTE, "[)")),
         ("b.at BETWEEN a.at AND a.at + INTERVAL '0.0005' SECOND", between(0, 1)),
@@ -103,7 +107,7 @@ def test_results_of_windows_are_joined_within_bounds_of_their_last_millisecond(q
         pytest.param("", "c.e = d.e", marks=pytest.mark.long),
         pytest.param("", "c.window.end = d.e", marks=pytest.mark.long),
         pytest.param("LEFT", "c.window = d.window", marks=pytest.mark.long),
-        ("LEFT", "c.e = d.e"),
+        pytest.param("LEFT", "c.e = d.e", marks=pytest.mark.long),
         ("LEFT", "c.window.end = d.e"),
     ],
 )
@@ -125,7 +129,7 @@ def counts_of_windows(size: str, slide: str = "") -> str:
 @pytest.mark.parametrize(
     ("kind", "column"),
     [
-        ("", "e"),
+        pytest.param("", "e", marks=pytest.mark.long),
         ("LEFT", "s"),
         ("FULL", "e"),
         pytest.param("", "s", marks=pytest.mark.long),
@@ -159,7 +163,7 @@ def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: 
             between(20_000, 20_000),
             marks=pytest.mark.long,
         ),
-        (counts_of_windows("30 seconds"), "a.e = b.e", between(0, 0)),
+        pytest.param(counts_of_windows("30 seconds"), "a.e = b.e", between(0, 0), marks=pytest.mark.long),
         pytest.param(counts_of_windows("10 seconds"), "a.s = b.e", between(-10_000, -10_000), marks=pytest.mark.long),
         (counts_of_windows("10 seconds"), "b.s BETWEEN a.s AND a.e", between(0, 10_000)),
     ],
@@ -233,9 +237,9 @@ def test_tables_of_a_comma_join_meet_by_what_the_where_says(queries: Queries) ->
     ("condition", "event_time"),
     [
         ("b.at BETWEEN a.at AND a.at + INTERVAL 1 MINUTE", "later"),
-        ("b.at BETWEEN a.at - INTERVAL 1 MINUTE AND a.at", "earlier"),
+        pytest.param("b.at BETWEEN a.at - INTERVAL 1 MINUTE AND a.at", "earlier", marks=pytest.mark.long),
         ("b.at BETWEEN a.at - INTERVAL 1 MINUTE AND a.at + INTERVAL 1 MINUTE", "none"),
-        ("a.price < b.price", "none"),
+        pytest.param("a.price < b.price", "none", marks=pytest.mark.long),
     ],
 )
 def test_the_event_time_of_results_is_that_of_the_later_row(queries: Queries, condition: str, event_time: str) -> None:

@@ -135,11 +135,13 @@ def test_a_common_table_that_is_read_twice_is_one_operator(queries: Queries) -> 
 @pytest.mark.parametrize(
     ("cut", "windows"),
     [
-        ("window(at, '10 seconds')", TumblingEventTimeWindows.of("10s")),
+        pytest.param("window(at, '10 seconds')", TumblingEventTimeWindows.of("10s"), marks=pytest.mark.long),
         ("window(at, '10 seconds', '10 seconds', '3 seconds')", TumblingEventTimeWindows.of("10s", "3s")),
         ("window(at, '10 seconds', '2 seconds', '1 second')", SlidingEventTimeWindows.of("10s", "2s", "1s")),
-        ("window(at, '1 day')", TumblingEventTimeWindows.of("1d")),
-        ("window(at, '7 seconds', '2 seconds')", SlidingEventTimeWindows.of("7s", "2s")),
+        pytest.param("window(at, '1 day')", TumblingEventTimeWindows.of("1d"), marks=pytest.mark.long),
+        pytest.param(
+            "window(at, '7 seconds', '2 seconds')", SlidingEventTimeWindows.of("7s", "2s"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_windows_are_those_of_the_query(

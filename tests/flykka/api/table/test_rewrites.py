@@ -36,7 +36,13 @@ def test_a_condition_of_one_side_stands_below_a_join_where_that_side_is_whole(
     assert is_below(on="AND b.price > 1") is on_right
 
 
-@pytest.mark.parametrize("where", ["a.price > b.price", "1 > 2", "b.price IS NULL OR a.price > 1"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a.price > b.price",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("1 > 2", "b.price IS NULL OR a.price > 1")),
+    ],
+)
 def test_a_condition_of_both_sides_or_none_stays_above_an_outer_join(queries: Queries, where: str) -> None:
     query = f"SELECT a.price FROM bid a LEFT JOIN bid b ON a.auction = b.auction AND {NEAR} WHERE {where}"
 
@@ -79,7 +85,12 @@ def test_only_windows_that_an_aggregate_computes_itself_are_cut_by_its_operator(
 
 
 @pytest.mark.parametrize(
-    "cut", ["window(at, '1 hour')", "window(at, '1 hour', '10 minutes')", "session_window(at, '1 hour')"]
+    "cut",
+    [
+        "window(at, '1 hour')",
+        pytest.param("window(at, '1 hour', '10 minutes')", marks=pytest.mark.long),
+        pytest.param("session_window(at, '1 hour')", marks=pytest.mark.long),
+    ],
 )
 def test_a_where_below_windows_is_kept(queries: Queries, cut: str) -> None:
     def steps(where: str) -> list[str]:

@@ -35,7 +35,7 @@ def joins(queries: Queries, query: str) -> list[TemporalJoinCode]:
     return [made.code for made in queries.program.transformations if isinstance(made.code, TemporalJoinCode)]
 
 
-@pytest.mark.parametrize("kind", ["", "LEFT"])
+@pytest.mark.parametrize("kind", ["LEFT", pytest.param("", marks=pytest.mark.long)])
 def test_a_join_as_of_the_event_time_of_the_left_stream_is_a_temporal_one(queries: Queries, kind: str) -> None:
     (code,) = joins(
         queries, f"SELECT b.price, v.channel FROM bid b {kind} JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder"

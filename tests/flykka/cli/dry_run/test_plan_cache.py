@@ -97,7 +97,9 @@ def test_what_the_app_has_read_is_looked_at_again(change: Callable[[], object], 
     assert PlanCache(app, OPTIONS).find() is None
 
 
-@pytest.mark.parametrize("name", ["LIMIT_OF_" + "THE_APP", "SPARK_HOME_OF_" + "ANOTHER"])
+@pytest.mark.parametrize(
+    "name", ["LIMIT_OF_" + "THE_APP", pytest.param("SPARK_HOME_OF_" + "ANOTHER", marks=pytest.mark.long)]
+)
 def test_an_environment_variable_of_the_app_or_of_spark_counts(
     name: str, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +123,7 @@ def test_one_that_the_app_does_not_name_does_not_count(app: App, monkeypatch: py
     ("arguments", "options"),
     [
         ([], OPTIONS),
-        (["--of", "the app"], LaunchOptions(values={"parallelism": 2})),
+        pytest.param(["--of", "the app"], LaunchOptions(values={"parallelism": 2}), marks=pytest.mark.long),
         (["--of", "the app"], LaunchOptions(values={"master": "local[3]"})),
     ],
 )

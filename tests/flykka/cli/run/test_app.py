@@ -118,7 +118,7 @@ def test_the_whole_traceback_is_told_on_request(tmp_path: Path) -> None:
     ("line", "error"),
     [
         ('twice = F.udf(lambda n: 2 * n, "long")', "[SESSION_OR_CONTEXT_NOT_EXISTS]"),
-        ('PRICE = F.col("price") * 2', "AssertionError"),
+        pytest.param('PRICE = F.col("price") * 2', "AssertionError", marks=pytest.mark.long),
     ],
 )
 def test_a_line_that_needs_a_session_before_there_is_one_is_told_with_what_to_do(

@@ -60,6 +60,7 @@ def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_a
 
 
 @pytest.mark.slow
+@pytest.mark.long  # As the run of one that is killed.
 def test_a_run_that_was_not_ended_in_order_is_gone_on_with(tmp_path: Path) -> None:
     with application(tmp_path) as first:
         assert first.wait_said() == "began"

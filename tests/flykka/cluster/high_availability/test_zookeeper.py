@@ -170,6 +170,7 @@ def test_a_server_that_is_killed_and_comes_back_finds_the_leader_waiting(tmp_pat
     server.kill()
 
 
+@pytest.mark.long
 def test_a_leader_that_reaches_no_server_for_as_long_as_a_session_leads_no_more(tmp_path: Path) -> None:
     server = ZooKeeperServer(tmp_path / "server")
     server.start()

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from flykka import datagen
 from flykka.messages.tasks.source import IndexRangeSplit
 from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.datagen import source
 from flykka.spark_bridge.connectors.datagen.source import DataGenSource
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -28,7 +29,7 @@ FIELDS = {
 
 
 def datagen_source(seed: int = 0) -> DataGenSource:
-    return DataGenSource(FIELDS, number_of_rows=100_000, seed=seed)
+    return DataGenSource(FIELDS, number_of_rows=10_000, seed=seed)
 
 
 def rows_of_split(
@@ -38,10 +39,11 @@ def rows_of_split(
     return together(made.read(spark, made.prototype(spark).schema, [split], in_slices=in_slices))
 
 
-def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession) -> None:
-    whole = rows_of_split(spark, datagen_source(), 0, 100_000)
-    sliced = rows_of_split(spark, datagen_source(), 0, 100_000, in_slices=True)
-    in_parts = rows_of_split(spark, datagen_source(), 0, 7).unionAll(rows_of_split(spark, datagen_source(), 7, 99_993))
+def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_ROWS_PER_CORE", 5_000)
+    whole = rows_of_split(spark, datagen_source(), 0, 10_000)
+    sliced = rows_of_split(spark, datagen_source(), 0, 10_000, in_slices=True)
+    in_parts = rows_of_split(spark, datagen_source(), 0, 7).unionAll(rows_of_split(spark, datagen_source(), 7, 9_993))
 
     digests = [
         frame.agg(F.count("*"), F.sum(F.xxhash64(*FIELDS).cast("decimal(38,0)"))).first()
@@ -50,7 +52,7 @@ def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession) -> None:
 
     assert digests[0] == digests[1] == digests[2]
     assert digests[0] is not None
-    assert digests[0][0] == 100_000
+    assert digests[0][0] == 10_000
 
 
 def test_the_fields_are_what_they_say(spark: SparkSession) -> None:

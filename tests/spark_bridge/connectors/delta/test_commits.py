@@ -63,6 +63,8 @@ def crash() -> None:
     raise CrashError
 
 
+# Another process does it, which has to start; below others append in this one.
+@pytest.mark.long
 def test_others_append_while_rows_are_staged(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
@@ -149,7 +151,9 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     assert files == {uri.rsplit("/", 1)[1] for uri in DeltaTable(str(table)).file_uris()}
 
 
-@pytest.mark.parametrize("survives", [0, pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.parametrize(
+    "survives", [pytest.param(0, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.long), 2]
+)
 def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path, survives: int) -> None:
     sink = DeltaSink.append(table).partition_by("name")
     attempt = Attempt(spark, sink, filesystem=CrashingFileSystem(spark, survives))
@@ -163,7 +167,7 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path
 
 
 @pytest.mark.parametrize(
-    "survives", [0, 1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
+    "survives", [pytest.param(each, marks=() if each == 1 else pytest.mark.long) for each in range(4)]
 )
 def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
     spark: SparkSession, table: Path, survives: int
@@ -183,7 +187,7 @@ def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
     assert rows_of_table(table) == [(2, "b"), (3, "c"), (4, "b")]
 
 
-@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("crashes", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_savepoint_is_published_once_by_all_jobs_that_begin_from_it(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool
 ) -> None:

@@ -129,7 +129,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.mark.parametrize("opened_by", READERS)
-@pytest.mark.parametrize("place", ["together", "alone"])
+@pytest.mark.parametrize("place", [pytest.param("together", marks=pytest.mark.long), "alone"])
 def test_rows_are_found_by_the_values_of_each_type(
     tables: dict[str, Path], place: str, opened_by: Callable[[Path], Find]
 ) -> None:
@@ -157,13 +157,12 @@ def wanted() -> Iterator[tuple[str, str, Any]]:
 @pytest.mark.parametrize(
     ("kind", "odd"),
     [
-        ("double", NAN),
-        ("float", NAN),
-        ("string", "x" * 5000),
-        ("string", "\U0010ffff" * 40),
-        ("string", NO_TEXT),
+        pytest.param("double", NAN, id="double"),
+        pytest.param("float", NAN, id="float", marks=pytest.mark.long),
+        pytest.param("string", "x" * 5000, id="long text", marks=pytest.mark.long),
+        pytest.param("string", "\U0010ffff" * 40, id="highest text"),
+        pytest.param("string", NO_TEXT, id="no text"),
     ],
-    ids=["double", "float", "long text", "highest text", "no text"],
 )
 def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
     spark: SparkSession, tmp_path: Path, kind: str, odd: Any

@@ -184,7 +184,7 @@ def test_the_log_tells_numbers_of_the_rows(spark: SparkSession, tmp_path: Path) 
         assert (numbers.rows, numbers.event_time_max) == (2, int(at.timestamp() * 1000))
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("whole", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_partition_columns_are_put_in(spark: SparkSession, tmp_path: Path, whole: bool) -> None:
     table = tmp_path / "table"
     at = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)

@@ -34,6 +34,7 @@ def test_the_last_change_of_a_key_wins_within_a_checkpoint(spark: SparkSession, 
     assert rows_of_table(table) == [(1, "third", 3), (3, "again", 3), (4, "kept", 1)]
 
 
+@pytest.mark.long
 def test_changes_of_later_checkpoints_replace_and_delete_rows(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"], sequence_by="seq"))
     attempt.publish(1, frame(spark, SCHEMA, (1, "a", 1, "+I"), (2, "b", 1, "+I"), (3, "c", 1, "+I")))
@@ -154,9 +155,13 @@ def test_a_restore_merges_once(spark: SparkSession, table: Path) -> None:
     ("row", "text"),
     [
         ((1, "a", 1, "I"), "the column 'row_kind' has I, which is no kind of a row"),
-        ((1, "a", 1, None), "the column 'row_kind' has null, which is no kind of a row"),
+        pytest.param(
+            (1, "a", 1, None),
+            "the column 'row_kind' has null, which is no kind of a row",
+            marks=pytest.mark.long,
+        ),
         ((None, "a", 1, "+I"), "a change has no 'id', by which it is merged"),
-        ((1, "a", None, "+I"), "a change has no 'seq', by which it is merged"),
+        pytest.param((1, "a", None, "+I"), "a change has no 'seq', by which it is merged", marks=pytest.mark.long),
     ],
 )
 def test_a_change_that_cannot_be_merged_is_told(

@@ -26,6 +26,14 @@ MARK = b"\xef\xbb\xbf"
 OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
 
 
+EACH_RUN = [("parquet", by_spark), ("json", by_fsspec)]
+"""Names of folders are read alike in each format."""
+
+
+by_spark_in_long_runs = pytest.mark.parametrize("reach", [pytest.param(by_spark, marks=pytest.mark.long), by_fsspec])
+"""For files that fsspec must read as Spark's own reader does."""
+
+
 def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -33,8 +41,14 @@ def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-@both_ways
-@pytest.mark.parametrize("name", ["parquet", "json", "csv"])
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [
+        pytest.param(name, reach, marks=() if (name, reach) in EACH_RUN else pytest.mark.long)
+        for name in ("parquet", "json", "csv")
+        for reach in (by_spark, by_fsspec)
+    ],
+)
 def test_values_in_names_of_folders_are_what_was_written(
     spark: SparkSession, tmp_path: Path, name: str, reach: Reach
 ) -> None:
@@ -58,7 +72,7 @@ def test_a_folder_whose_value_is_of_another_type_is_refused(spark: SparkSession,
         rows_of_source(spark, reach(FileSource.json(tmp_path, schema="id bigint, n int")))
 
 
-@pytest.mark.parametrize("name", ["parquet", "json"])
+@pytest.mark.parametrize("name", ["parquet", pytest.param("json", marks=pytest.mark.long)])
 def test_a_file_beside_folders_with_values_is_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = pa.table({"id": [1], "n": pa.array([1], pa.int32())})
     for place in ("a", "n=1/b"):
@@ -98,7 +112,7 @@ def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[obj
     return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)
 
 
-@both_ways
+@by_spark_in_long_runs
 def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     expected = of_kinds(tmp_path, CSV)
     source = FileSource.csv(tmp_path, schema=OF_KINDS, header=True, comment="#")
@@ -106,7 +120,7 @@ def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, r
     assert rows_of_source(spark, reach(source).files_per_batch(100)) == expected
 
 
-@both_ways
+@by_spark_in_long_runs
 def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     expected = of_kinds(tmp_path, JSON)
 
@@ -115,7 +129,7 @@ def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, 
         assert rows_of_source(spark, reach(source).files_per_batch(100)) == expected
 
 
-@both_ways
+@by_spark_in_long_runs
 def test_text_of_any_kind_is_the_same_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_contents(tmp_path, {"a.txt": MARK + b"  one \r\n\r\n\ttwo\rthree", "b.txt": b""})
 
@@ -162,7 +176,7 @@ BROKEN: dict[str, dict[str, bytes]] = {
             files,
             reach,
             id=f"{name}-{reach.__name__}",
-            marks=pytest.mark.long if reach is by_fsspec and name in ("no gzip", "damaged") else (),
+            marks=pytest.mark.long if name in ("no gzip", "damaged") else (),
         )
         for name, files in BROKEN.items()
         for reach in (by_spark, by_fsspec)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.errors import StreamTypeError
-from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
+from tests.spark_bridge.reached import Reach, by_fsspec, by_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -28,11 +30,12 @@ def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv")
 READ = [
-    # The other formats know the schema themselves.
     *((name, None, by_spark) for name in FORMATS),
+    # test_files_both_ways.py reads with a schema, and through fsspec, in each run. The other formats have their schema.
     *((name, SCHEMA, reach) for name in ("json", "csv") for reach in (by_spark, by_fsspec)),
     ("parquet", None, by_fsspec),
 ]
+EACH_RUN, LONG_RUN = range(len(FORMATS)), range(len(FORMATS), len(READ))
 
 
 def options(name: str) -> dict[str, str]:
@@ -40,8 +43,8 @@ def options(name: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def folders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of each format, and what each way of reading it gives, by its place: all written by two jobs."""
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of each format, all written by one job."""
     folder = tmp_path_factory.mktemp("formats")
     spark.createDataFrame(ROWS, SCHEMA).write.parquet(str(folder / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -50,25 +53,48 @@ def folders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
         for name in FORMATS:
             rows.sink_to(getattr(FileSink, name)(folder / name, **options(name)))
         env.execute("write")
-        for place, (name, declared, reach) in enumerate(READ):
-            source = reach(getattr(FileSource, name)(folder / name, schema=declared, **options(name)))
-            env.from_source(source, WatermarkStrategy.no_watermarks()).sink_to(FileSink.parquet(folder / f"{place}"))
-        env.execute("read")
     return folder
 
 
-@pytest.mark.parametrize("place", range(len(READ)), ids=[f"{name}-{way.__name__}-{said}" for name, said, way in READ])
-def test_a_folder_is_copied_in_each_format(spark: SparkSession, folders: Path, place: int) -> None:
+@pytest.fixture(scope="module")
+def read(written: Path) -> Callable[[range], None]:
+    """Lets one job read in some ways, and write what each gives, by its place in `READ`."""
+
+    @cache
+    def run(places: range) -> None:
+        with StreamExecutionEnvironment.get_execution_environment() as env:
+            env.set_checkpoint_dir(str(written / "checkpoints")).enable_checkpointing("200ms")
+            for place in places:
+                name, declared, reach = READ[place]
+                source = reach(getattr(FileSource, name)(written / name, schema=declared, **options(name)))
+                rows = env.from_source(source, WatermarkStrategy.no_watermarks())
+                rows.sink_to(FileSink.parquet(written / f"{place}"))
+            env.execute(f"read {places.start}")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, id=f"{name}-{way.__name__}-{said}", marks=() if place in EACH_RUN else pytest.mark.long)
+        for place, (name, said, way) in enumerate(READ)
+    ],
+)
+def test_a_folder_is_copied_in_each_format(
+    spark: SparkSession, written: Path, read: Callable[[range], None], place: int
+) -> None:
     name, _, _ = READ[place]
 
-    read = spark.read.parquet(str(folders / f"{place}")).collect()
+    read(EACH_RUN if place in EACH_RUN else LONG_RUN)
+    rows = spark.read.parquet(str(written / f"{place}")).collect()
 
-    seen = sorted((row["id"], row["name"], str(row["at"])[:19].replace("T", " ")) for row in read)
+    seen = sorted((row["id"], row["name"], str(row["at"])[:19].replace("T", " ")) for row in rows)
     assert seen == [(key, text, str(at)[:19]) for key, text, at in ROWS]
-    assert {file.suffixes[-1] for file in (folders / name).glob("part-*")} == {f".{name}"}
+    assert {file.suffixes[-1] for file in (written / name).glob("part-*")} == {f".{name}"}
 
 
-@both_ways
+@pytest.mark.parametrize("reach", [by_spark, pytest.param(by_fsspec, marks=pytest.mark.long)])
 def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.log").write_text("one\ntwo, 2\n\n{")

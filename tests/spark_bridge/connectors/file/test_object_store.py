@@ -86,6 +86,7 @@ def test_the_schema_of_parquet_is_taken_from_what_is_there_and_ranges_of_rows_ar
     assert rows_of_source(spark, source) == sorted(((number, 0.5) for number in range(2_500)), key=repr)
 
 
+@pytest.mark.long
 def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/day=7/a.parquet", pa.table({"ID": pa.array([1, 2], pa.int32())}))
     source = FileSource.parquet(bucket, schema="id bigint, day int").storage_options(**s3)
@@ -112,6 +113,7 @@ def test_lines_are_parsed(
     assert rows_of_source(spark, made) == [(1, "a;b"), (2, None)]
 
 
+@pytest.mark.long
 def test_text_may_be_compressed(spark: SparkSession, s3: Options, bucket: str) -> None:
     with _store(s3).open(f"{bucket}/a.txt.gz", "wt", compression="gzip") as file:
         file.write("one\ntwo")

@@ -76,13 +76,15 @@ def test_whole_files_are_put_together_up_to_a_number_of_rows(
 
 @both_ways
 def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+    for number in (2, 3, 4):
+        (parquet_folder / f"{number}.parquet").unlink()
     source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
 
     found = discovery(spark, source).discover(b"")
     batches = everything(spark, source, found)
 
-    assert [len(batch) for batch in batches] == [4, 4, 2] * 5
-    assert sorted(row for batch in batches for row in batch) == [(key, row) for key in range(5) for row in range(10)]
+    assert [len(batch) for batch in batches] == [4, 4, 2] * 2
+    assert sorted(row for batch in batches for row in batch) == [(key, row) for key in range(2) for row in range(10)]
 
 
 @both_ways

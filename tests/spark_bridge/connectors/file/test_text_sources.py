@@ -24,6 +24,8 @@ from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = pytest.mark.spark
 
+by_fsspec_in_long_runs = pytest.mark.parametrize("reach", [by_spark, pytest.param(by_fsspec, marks=pytest.mark.long)])
+"""For a rule that other tests have by fsspec, here or in test_files_both_ways.py."""
 SCHEMA = "key int, at timestamp, amount double"
 GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
 
@@ -81,7 +83,7 @@ def tasks(spark: SparkSession) -> list[int]:
     return [jobs.apply(place).numTasks() for place in range(jobs.length())]
 
 
-@both_ways
+@by_fsspec_in_long_runs
 def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
     laboratory: Laboratory, tmp_path: Path, reach: Reach
 ) -> None:
@@ -103,7 +105,12 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
 
 @pytest.mark.parametrize(
     ("reads_them", "reach"),
-    [(True, by_spark), (False, by_spark), pytest.param(True, by_fsspec, marks=pytest.mark.long), (False, by_fsspec)],
+    [
+        (True, by_spark),
+        pytest.param(False, by_spark, marks=pytest.mark.long),
+        pytest.param(True, by_fsspec, marks=pytest.mark.long),
+        pytest.param(False, by_fsspec, marks=pytest.mark.long),
+    ],
 )
 def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
     laboratory: Laboratory, csv_folder: Path, reads_them: bool, reach: Reach
@@ -119,10 +126,11 @@ def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
 
 TOO_LONG = ("long", GOOD + "{}\n", "1,2024-01-01 00:00:03,1,1", "Malformed CSV record: 1,2024-01-01 00:00:03,1,1")
 OTHER_HEADER = ("header", "{}\n1,1,2024-01-01 00:00:03\n", "key,amount,at", "Expected: at but found: amount")
+TYPED_VALUE = ("typed", GOOD + "{}\n", "x,2024-01-01 00:00:03,1", 'For input string: "x"')
 MISFITS = [
     ("short", "key,at,amount\n{}\n", "1,2024-01-01 00:00:03", "Malformed CSV record: 1,2024-01-01 00:00:03"),
     TOO_LONG,
-    ("typed", GOOD + "{}\n", "x,2024-01-01 00:00:03,1", 'For input string: "x"'),
+    TYPED_VALUE,
     OTHER_HEADER,
 ]
 
@@ -130,11 +138,12 @@ MISFITS = [
 @pytest.mark.parametrize(
     ("name", "text", "line", "why", "reach"),
     [
-        *((*misfit, by_spark) for misfit in MISFITS),
-        *(
-            pytest.param(*misfit, by_fsspec, marks=() if misfit in (TOO_LONG, OTHER_HEADER) else pytest.mark.long)
-            for misfit in MISFITS
-        ),
+        pytest.param(*misfit, reach, marks=() if misfit in each_run else pytest.mark.long)
+        for reach, each_run in (
+            (by_spark, (TOO_LONG, TYPED_VALUE, OTHER_HEADER)),
+            (by_fsspec, (OTHER_HEADER,)),
+        )
+        for misfit in MISFITS
     ],
 )
 def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
@@ -156,7 +165,7 @@ TYPED, CUT = ('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 
     ("text", "why", "reach"),
     [
         (*TYPED, by_spark),
-        (*CUT, by_spark),
+        pytest.param(*CUT, by_spark, marks=pytest.mark.long),
         (*TYPED, by_fsspec),
         pytest.param(*CUT, by_fsspec, marks=pytest.mark.long),
     ],
@@ -174,7 +183,7 @@ def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
     assert ("mode='PERMISSIVE'" in failed.cause.message) == (reach is by_spark)
 
 
-@both_ways
+@by_fsspec_in_long_runs
 def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tmp_path: Path, reach: Reach) -> None:
     pq.write_table(pa.table({"key": list(range(100))}), tmp_path / "broken.parquet")
     sound = (tmp_path / "broken.parquet").read_bytes()
@@ -186,7 +195,7 @@ def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tm
     assert "/broken.parquet: " in failed.cause.message
 
 
-@both_ways
+@by_fsspec_in_long_runs
 def test_the_user_may_ask_for_nulls(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("key,at,amount\nx,,1\n")
 
@@ -214,7 +223,7 @@ def test_options_are_those_of_the_reader_and_the_last_word_counts(
     assert (key, str(day)) == (1, "2024-12-31")
 
 
-@both_ways
+@by_fsspec_in_long_runs
 def test_folders_give_columns_to_text_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in" / "day=7").mkdir(parents=True)
     (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")

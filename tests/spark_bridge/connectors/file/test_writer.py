@@ -92,7 +92,9 @@ def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink
     assert sink.seen() == [1, 2]
 
 
-@pytest.mark.parametrize("survives", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "survives", [0, pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_restore_completes_a_commit_that_was_interrupted(sink: Sink, survives: int) -> None:
     writer = sink.writer(filesystem=CrashingFileSystem(sink.spark, survives))
     state = writer.prepare_commit(1, writer.stage(sink.rows(1, 2, 3)).names)
@@ -208,7 +210,14 @@ def test_final_names_tell_job_operator_subtask_and_checkpoint(sink: Sink) -> Non
     assert fnmatch(Path(pending.target).name, "part-my_job-????????-my_sink-????????-3-5-0-*.parquet")
 
 
-@pytest.mark.parametrize(("one", "other"), [("out-1", "out_1"), ("流れ", "川"), ("a" * 99 + "1", "a" * 99 + "2")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("out-1", "out_1"),
+        pytest.param("流れ", "川", marks=pytest.mark.long),
+        pytest.param("a" * 99 + "1", "a" * 99 + "2", marks=pytest.mark.long),
+    ],
+)
 def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink, one: str, other: str) -> None:
     writer = sink.writer(uid=one)
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
@@ -259,7 +268,7 @@ def test_a_job_that_fails_before_it_has_cleared_up_behind_the_job_before_does_so
     assert list(after.prepare_commit(4, ())) == list(state[:1])
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_what_the_subtasks_of_a_job_had_pending_is_published_by_however_many_go_on(
     sink: Sink, parallelism: int
 ) -> None:
@@ -320,7 +329,7 @@ def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
     assert sink.staged(".csv") == []
 
 
-@pytest.mark.parametrize("there_before", [False, True])
+@pytest.mark.parametrize("there_before", [pytest.param(False, marks=pytest.mark.long), True])
 def test_partitions_may_be_there_before(sink: Sink, there_before: bool) -> None:
     rows = sink.rows(1, 2).selectExpr("number", "number % 2 AS odd")
     if there_before:

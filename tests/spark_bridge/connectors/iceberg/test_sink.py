@@ -24,7 +24,7 @@ from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
 from flykka.spark_bridge.errors import MissingExtraError, OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.session.session import engine_session
-from tests.spark_bridge.connectors.contracts import ShorterSinkContract
+from tests.spark_bridge.connectors.contracts import ShortestSinkContract
 from tests.spark_bridge.connectors.delta.attempts import Attempt, frame
 from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem
 
@@ -73,7 +73,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(tmp_path / "iceberg")
 
 
-class TestAppend(ShorterSinkContract):
+class TestAppend(ShortestSinkContract):
     @pytest.fixture(autouse=True)
     def _warehouse(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
@@ -144,6 +144,8 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     assert warehouse.rows() == [(1, "a"), (2, "b")]
 
 
+# Delta's sink renames by the same code.
+@pytest.mark.long
 @pytest.mark.parametrize("survives", range(3))
 def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, warehouse: Warehouse, survives: int) -> None:
     """The first rename is that of the list of files."""

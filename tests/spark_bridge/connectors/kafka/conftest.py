@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.connectors.broker import ApacheKafka, Broker, program, running_broker
 from tests.spark_bridge.connectors.kafka.gate import Gate, running_gate
+from tests.spark_bridge.connectors.kafka.secured_ports import SecuredPorts, secured_ports
 
 
 @pytest.fixture(scope="package")
@@ -18,9 +19,18 @@ def _gate() -> Iterator[Gate]:
 
 
 @pytest.fixture(scope="package")
-def broker(tmp_path_factory: pytest.TempPathFactory, _gate: Gate) -> Iterator[Broker]:
-    listeners = (_gate.listener,) if isinstance(program(), ApacheKafka) else ()
-    with running_broker(tmp_path_factory.mktemp("kafka") / "data", listeners=listeners) as running:
+def ports(tmp_path_factory: pytest.TempPathFactory) -> SecuredPorts:
+    """The secured ports of the broker, of which one that is not Apache Kafka has none."""
+    if not isinstance(program(), ApacheKafka):
+        return SecuredPorts({}, {})
+    return secured_ports(tmp_path_factory.mktemp("secured"))
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory, _gate: Gate, ports: SecuredPorts) -> Iterator[Broker]:
+    listeners = (_gate.listener, *ports.listeners.values()) if ports.listeners else ()
+    folder = tmp_path_factory.mktemp("kafka") / "data"
+    with running_broker(folder, listeners=listeners, settings=ports.settings) as running:
         yield running
 
 

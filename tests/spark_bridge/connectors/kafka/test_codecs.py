@@ -31,7 +31,10 @@ def codecs_of(broker: Broker, topic: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("codec", CODECS)
+# Java's frames of snappy are its own; the others are those that the sink writes below.
+@pytest.mark.parametrize(
+    "codec", [pytest.param(codec, marks=() if codec == "snappy" else pytest.mark.long) for codec in CODECS]
+)
 def test_records_that_another_library_has_compressed_are_read(kafka: Broker, topic: str, codec: str) -> None:
     # The broker compresses them again, by Java's libraries.
     kafka.create(topic, compression_type="uncompressed" if codec == "none" else codec)
@@ -48,7 +51,7 @@ def test_records_that_another_library_has_compressed_are_read(kafka: Broker, top
         pytest.param(codec, is_transaction, id=f"{name}-{codec}", marks=() if is_run else pytest.mark.long)
         for is_transaction, name in ((True, "exactly-once"), (False, "at-least-once"))
         for codec in CODECS
-        for is_run in [is_transaction == (codec not in ("gzip", "snappy"))]
+        for is_run in [codec != "none" and is_transaction == (codec not in ("gzip", "snappy"))]
     ],
 )
 def test_records_are_written_in_the_codec_that_the_sink_has(

@@ -41,7 +41,7 @@ def offsets(source: KafkaSource, tasks: int = 1) -> list[int]:
     return [record.offset for record in read]
 
 
-@pytest.mark.parametrize("tasks", [1, 7])
+@pytest.mark.parametrize("tasks", [pytest.param(1, marks=pytest.mark.long), 7])
 def test_what_is_left_is_read_by_however_many_tasks(kafka: Broker, compacted: str, tasks: int) -> None:
     assert offsets(KafkaSource.of_topics(kafka.address, compacted), tasks) == LEFT
 
@@ -49,8 +49,8 @@ def test_what_is_left_is_read_by_however_many_tasks(kafka: Broker, compacted: st
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
     [
-        pytest.param(10, 50, [29, 48, 49], id="begins in a gap"),
-        pytest.param(0, 40, [0, 29], id="ends in a gap"),
+        pytest.param(10, 50, [29, 48, 49], id="begins in a gap", marks=pytest.mark.long),
+        pytest.param(0, 40, [0, 29], id="ends in a gap", marks=pytest.mark.long),
         pytest.param(10, 40, [29], id="begins and ends in gaps"),
         pytest.param(5, 20, [], id="is in a gap"),
     ],

@@ -70,7 +70,7 @@ def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("target", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
+@pytest.mark.parametrize("target", ["kafka", "delta"])
 def test_a_task_manager_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
@@ -97,7 +97,9 @@ def test_a_task_manager_that_dies_changes_nothing(
     assert published() == flights.expected_counts()
 
 
-@pytest.mark.parametrize("target", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
+# test_transactions.py kills a broker in a transaction, in each run.
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["kafka", "delta"])
 def test_a_broker_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],

@@ -45,7 +45,9 @@ def replaced(topic: str, offset: int) -> str:
     )
 
 
-@pytest.mark.parametrize("records", [1, 3, 8])
+@pytest.mark.parametrize(
+    "records", [pytest.param(1, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long), 8]
+)
 def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broker, topic: str, records: int) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1", b"2", b"3")
@@ -137,6 +139,7 @@ def test_a_job_fails_for_good_when_its_topic_is_made_again(
     assert set(published(spark, tmp_path)) <= {b"1", b"2", b"3"}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
 def test_a_savepoint_does_not_go_on_with_the_topic_that_was_made_again(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import ssl
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,20 +11,20 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from benchmarks.connectors.broker import ApacheKafka, Broker, Listener, free_port, program, running_broker
+from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink, KafkaSource, OffsetsInitializer
 from flykka.connectors import SinkError, SourceError
 from flykka.runtime.secrets import masked
 from flykka.spark_bridge.connectors.kafka.client import topics_there
 from flykka.spark_bridge.connectors.kafka.publishing import PublishTransaction
 from tests.spark_bridge.connectors.kafka.records import discover_splits, record_values
+from tests.spark_bridge.connectors.kafka.secured_ports import PASSWORD, USER, SecuredPorts
 
 pytestmark = pytest.mark.slow
 
-USER, PASSWORD, WRONG = "alice", "open-sesame-42", "barley-4711"
+WRONG = "barley-4711"
 PROMPT_S = 15.0
 """So long librdkafka goes on in vain by default: twice as long."""
-_JAAS = "org.apache.kafka.common.security"
 
 
 @dataclass(frozen=True)
@@ -34,52 +32,24 @@ class Secured:
     """A broker that takes passwords at some ports, and what its certificate is compared with."""
 
     broker: Broker
-    listeners: dict[str, Listener]
+    ports: SecuredPorts
     certificate: Path
 
     def address(self, listener: str) -> str:
-        return f"127.0.0.1:{self.listeners[listener].port}"
+        return f"127.0.0.1:{self.ports.listeners[listener].port}"
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    if not isinstance(program(), ApacheKafka):
-        pytest.skip(f"{program().name} has no passwords and no TLS: it needs Apache Kafka")
-    folder = tmp_path_factory.mktemp("secured")
-    store, certificate = _certificate(folder)
-    protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "BOTH": "SASL_SSL"}
-    listeners = {name: Listener(name=name, port=free_port(), protocol=each) for name, each in protocols.items()}
-    settings = {
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-        "ssl.keystore.location": str(store),
-        "ssl.keystore.password": PASSWORD,
-        "ssl.keystore.type": "PKCS12",
-    }
-    for name in ("sasl", "both"):
-        plain = f'{_JAAS}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
-        settings[f"listener.name.{name}.plain.sasl.jaas.config"] = plain
-        settings[f"listener.name.{name}.scram-sha-512.sasl.jaas.config"] = f"{_JAAS}.scram.ScramLoginModule required;"
-    with running_broker(folder / "data", listeners=tuple(listeners.values()), settings=settings) as broker:
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        admin = broker.admin()
-        for done in admin.alter_user_scram_credentials(
-            [UserScramCredentialUpsertion(USER, info, PASSWORD.encode())]
-        ).values():
-            done.result()
-        yield Secured(broker, listeners, certificate)
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A store with a key and a certificate of 127.0.0.1, and the certificate alone."""
-    home = os.environ.get("JAVA_HOME")
-    keytool = str(Path(home, "bin", "keytool")) if home else "keytool"
-    store, certificate = folder / "broker.p12", folder / "broker.pem"
-    of_store = ["-alias", "broker", "-keystore", str(store), "-storetype", "PKCS12", "-storepass", PASSWORD]
-    name = ["-keyalg", "EC", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1"]
-    subprocess.run([keytool, "-genkeypair", *of_store, *name], check=True, capture_output=True)
-    export = [keytool, "-exportcert", "-rfc", *of_store, "-file", str(certificate)]
-    subprocess.run(export, check=True, capture_output=True)
-    return store, certificate
+def secured(tmp_path_factory: pytest.TempPathFactory, kafka: Broker, ports: SecuredPorts) -> Secured:
+    certificate = tmp_path_factory.mktemp("certificate") / "broker.pem"
+    certificate.write_text(ssl.get_server_certificate(("127.0.0.1", ports.listeners["TLS"].port)))
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    admin = kafka.admin()
+    for done in admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion(USER, info, PASSWORD.encode())]
+    ).values():
+        done.result()
+    return Secured(kafka, ports, certificate)
 
 
 def sasl(mechanism: str, password: str = PASSWORD) -> dict[str, str]:

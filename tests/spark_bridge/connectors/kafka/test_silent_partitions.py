@@ -100,6 +100,8 @@ def seconds(spark: SparkSession, folder: Path) -> int:
     return spark.read.schema("records bigint").parquet(str(folder / "out")).count()
 
 
+# test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py have what holds it.
+@pytest.mark.long
 def test_a_silent_partition_holds_event_time_until_a_record_comes(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -137,6 +139,8 @@ def test_a_silent_partition_holds_nothing_when_it_is_idle(
     assert seconds(spark, tmp_path) > 0
 
 
+# test_source.py has the partition that appears.
+@pytest.mark.long
 def test_a_partition_that_is_added_while_a_job_runs_is_read_from_its_beginning(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -13,13 +13,13 @@ from flykka import KafkaSink
 from flykka.connectors import FileSystem, SinkError
 from flykka.connectors.testing import Row
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.spark_bridge.connectors.contracts import ShorterSinkContract
+from tests.spark_bridge.connectors.contracts import ShortestSinkContract
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-class KafkaContract(ShorterSinkContract):
+class KafkaContract(ShortestSinkContract):
     broker: Broker
     topic: str
     schema = "value string"
@@ -64,6 +64,8 @@ def test_a_row_becomes_a_record_by_the_names_of_its_columns(spark: SparkSession,
     assert broker.values(f"{topic}-other") == [b""]
 
 
+# test_transactions.py kills a process that leaves one.
+@pytest.mark.long
 def test_a_transaction_that_was_left_open_holds_nobody_back(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: object
 ) -> None:
@@ -101,6 +103,7 @@ def test_what_cannot_be_written_is_refused(spark: SparkSession, broker: Broker, 
         KafkaSink.to_topic(broker.address, topic, transactional_id="mine")
 
 
+@pytest.mark.long
 def test_json_of_a_row_is_a_value(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     rows = spark.sql("SELECT 1 AS id, 'x' AS name").selectExpr("to_json(struct(*)) AS value")

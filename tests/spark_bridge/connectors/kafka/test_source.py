@@ -89,9 +89,14 @@ def test_a_record_has_the_columns_that_are_asked_for(spark: SparkSession, broker
 @pytest.mark.parametrize(
     ("value_format", "value", "expected"),
     [
-        (RawFormat(), b"\x00\xff", (b"\x00\xff",)),
+        pytest.param(RawFormat(), b"\x00\xff", (b"\x00\xff",), marks=pytest.mark.long),
         (RawFormat(text=True), "né".encode(), ("né",)),
-        (JsonFormat("id long, tags array<string>"), b'{"tags": ["a"], "id": 7, "more": 1}', (7, ["a"])),
+        pytest.param(
+            JsonFormat("id long, tags array<string>"),
+            b'{"tags": ["a"], "id": 7, "more": 1}',
+            (7, ["a"]),
+            marks=pytest.mark.long,
+        ),
         (CsvFormat("id long, name string", sep=";"), b"7;a b", (7, "a b")),
         (
             DebeziumJsonFormat("id long"),

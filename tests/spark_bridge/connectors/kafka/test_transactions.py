@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -23,15 +22,13 @@ BEFORE_COMMIT = Moment(request=Request.END_TXN)
 COMMITTED = Moment(request=Request.END_TXN, of_answer=True)
 
 
-def moments(*of_each_run: Moment) -> Any:
-    """All moments, of which these are those of each run, and the others of long ones."""
-    return pytest.mark.parametrize(
-        "moment",
-        [
-            pytest.param(moment, id=str(moment), marks=() if moment in of_each_run else pytest.mark.long)
-            for moment in (BEFORE_PRODUCE, BEFORE_MARK, BEFORE_COMMIT, COMMITTED)
-        ],
-    )
+each_moment = pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, id=str(moment), marks=() if moment is BEFORE_COMMIT else pytest.mark.long)
+        for moment in (BEFORE_PRODUCE, BEFORE_MARK, BEFORE_COMMIT, COMMITTED)
+    ],
+)
 
 
 def is_open(broker: Broker, topic: str) -> bool:
@@ -44,7 +41,7 @@ def is_open(broker: Broker, topic: str) -> bool:
     return bool(ends[0] < ends[1])
 
 
-@moments(BEFORE_COMMIT, COMMITTED)
+@each_moment
 def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -61,8 +58,7 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt
     assert kafka.values(topic) == ROWS
 
 
-# test_job.py has a job that survives the death of its broker.
-@moments()
+@each_moment
 def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
@@ -82,7 +78,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
     assert kafka.values(topic) == ROWS
 
 
-@moments(BEFORE_COMMIT)
+@each_moment
 def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:

@@ -25,6 +25,7 @@ def server() -> Iterator[Server]:
 def database(server: Server) -> Iterator[Database]:
     made = server.create_database()
     yield made
+    made.close()
     server.drop_slots(made)
 
 

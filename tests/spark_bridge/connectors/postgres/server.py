@@ -55,15 +55,16 @@ class Server:
         secret = folder / "secret"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
-        self._run("initdb", "-D", str(data), "-U", "tests", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8")
+        self._run("initdb", "-ND", str(data), "-U", "tests", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8")
         options = [part for name, setting in _SETTINGS.items() for part in ("-c", f"{name}={setting}")]
         command = [str(self._binaries / "postgres"), "-D", str(data), "-p", str(self.port), "-k", str(folder), *options]
         self._log = (folder / "log").open("wb")
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, user=self._user, cwd=folder)
-        self._wait()
+        self._session = self._first_session()
 
     def stop(self) -> None:
         """End it, and whatever is connected, at once: its data is not needed any more."""
+        self._session.close()
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(_DEADLINE_S)
         self._log.close()
@@ -76,24 +77,21 @@ class Server:
         """Drop the replication slots of a database, of which a server has a few."""
         of_it = "WHERE database = %s"
         deadline = time.monotonic() + _DEADLINE_S
-        with psycopg.connect(self.conninfo(), autocommit=True) as connection:
-            while connection.execute(f"SELECT 1 FROM pg_replication_slots {of_it}", (database.name,)).fetchone():
-                assert time.monotonic() < deadline, "a slot is in use"
-                connection.execute(
-                    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
-                    f" {of_it} AND active_pid IS NOT NULL",
-                    (database.name,),
-                )
-                connection.execute(
-                    f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots {of_it} AND NOT active",
-                    (database.name,),
-                )
+        while self._session.execute(f"SELECT 1 FROM pg_replication_slots {of_it}", (database.name,)).fetchone():
+            assert time.monotonic() < deadline, "a slot is in use"
+            self._session.execute(
+                f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots {of_it} AND active_pid IS NOT NULL",
+                (database.name,),
+            )
+            self._session.execute(
+                f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots {of_it} AND NOT active",
+                (database.name,),
+            )
 
     def create_database(self) -> Database:
         """A new database."""
         name = f"db_{uuid4().hex[:8]}"
-        with psycopg.connect(self.conninfo(), autocommit=True) as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        self._session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return Database(self.conninfo(name), name)
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -102,12 +100,11 @@ class Server:
         if done.returncode:
             pytest.fail(f"{program} of the PostgreSQL for tests fails: {done.stderr}", pytrace=False)
 
-    def _wait(self) -> None:
+    def _first_session(self) -> psycopg.Connection[tuple[Any, ...]]:
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
-                psycopg.connect(self.conninfo(), connect_timeout=2).close()
-                return
+                return psycopg.connect(self.conninfo(), autocommit=True, connect_timeout=2)
             except psycopg.OperationalError:
                 if time.monotonic() > deadline or self._process.poll() is not None:
                     raise
@@ -115,22 +112,26 @@ class Server:
 
 
 class Database:
-    """A database of one test."""
+    """A database of one test, and a session of it: to connect costs more than most statements."""
 
     def __init__(self, conninfo: str, name: str) -> None:
         self.conninfo = conninfo
         self.name = name
+        # A statement that was prepared does not see that its table has other columns.
+        self._session = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.close()
 
     def run(self, *statements: str) -> None:
         """Execute statements, each by itself."""
-        with psycopg.connect(self.conninfo, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement.encode())
+        for statement in statements:
+            self._session.execute(statement.encode())
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        with psycopg.connect(self.conninfo, autocommit=True) as connection:
-            return connection.execute(query.encode(), values).fetchall()
+        return self._session.execute(query.encode(), values).fetchall()
 
     def connection(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A connection whose transaction is open until it is committed."""

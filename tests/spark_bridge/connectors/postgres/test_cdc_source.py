@@ -43,6 +43,8 @@ class CdcContract(SourceContract):
         return [(number, f"row {number}", "+I") for number in (next(self._numbers) for _ in range(3))]
 
 
+# The tests below read snapshots.
+@pytest.mark.long
 class TestSnapshot(CdcContract):
     pass
 
@@ -88,7 +90,7 @@ def test_a_transaction_is_read_once_however_the_log_is_cut(
     found = discover_all_splits(table)
     rows: list[Row] = []
     with database.connection() as long:
-        for number in range(6):
+        for number in range(3):
             database.run(f"INSERT INTO names VALUES ({number}, 'short')")
             long.execute("INSERT INTO names VALUES (%s, 'long')", (100 + number,))
             found = discover_all_splits(table, found.position)
@@ -96,8 +98,8 @@ def test_a_transaction_is_read_once_however_the_log_is_cut(
         during = list(rows)
     rows += changes_since(spark, table, found.position)
 
-    assert during == [(number, "short", "+I") for number in range(6)]
-    assert rows[6:] == [(100 + number, "long", "+I") for number in range(6)]
+    assert during == [(number, "short", "+I") for number in range(3)]
+    assert rows[3:] == [(100 + number, "long", "+I") for number in range(3)]
 
 
 def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_comes(

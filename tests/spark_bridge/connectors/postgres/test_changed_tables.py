@@ -89,7 +89,7 @@ def test_a_partition_that_is_made_while_the_job_runs_is_read(
     assert changes_since(spark, parts, begun.position) == [(11, "b", "+I"), (1, None, "-D"), (12, "a", "+I")]
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("at_once", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_partition_that_had_rows_when_it_was_attached_ends_the_job(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, at_once: bool
 ) -> None:
@@ -137,7 +137,9 @@ def test_an_empty_table_is_attached(spark: SparkSession, database: Database, par
     assert changes_since(spark, parts, begun.position) == [(12, "b", "+I")]
 
 
-@pytest.mark.parametrize("change", ["DROP TABLE low", "ALTER TABLE parts DETACH PARTITION low"])
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE low", pytest.param("ALTER TABLE parts DETACH PARTITION low", marks=pytest.mark.long)]
+)
 def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may_stay(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, change: str
 ) -> None:
@@ -215,7 +217,7 @@ def test_an_index_is_the_key_of_a_table_without_a_primary_key(spark: SparkSessio
     assert changes_since(spark, source, begun.position) == [("a", None, "-D"), ("b", "x", "+I")]
 
 
-@pytest.mark.parametrize("key", ["PRIMARY KEY (id) DEFERRABLE", "UNIQUE (id)"])
+@pytest.mark.parametrize("key", [pytest.param("PRIMARY KEY (id) DEFERRABLE", marks=pytest.mark.long), "UNIQUE (id)"])
 def test_old_rows_of_a_full_replica_identity_leave(spark: SparkSession, database: Database, key: str) -> None:
     database.run(
         f"CREATE TABLE names (id int, name text, {key})",
@@ -287,12 +289,16 @@ def test_a_partition_whose_changes_do_not_come_is_refused(
     ("publication", "text"),
     [
         ("FOR TABLE names WHERE (id > 5)", "has a row filter or a column list for names"),
-        ("FOR TABLE names (id)", "has a row filter or a column list for names"),
+        pytest.param("FOR TABLE names (id)", "has a row filter or a column list for names", marks=pytest.mark.long),
         (
             "FOR TABLE names WITH (publish = 'insert')",
             "does not publish all changes of public.names: ALTER PUBLICATION",
         ),
-        ("FOR TABLE names WITH (publish = 'insert, update, delete')", "does not publish all changes of public.names"),
+        pytest.param(
+            "FOR TABLE names WITH (publish = 'insert, update, delete')",
+            "does not publish all changes of public.names",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_publication_that_leaves_changes_out_is_refused_before_the_job_and_while_it_runs(

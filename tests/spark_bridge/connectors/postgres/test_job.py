@@ -38,7 +38,7 @@ def shop(database: Database) -> Database:
         "INSERT INTO items VALUES ('tea', 2.50), ('cup', 4)",
         "CREATE TABLE orders (id bigint PRIMARY KEY, item text, pieces int)",
         "INSERT INTO orders SELECT number, CASE number % 2 WHEN 0 THEN 'tea' ELSE 'cup' END, number % 7"
-        " FROM generate_series(1, 1000) AS number",
+        " FROM generate_series(1, 200) AS number",
         "CREATE TABLE priced (id bigint PRIMARY KEY, item text, amount numeric(21,2), lsn bigint)",
     )
     return database
@@ -78,7 +78,7 @@ def test_a_table_is_copied_with_its_prices(env: StreamExecutionEnvironment, shop
     start_priced_orders(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
 
     assert differences(shop) == []
-    assert shop.rows("SELECT count(*) FROM priced") == [(1000,)]
+    assert shop.rows("SELECT count(*) FROM priced") == [(200,)]
 
 
 def test_a_task_manager_and_connections_that_die_change_nothing(
@@ -94,10 +94,10 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
 
     kill = kill_when(env.cluster.system, lambda: env.cluster.system.find(recipients[-1]), publishes, 2)
     client = start_priced_orders(env, shop, tmp_path, bounded=False)
-    for number in range(20):
+    for number in range(6):
         change(shop, number)
     assert kill.wait(timeout=PATIENCE_S)
-    for number in range(20, 40):
+    for number in range(6, 12):
         change(shop, number)
         shop.rows(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
@@ -111,6 +111,8 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
     assert differences(shop) == []
 
 
+# test_schema_changes.py has what ends it, and what it reads when it is run again.
+@pytest.mark.long
 def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:

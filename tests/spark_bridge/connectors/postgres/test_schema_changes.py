@@ -110,6 +110,8 @@ def test_a_change_with_an_added_column_is_refused_before_the_discovery_sees_it(
         read_by(spark, bound, found)
 
 
+# The error is that of an added column whose older values are unknown.
+@pytest.mark.long
 def test_a_renamed_column_is_not_read_as_an_added_one(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:

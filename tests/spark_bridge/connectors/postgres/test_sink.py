@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 
 from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
-from tests.spark_bridge.connectors.contracts import ShorterSinkContract
+from tests.spark_bridge.connectors.contracts import ShortestSinkContract
 from tests.spark_bridge.connectors.postgres.server import Database
 from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, Writing, expect_refusal, in_background, waiting
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-class PostgresContract(ShorterSinkContract):
+class PostgresContract(ShortestSinkContract):
     database: Database
 
     @pytest.fixture(autouse=True)
@@ -63,6 +63,7 @@ def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_th
     assert database.rows("SELECT count(*), count(DISTINCT id) FROM names") == [(100, 100)]
 
 
+@pytest.mark.long
 def test_an_attempt_waits_for_a_zombie_and_sees_what_it_has_done(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:

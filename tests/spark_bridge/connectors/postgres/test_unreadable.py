@@ -150,6 +150,8 @@ def test_the_job_ends_at_once_and_names_the_value(
     assert client.details.number_of_restarts == 0
 
 
+# test_sql.py has the null of a job; unreadable changes are in the next test.
+@pytest.mark.long
 def test_a_value_is_null_at_first_and_as_a_change(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:

@@ -121,7 +121,7 @@ STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
         for name, function in FUNCTIONS.items()
     ],
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(STEPS, st.sampled_from([0, 4, 20]))
 def test_windows_fire_as_those_of_a_plain_model(
     assigner: WindowAssigner,
