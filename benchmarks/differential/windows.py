@@ -80,8 +80,9 @@ class WindowVerbs(Verbs):
         """Windows of results of windows, whose event time is the last millisecond of their window."""
         inner, number = self._aggregate_windows(rows), Column(self._name(), "bigint")
         assigner, window = self._choices.of(_WINDOWS)
-        keys = self._choices.some([column for column in inner.columns if column.type != "timestamp"], 2)
-        keyed = f".key_by({listed(keys)}).window({assigner})" if self._choices.percent(50) else ""
+        columns = [column for column in inner.columns if column.type != "timestamp"]
+        keys = self._choices.some(columns, 2) if columns else []
+        keyed = f".key_by({listed(keys)}).window({assigner})" if keys and self._choices.percent(50) else ""
         made = f"F.count('*').alias({number.name!r})"
         return self._of_windows(
             inner,

@@ -217,7 +217,7 @@ def assert_no_difference(spark: SparkSession, seeds: range) -> None:
 @pytest.mark.integration
 @pytest.mark.slow
 # 2179 has a kill, 2008 a restore.
-@pytest.mark.parametrize("seed", [pytest.param(2008, marks=pytest.mark.long), 2179])
+@pytest.mark.parametrize("seed", [2008, 2179])
 def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None:
     assert_no_difference(spark, range(seed, seed + 1))
 
