@@ -29,6 +29,7 @@ from benchmarks.differential.seeds import draw
 from benchmarks.differential.shrinking import Run, Shrinking, script
 from flykka.spark_bridge.session.session import spark_session
 
+_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 _SPARK = {
     "spark.sql.shuffle.partitions": "2",
     # To compile a plan takes longer than to interpret it for a few rows.
@@ -95,9 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the seeds; the exit code is 1 where a program differs."""
     options = _parser().parse_args(arguments)
     logging.getLogger("flykka").setLevel(logging.CRITICAL)
-    os.environ.setdefault(
-        "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-    )
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", _JVM)
     spark = spark_session("local[2]", "differential", _SPARK)
     found = try_seeds(spark, range(options.seed, options.seed + options.seeds))
     numbers = found.as_json()
