@@ -207,15 +207,15 @@ def stop_session(session: SparkSession) -> None:
         logger.info("Spark cannot be stopped: %s", gone)
 
 
+_settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
+
+
 def settings_of(session: SparkSession) -> dict[str, str]:
     """The settings of the session's context, which do not change while it runs: each is two calls of the JVM."""
     context = session.sparkContext
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
     return _settings[context]
-
-
-_settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
 def session_is_there() -> bool:

@@ -32,7 +32,8 @@ def test_the_output_is_that_of_a_batch(
     env = environment().set_parallelism(2).enable_checkpointing("500ms", tolerable_failures=100)
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
-    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten), count=2))
+    # One subtask may read all files.
+    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, SnapshotWritten)))
     table = env.spark.read.parquet(str(items))
 
     read = env.from_source(FileSource.parquet(str(orders)).files_per_batch(1), uid="orders")

@@ -23,7 +23,7 @@ SHOW TABLES
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
     """The kernel of the other tests, which have closed their environments, without a name of theirs."""
     kernel.run("%reset -f")
@@ -49,6 +49,8 @@ def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
 
 
 def test_an_interrupt_ends_a_query_and_an_insert_goes_on(kernel: Kernel) -> None:
+    kernel.run("import flykka")
+    kernel.run(BEGIN)
     kernel.run(TABLES)
     cell = kernel.start("%%flykka_sql\nSELECT auction FROM bids")
     while not (cell.display_ids and len(kernel.updates[cell.display_ids[0]]) > 1):
