@@ -65,7 +65,7 @@ class CheckpointBarrier(Value):
         return self._with_alignment(AlignmentType.ALIGNED if aligned_at_first else AlignmentType.UNALIGNED)
 
     def to_send_on(self, now_ms: int) -> CheckpointBarrier:
-        """The barrier as a task sends it on: it may be unaligned again, and is if its time is over."""
+        """The barrier as a task sends it on: no longer forced to align, and unaligned if its timeout has passed."""
         barrier = self.with_unaligned_supported()
         return barrier.as_unaligned() if barrier.may_time_out and barrier.remaining_ms(now_ms) == 0 else barrier
 

@@ -30,7 +30,7 @@ class _RememberedClass(JavaClass):  # type: ignore[misc]
 
 
 class _RememberingView(JVMView):  # type: ignore[misc]
-    """The classes of a JVM. A name that is none yet may become one: PySpark imports classes as it goes on."""
+    """The classes of a JVM. A name without a class is looked up again: PySpark may import the class later."""
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)

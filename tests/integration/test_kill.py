@@ -132,7 +132,7 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
     assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 
-# Other jobs go on at other parallelisms.
+# Other tests continue a job at another parallelism.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 4])
 def test_parallelism_changes_nothing_in_the_output(

@@ -1,4 +1,4 @@
-"""Pending checkpoints, which have begun and are not complete, and what is remembered of those that are over.
+"""Pending checkpoints, which have begun and are not complete, and the memory of the last that have ended.
 
 Mirrors Flink's PendingCheckpoint. Late acknowledgements are told from doubled ones by the ids of the last checkpoints
 and the attempts that acknowledged them (Flink's recentPendingCheckpoints).
@@ -260,19 +260,19 @@ class PendingCheckpoints:
         self._last_id = max(self._last_id, checkpoint_id)
 
     def add(self, pending: PendingCheckpoint) -> None:
-        """A checkpoint begins."""
+        """Add a checkpoint that begins."""
         assert pending.checkpoint_id == self._last_id, "a checkpoint begins with the id drawn last"
         self._pending[pending.checkpoint_id] = pending
 
     def remove(self, pending: PendingCheckpoint) -> None:
-        """A checkpoint is over, one way or the other."""
+        """Remove a checkpoint that is complete or was aborted, and remember who has acknowledged it."""
         del self._pending[pending.checkpoint_id]
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
             del self._recent[min(self._recent)]
 
     def forget_all(self) -> None:
-        """None of them will come to an end here."""
+        """Forget all of them: none ends here."""
         self._pending.clear()
 
     def expects(self, checkpoint_id: int, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:

@@ -50,13 +50,9 @@ class _Alignment:
 
 
 class BarrierAligner(CheckpointBarrierHandler):
-    """The barriers of one checkpoint after the other.
+    """The barriers of one checkpoint after the other."""
 
-    An alignment that holds back more than `limit_bytes` is given up (Flink's `task.checkpoint.alignment.max-size`, up
-    to 1.10); None is no limit.
-    """
-
-    __slots__ = ("_alignment", "latest_checkpoint_id")
+    __slots__ = ("_alignment",)
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ LOOKUP, CALL = "r", "c"
 
 @pytest.fixture
 def calls(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The commands that are sent to the JVM from now on, by their kind and what they ask for."""
+    """The number of commands to the JVM from now on, by their kind and by what they ask for."""
     sent = Counter[str]()
     gateway: Any = spark.sparkContext._gateway
     client_class = type(gateway._gateway_client)

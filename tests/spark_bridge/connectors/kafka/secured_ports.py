@@ -15,7 +15,7 @@ _JAAS = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class SecuredPorts:
-    """The ports by their names, and what the broker is told of them."""
+    """The ports by their names, and the settings of the broker for them."""
 
     listeners: dict[str, Listener]
     settings: dict[str, str]

@@ -111,7 +111,7 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
     assert differences(shop) == []
 
 
-# test_schema_changes.py has what ends it, and what it reads when it is run again.
+# test_schema_changes.py tests the error that ends it, and what a second run reads.
 @pytest.mark.long
 def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
