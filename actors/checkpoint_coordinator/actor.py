@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_coordinator.checkpoint_reports import CheckpointReports
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob, hook_failed
 from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
-from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import described
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.effects import CheckpointReport, CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
 from flykka.actors.machines.checkpoint.failure_manager import without_numbers
@@ -34,16 +33,24 @@ from flykka.actors.timer_effects import set_timer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
+    ForTask,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
+    TaskCheckpointMessages,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.statistics import CheckpointReportDue, CheckpointTriggered, SubtasksAcknowledged
+from flykka.messages.checkpointing.statistics import (
+    CheckpointReportDue,
+    CheckpointTriggered,
+    SubtaskCheckpointStatistics,
+    SubtasksAcknowledged,
+)
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointRequest,
     CheckpointTimedOut,
+    CoordinatedTask,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
     FinalCheckpointRequest,
@@ -67,14 +74,22 @@ from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.graph.job_graph import JobGraph, OperatorKind
 from flykka.messages.monitoring.explanation import CheckpointsExplained, ExplainCheckpoints
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
 from flykka.runtime.repeated_log import RepeatedLog, is_reported
 
 _log = logging.getLogger(__name__)
+
+REPORT_INTERVAL_MS = 1_000
+"""Acknowledgements wait for so long to be reported together: a checkpoint of ten thousand tasks is one message more,
+and of one that is held up everything is known after a second."""
+_REPORT_TIMER = "checkpoint-report"
 
 
 @trace_tag("actor.checkpoint_coordinator")
@@ -285,3 +300,65 @@ class CheckpointCoordinator(Actor):
                 )
             case unreachable:
                 assert_never(unreachable)
+
+
+class TaskGateways:
+    """Talks to tasks through their TaskManagers, to each of these in one message; used in the coordinator's turns only.
+
+    A checkpoint of ten thousand tasks is announced to as many, which live at a handful of TaskManagers.
+    """
+
+    def __init__(self) -> None:
+        self._gateways: dict[ExecutionAttemptId, Gateway] = {}
+        self._unsent: dict[Gateway, list[ForTask]] = {}
+
+    def replace_tasks(self, tasks: Iterable[CoordinatedTask], leader_session_id: LeaderSessionId) -> None:
+        """From here on these are the tasks, and they are talked to under this session."""
+        gateways: dict[Ref, Gateway] = {}
+        self._gateways.clear()
+        for task in tasks:
+            gateway = gateways.setdefault(task.task_manager, Gateway(task.task_manager, leader_session_id))
+            self._gateways[task.attempt] = gateway
+
+    def add(self, message: ForTask) -> None:
+        """Have the message sent to the Task of its attempt, with the others that are added before `send`."""
+        self._unsent.setdefault(self._gateways[message.attempt], []).append(message)
+
+    def send(self) -> None:
+        """Send what was added, to each TaskManager in its order."""
+        for gateway, messages in self._unsent.items():
+            gateway.tell(messages[0] if len(messages) == 1 else TaskCheckpointMessages(messages=tuple(messages)))
+        self._unsent.clear()
+
+
+class CheckpointReports:
+    """Reports the progress of checkpoints to the ExecutionGraphInfoStore, where there is one."""
+
+    def __init__(self, context: ActorContext, job_id: JobId, info_store: Ref | None) -> None:
+        self._context = context
+        self._job_id = job_id
+        self._info_store = info_store
+        self._acknowledged: dict[int, list[SubtaskCheckpointStatistics]] = {}
+
+    def add(self, report: CheckpointReport) -> None:
+        """Send the report of a checkpoint that has been triggered at once, an acknowledgement with the next `flush`."""
+        if self._info_store is None:
+            return
+        match report:
+            case CheckpointTriggered():
+                self._info_store.tell(report)
+            case SubtasksAcknowledged(checkpoint_id=checkpoint_id, subtasks=subtasks):
+                if not self._acknowledged:
+                    self._context.timers.start_once(_REPORT_TIMER, REPORT_INTERVAL_MS, CheckpointReportDue())
+                self._acknowledged.setdefault(checkpoint_id, []).extend(subtasks)
+
+    def flush(self) -> None:
+        """Report the acknowledgements that were added: when they are due, and before a checkpoint ends."""
+        if self._info_store is None or not self._acknowledged:
+            return
+        self._context.timers.cancel(_REPORT_TIMER)
+        for checkpoint_id, subtasks in self._acknowledged.items():
+            self._info_store.tell(
+                SubtasksAcknowledged(job_id=self._job_id, checkpoint_id=checkpoint_id, subtasks=tuple(subtasks))
+            )
+        self._acknowledged.clear()

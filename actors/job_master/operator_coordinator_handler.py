@@ -17,7 +17,7 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
 from flykka.actors.job_master.discovery_watch import DiscoveryWatch
-from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators, tell_attempt
+from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators
 from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
@@ -64,6 +64,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
 
 _log = logging.getLogger(__name__)
 
@@ -126,8 +127,8 @@ class OperatorCoordinatorHandler:
         self._of_functions = OperatorCoordinators(
             context,
             graph,
-            session,
             data_plane,
+            tell_attempt=self._tell_attempt,
             tell_listeners=tell_listeners,
             fail_job=fail_job,
             on_snapshotted=self._decide,
@@ -235,7 +236,7 @@ class OperatorCoordinatorHandler:
         match effect:
             case Tell(to=attempt, message=message):
                 # A reader that is ending loses its splits to the next one.
-                tell_attempt(self._graph, self._session, attempt, message, _READING)
+                self._tell_attempt(attempt, message, _READING)
             case SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
                 snapshotted = OperatorCoordinatorsSnapshotted(
                     job_id=self._graph.job_graph.job_id,
@@ -253,6 +254,17 @@ class OperatorCoordinatorHandler:
                 pass
             case _:
                 assert_never(effect)
+
+    def _tell_attempt(
+        self,
+        attempt: ExecutionAttemptId,
+        message: Message,
+        states: Collection[ExecutionState] = (ExecutionState.RUNNING,),
+    ) -> None:
+        """Tell an attempt of the job through its TaskManager, if it is in one of these states."""
+        execution = self._graph.execution(attempt)
+        if execution is not None and execution.state in states and execution.slot is not None:
+            Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
         """The discoveries under way, by source: for a fork, where nothing is left of their threads."""

@@ -5,7 +5,7 @@ The user's code runs on threads beside the JobMaster's turns; its answers are me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import assert_never
@@ -54,14 +54,12 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import (
     ExecutionAttemptId,
     JobVertexId,
-    LeaderSessionId,
     OperatorId,
     vertex_subtask_and_number,
 )
 from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
-from flykka.runtime.leader_session import Gateway
 
 CoordinatorMessage = (
     SendOperatorEvents
@@ -83,9 +81,9 @@ class OperatorCoordinators:
         self,
         context: ActorContext,
         graph: ExecutionGraph,
-        session: LeaderSessionId,
         data_plane: DataPlane,
         *,
+        tell_attempt: Callable[[ExecutionAttemptId, Message], object],
         tell_listeners: Callable[[Message], object],
         fail_job: Callable[[SerializedThrowable], object],
         on_snapshotted: Callable[[SnapshotOperatorCoordinators], object],
@@ -93,7 +91,7 @@ class OperatorCoordinators:
         """`on_snapshotted` is called in the turn in which the states of all coordinators are there for a checkpoint."""
         self._context = context
         self._graph = graph
-        self._session = session
+        self._tell_attempt = tell_attempt
         self._tell_listeners = tell_listeners
         self._fail_job = fail_job
         self._report_snapshotted = on_snapshotted
@@ -244,7 +242,7 @@ class OperatorCoordinators:
                     if to is Role.JOB_LISTENERS:
                         self._tell_listeners(message)
                     else:
-                        tell_attempt(self._graph, self._session, to, message)
+                        self._tell_attempt(to, message)
                 case CoordinatorSnapshotted():
                     self._on_snapshotted(effect)
                 case FailJob(cause=cause):
@@ -265,7 +263,7 @@ class OperatorCoordinators:
                         executor=self._functions.thread,
                     )
                 case Tell(to=attempt, message=message):
-                    tell_attempt(self._graph, self._session, attempt, message)
+                    self._tell_attempt(attempt, message)
                 case Ignore():
                     pass
                 case _:
@@ -289,19 +287,6 @@ class OperatorCoordinators:
         states[operator_id] = OperatorCoordinatorState(operator_id=operator_id, data=snapshotted.state)
         if len(states) == len(self._holders):
             self._report_snapshotted(SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id))
-
-
-def tell_attempt(
-    graph: ExecutionGraph,
-    session: LeaderSessionId,
-    attempt: ExecutionAttemptId,
-    message: Message,
-    states: Collection[ExecutionState] = (ExecutionState.RUNNING,),
-) -> None:
-    """Tell an attempt of the job through its TaskManager, if it is in one of these states."""
-    execution = graph.execution(attempt)
-    if execution is not None and execution.state in states and execution.slot is not None:
-        Gateway(execution.slot.task_manager, session).tell(message)
 
 
 class _Coordinator:

@@ -14,7 +14,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.attempt.batches import is_read_once
-from flykka.actors.machines.attempt.read_limit import cost_of
+from flykka.actors.machines.attempt.source import cost_of
 from flykka.messages.attempt.values import StagedOutput
 from flykka.messages.tasks.source import PartitionTime
 from flykka.spark_bridge.functions.event_time import EventTime

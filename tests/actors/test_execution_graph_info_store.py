@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.checkpoint_coordinator.checkpoint_reports import REPORT_INTERVAL_MS
+from flykka.actors.checkpoint_coordinator.actor import REPORT_INTERVAL_MS
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointStatsCounts, CheckpointStatsSnapshot
 from flykka.messages.control.job import JobFound, JobNotFound, JobStatus, ListeningBehaviour, TriggerSavepoint

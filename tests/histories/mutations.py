@@ -58,8 +58,8 @@ MUTATIONS = (
         history="killed-task-manager",
     ),
     Mutation(
-        where="machines.checkpoint.acknowledgements:Acknowledgements._collect",
-        line="yield from self.finish(pending, now)",
+        where="machines.checkpoint.coordinator:CheckpointCoordinatorMachine._collect",
+        line="yield from self._finish(pending, now)",
         instead="yield from ()",
         history="flights-with-a-kill",
     ),

@@ -9,14 +9,38 @@ from tests.layout.sources import sources
 # It reads every file of the project, which `make quick` leaves to `make check`.
 pytestmark = pytest.mark.slow
 
-LONGEST_FILE = 400
+USUAL_FILE = 400
 LONGEST_FUNCTION = 70
 
+LONGER_FILES = {
+    "actors/machines/attempt/attempt.py": 420,
+    "actors/machines/attempt/inputs.py": 410,
+    "actors/machines/attempt/source.py": 420,
+    "actors/machines/checkpoint/coordinator.py": 710,
+    "actors/machines/sources/source_coordinator.py": 590,
+    "spark_bridge/attempt/engine.py": 500,
+    "spark_bridge/connectors/file/source.py": 460,
+}
+"""Files that are longer, because each is one subject: a class with all its methods, or a machine with its parts.
 
-def test_no_file_is_longer_than_400_lines() -> None:
+A file is as long as its subject, so the list may grow: in the commit whose message says why the file is not two.
+"""
+
+
+def test_files_are_no_longer_than_usual_or_than_recorded() -> None:
+    too_long = {
+        str(source): lines
+        for source in sources()
+        if (lines := len(source.text.splitlines())) > LONGER_FILES.get(str(source), USUAL_FILE)
+    }
+
+    assert too_long == {}
+
+
+def test_every_recorded_file_is_still_longer_than_usual() -> None:
     lengths = {str(source): len(source.text.splitlines()) for source in sources()}
 
-    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+    assert [name for name in LONGER_FILES if lengths.get(name, 0) <= USUAL_FILE] == []
 
 
 def test_no_function_is_longer_than_70_lines() -> None:

@@ -25,17 +25,24 @@ from flykka.actors.machines.attempt.ending import AttemptState
 from flykka.actors.machines.attempt.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.attempt.explanation import explain_task
 from flykka.actors.machines.attempt.idleness import WatermarksWithIdleness
-from flykka.actors.machines.attempt.inputs import TaskInputs
+from flykka.actors.machines.attempt.inputs import (
+    BatchArrived,
+    EndOfDataReached,
+    ForwardedEvent,
+    TaskInputs,
+    WatermarkAdvanced,
+)
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
-from flykka.actors.machines.attempt.reading import InputReading
 from flykka.actors.machines.attempt.source import SourceReading, SourceReadingEvent
 from flykka.actors.machines.attempt.stages import Stage, Stages
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from flykka.actors.machines.attempt.time import ProcessingTimers
+from flykka.actors.machines.attempt.time import ProcessingTimers, uses_event_time
 from flykka.actors.machines.effects import Ignore, Role, Tell
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.messages.attempt import answers
 from flykka.messages.attempt.commands import (
+    AdvanceProcessingTime,
+    AdvanceWatermark,
     CloseChain,
     OpenChain,
     ProcessBatch,
@@ -53,6 +60,7 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.graph.job_graph import JobType, OperatorKind, TaskCancellationSettings
 from flykka.messages.monitoring.explanation import TaskExplained
 from flykka.messages.tasks import exchange, task
+from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, Watermark, WatermarkStatus
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents
 from flykka.messages.wire.ref import Ref
 
@@ -68,10 +76,10 @@ class StreamTask:
         "_finishes_at_end_of_data",
         "_idleness",
         "_inputs",
-        "_reading",
         "_source",
         "_stages",
         "_timers",
+        "_uses_event_time",
         "state",
     )
 
@@ -96,12 +104,10 @@ class StreamTask:
         is_source = vertex.operators[0].kind is OperatorKind.SOURCE
         self._source = SourceReading(descriptor, self._stages, self._idleness) if is_source else None
         self._timers = ProcessingTimers(vertex)
+        self._uses_event_time = uses_event_time(vertex)
         self._events = OperatorEventDispatcher(descriptor, self._stages, self._inputs, self._timers)
         self._checkpoints = SubtaskCheckpointCoordinator(
             descriptor, self._book, channel_state, self._inputs, self._stages, self._source, self._events
-        )
-        self._reading = InputReading(
-            vertex, self._inputs, self._stages, self._idleness, self._timers, self._events, self._checkpoints
         )
 
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
@@ -286,13 +292,63 @@ class StreamTask:
             has_room = self._stages.has_room and not waits
             if not has_room and not self._inputs.has_priority:
                 break
-            step = self._reading.read(now, has_room=has_room) if self._source is None else self._source.read()
+            step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read()
             if step is None:
                 break
             effects += step
         if self._source is not None and self.state.is_running:
             effects += self._source.request_splits()
         return effects
+
+    def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        """Read the next element, without room only one that does not wait for it; None if there is none."""
+        if has_room and self._events.is_due:
+            return self._events.handle(now)
+        if has_room and self._timers.is_due:
+            return self._fire_timers(now)
+        match self._inputs.next(now, only_priority=not has_room):
+            case None:
+                return None
+            case BatchArrived() as arrived:
+                awake = self._idleness.read()
+                command = ProcessBatch(
+                    stage=self._stages.line.next_stage,
+                    gate=arrived.gate,
+                    batch=arrived.batch,
+                    watermark_ms=self._inputs.watermark_ms,
+                    processing_time_ms=self._timers.time_of_stage(now),
+                    coalesced=tuple(each.batch for each in arrived.coalesced),
+                    aggregates=self._events.take_results(),
+                )
+                return [*awake, *self._stages.begin(Stage(command=command, channels=arrived.channels))]
+            case WatermarkAdvanced(watermark_ms=watermark_ms):
+                ended = self._idleness.end() if watermark_ms == WATERMARK_MAX else []
+                return ended + self._advance_watermark(watermark_ms, now)
+            case EndOfDataReached(drain=drain):
+                self._timers.end()
+                self._events.end()
+                return self._stages.emit_after(EndOfData(drain=drain))
+            case ForwardedEvent(event=WatermarkStatus()) if self._stages.event_time.makes_watermarks:
+                return []
+            case ForwardedEvent(event=event):
+                return self._stages.emit_after(event)
+            case element:
+                return self._checkpoints.on_element(element, now)
+
+    def _advance_watermark(self, watermark_ms: int, now: int) -> list[TaskEffect]:
+        if self._checkpoints.defers_firing:
+            return []  # it is sent before the next barrier, after the rows it fires
+        if not self._uses_event_time:
+            return self._stages.emit_after(Watermark(timestamp_ms=watermark_ms))
+        stage, now_ms = self._stages.line.next_stage, self._timers.time_of_stage(now)
+        command = AdvanceWatermark(stage=stage, watermark_ms=watermark_ms, processing_time_ms=now_ms)
+        return self._stages.begin(Stage(command=command))
+
+    def _fire_timers(self, now: int) -> list[TaskEffect]:
+        self._timers.fire()
+        stage, watermark_ms = self._stages.line.next_stage, self._inputs.watermark_ms
+        command = AdvanceProcessingTime(stage=stage, processing_time_ms=now, watermark_ms=watermark_ms)
+        return self._stages.begin(Stage(command=command))
 
     # Stages
 

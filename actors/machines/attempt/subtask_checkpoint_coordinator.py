@@ -15,8 +15,7 @@ from typing import assert_never
 from flykka.actors.machines.attempt.channel_state import ChannelStateWriter
 from flykka.actors.machines.attempt.checkpoints import Begin, Checkpoint, CheckpointBook, CheckpointPhase
 from flykka.actors.machines.attempt.effects import TaskEffect
-from flykka.actors.machines.attempt.input_elements import CheckpointElement
-from flykka.actors.machines.attempt.inputs import TaskInputs
+from flykka.actors.machines.attempt.inputs import CheckpointElement, TaskInputs
 from flykka.actors.machines.attempt.operator_events import OperatorEventDispatcher
 from flykka.actors.machines.attempt.source import SourceReading
 from flykka.actors.machines.attempt.stages import Stage, Stages

@@ -5,9 +5,9 @@ comes back as an event, the metadata is written and added to the store outside a
 the checkpoint is complete. From when this is asked for it cannot be given up any more; the store decides. Late,
 duplicate and unknown messages are ordinary and end in `Ignore`.
 
-One entry, and behind it a part for each stretch of a checkpoint's life: `trigger.py` until its id is drawn,
-`initialization.py` until the tasks have heard of it, `acknowledgements.py` while they answer, `completion.py` for its
-end, and `completed_store.py` for what is left of it then.
+Its methods follow a checkpoint's life, from the drawn id to the end, whatever that is: the tasks, the requester of the
+checkpoint and listeners are told of it once. What comes before is in `trigger.py`, what is left of a completed
+checkpoint in `completed_store.py`.
 """
 
 from __future__ import annotations
@@ -16,30 +16,46 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from flykka.actors.errors import described
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore, Restore
-from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
-from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, EventFailed, LateAcknowledgement
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.checkpoint.failed_events import EventOfCheckpoint, FailedEvents
 from flykka.actors.machines.checkpoint.final_checkpoint import FinalPhase
-from flykka.actors.machines.checkpoint.initialization import CheckpointInitialization
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
+from flykka.actors.machines.checkpoint.pending import (
+    CoordinatedJob,
+    PendingCheckpoint,
+    PendingPhase,
+    TaskAcknowledgeResult,
+)
 from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
-from flykka.actors.machines.effects import Ignore
+from flykka.actors.machines.checkpoint.properties import with_alignment
+from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
+from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
+from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer
+from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointFailure,
     DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
+    SnapshotOperatorCoordinators,
+    TriggerCheckpoint,
+)
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.statistics import (
+    CheckpointTriggered,
+    SubtaskCheckpointStatistics,
+    SubtasksAcknowledged,
 )
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
     CheckpointIdsNotDrawn,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
@@ -58,15 +74,44 @@ from flykka.messages.control.checkpoint_coordination import (
     MetadataWritten,
     PeriodicTriggerDue,
     RequestRestoreState,
+    SavepointCompleted,
     StartCheckpointScheduler,
     StopCheckpointing,
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.graph.job_graph import CheckpointingSettings
 
 Effects = Iterator[CoordinatorEffect]
+
+EventOfCheckpoint = (
+    AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | CheckpointTimedOut
+    | OperatorCoordinatorsSnapshotted
+    | MasterHooksTriggered
+    | MasterHookFailed
+    | events.TriggerRequested
+    | events.CheckpointIdDrawn
+    | CheckpointIdsNotDrawn
+    | PeriodicTriggerDue
+    | FinalCheckpointRequest
+    | FinalCheckpointRetryDue
+    | StopCheckpointRequest
+)
+"""The events of one checkpoint: when one raises, the checkpoint is given up. After others the coordinator cannot go on:
+what the store holds, or the attempts of the job, would not be as this machine has them.
+"""
+_GIVEN_UP = frozenset(
+    {
+        CheckpointDeclineReason.COORDINATOR_SHUTDOWN,
+        CheckpointDeclineReason.COORDINATOR_SUSPEND,
+        CheckpointDeclineReason.JOB_FAILOVER_REGION,
+        CheckpointDeclineReason.SUBSUMED,
+    }
+)
+"""The reasons for which the coordinator gives checkpoints up although nothing of them has failed."""
 
 
 class CheckpointCoordinatorMachine:
@@ -80,20 +125,11 @@ class CheckpointCoordinatorMachine:
         operator_coordinators: bool,
         master_hooks: Sequence[str] = (),
     ) -> None:
+        self._job_id = job.job_id
         self._state = state = CoordinatorState(job, settings)
         self._hooks = MasterHookRestores(job.job_id, master_hooks)
         self._trigger = CheckpointTrigger(state)
-        self._completion = CheckpointCompletion(state, self._trigger)
-        self._acknowledgements = Acknowledgements(state, self._completion)
-        self._initialization = CheckpointInitialization(
-            state,
-            self._trigger,
-            self._completion,
-            self._acknowledgements,
-            operator_coordinators=operator_coordinators,
-            master_hooks=bool(master_hooks),
-        )
-        self._failed_events = FailedEvents(state, self._trigger, self._completion, self._acknowledgements)
+        self._operator_coordinators = operator_coordinators
         self.shut_down_with: JobStatus | None = None
         self._is_fenced = False
 
@@ -143,7 +179,7 @@ class CheckpointCoordinatorMachine:
             for effect in self._handle(event, now):
                 made.append(effect)
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs one checkpoint
-            made += self._failed_events.recover(event, error, now)
+            made += self._give_up_event(event, error, now)
         return [*made, *self._resume_waiting()]
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
@@ -171,9 +207,9 @@ class CheckpointCoordinatorMachine:
             case CheckpointIdsNotDrawn(cause=cause):
                 yield from self._trigger.on_id_not_drawn(cause, now)
             case OperatorCoordinatorsSnapshotted():
-                yield from self._initialization.on_coordinators_snapshotted(event, now)
+                yield from self._on_coordinators_snapshotted(event, now)
             case MasterHooksTriggered() | MasterHookFailed():
-                yield from self._initialization.on_master_hooks(event, now)
+                yield from self._on_master_hooks(event, now)
             case CheckpointTimedOut():
                 yield from self._on_timed_out(event, now)
             case events.EffectFailed():
@@ -208,7 +244,7 @@ class CheckpointCoordinatorMachine:
 
     def _replace_tasks(self, tasks: tuple[PlannedTask, ...], reason: CheckpointDeclineReason, now: int) -> Effects:
         yield from self._trigger.forget_final()
-        yield from self._completion.abort_all(reason, now)
+        yield from self._abort_all(reason, now)
         # Former attempts must not complete anything any more: new ones start from what is complete now.
         self._state.tasks.replace_tasks(tasks)
         yield from self._trigger.on_tasks_changed(now)
@@ -224,7 +260,7 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.start_scheduler(now)
             case StopCheckpointScheduler():
                 yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
-                yield from self._completion.abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
+                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
             case PeriodicTriggerDue():
                 yield from self._trigger.on_tick(now)
 
@@ -251,20 +287,170 @@ class CheckpointCoordinatorMachine:
         if request is None:
             yield from self._trigger.resume(now)
         else:
-            yield from self._initialization.initialize(event.checkpoint_id, request, now)
+            yield from self._initialize(event.checkpoint_id, request, now)
 
-    # --- collecting, completing, giving up ---------------------------------------------------------------------------
+    def _initialize(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
+        """A request has its id, and nothing is in its way."""
+        properties = with_alignment(request.properties, self._state.settings)
+        pending = PendingCheckpoint(
+            job=self._state.job,
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=now,
+            properties=properties,
+            plan=self._state.tasks.calculate(),
+            built_on=self._state.completed.latest_id,
+            request_id=request.request_id,
+        )
+        self._state.pendings.add(pending)
+        self._trigger.begun()
+        if properties.is_final:
+            self._trigger.final.note_begun(checkpoint_id)
+        yield CheckpointTriggered(
+            job_id=self._job_id,
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=now,
+            num_subtasks=len(pending.plan.to_wait_for),
+            is_savepoint=properties.is_savepoint,
+        )
+        timeout_ms = self._state.settings.timeout_ms
+        timed_out = CheckpointTimedOut(checkpoint_id=checkpoint_id)
+        yield StartTimer(key=pending.timer, delay_ms=timeout_ms, message=timed_out)
+        if self._operator_coordinators:
+            yield SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id)
+        else:
+            pending.set_coordinators(())
+            yield from self._trigger_hooks(pending, now)
+
+    def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted, now: int) -> Effects:
+        """The JobMaster has the state of its operator coordinators."""
+        pending = self._state.pendings.get(event.checkpoint_id)
+        if event.job_id != self._job_id or pending is None or pending.phase is not PendingPhase.COORDINATORS:
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for operator coordinators")
+            return
+        pending.set_coordinators(event.states)
+        yield from self._trigger_hooks(pending, now)
+
+    def _on_master_hooks(self, event: MasterHooksTriggered | MasterHookFailed, now: int) -> Effects:
+        """The master hooks have run."""
+        pending = self._state.pendings.get(event.checkpoint_id)
+        if pending is None or pending.phase is not PendingPhase.MASTER_HOOKS:
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for master hooks")
+            return
+        match event:
+            case MasterHooksTriggered(states=states):
+                pending.set_master_states(states)
+                yield from self._trigger_tasks(pending, now)
+            case MasterHookFailed(cause=cause, reason=reason):
+                yield from self._abort(pending, CheckpointFailure(reason=reason, cause=cause), now)
+                yield from self._trigger.resume(now)
+
+    def _trigger_hooks(self, pending: PendingCheckpoint, now: int) -> Effects:
+        if self._hooks.identifiers:
+            yield effects.TriggerMasterHooks(checkpoint_id=pending.checkpoint_id, timestamp_ms=pending.timestamp_ms)
+        else:
+            pending.set_master_states(())
+            yield from self._trigger_tasks(pending, now)
+
+    def _trigger_tasks(self, pending: PendingCheckpoint, now: int) -> Effects:
+        for attempt in pending.plan.to_trigger:
+            yield TriggerCheckpoint(
+                job_id=self._job_id,
+                attempt=attempt,
+                checkpoint_id=pending.checkpoint_id,
+                timestamp_ms=pending.timestamp_ms,
+                options=pending.properties.options,
+            )
+        self._trigger.give_way()
+        yield from self._finish(pending, now)
+        yield from self._trigger.resume(now)
+
+    # --- answers of tasks ---------------------------------------------------------------------------------------------
 
     def _on_answer(self, event: AcknowledgeCheckpoint | DeclineCheckpoint, now: int) -> Effects:
-        if event.job_id != self._state.job.job_id:
+        if event.job_id != self._job_id:
             yield Ignore(reason=f"job {event.job_id} has a coordinator of its own")
             return
         match event:
             case AcknowledgeCheckpoint():
-                yield from self._acknowledgements.acknowledge(event, now)
+                yield from self._receive_acknowledge(event, now)
             case DeclineCheckpoint():
-                yield from self._acknowledgements.decline(event, now)
+                yield from self._receive_decline(event, now)
                 yield from self._trigger.resume(now)
+
+    def _receive_acknowledge(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
+        """A task has taken its snapshot."""
+        checkpoint_id, attempt = event.checkpoint_id, event.attempt
+        match self._state.pendings.expects(checkpoint_id, attempt):
+            case TaskAcknowledgeResult.SUCCESS:
+                pending = self._state.pendings.get(checkpoint_id)
+                assert pending is not None
+                yield from self._collect(pending, event, now)
+            case TaskAcknowledgeResult.DUPLICATE:
+                yield Ignore(reason=f"{attempt} has acknowledged checkpoint {checkpoint_id} already")
+            case TaskAcknowledgeResult.UNKNOWN if checkpoint_id in self._state.completed:
+                yield Ignore(reason=f"checkpoint {checkpoint_id} is complete")
+            case TaskAcknowledgeResult.UNKNOWN:
+                yield Ignore(reason=f"checkpoint {checkpoint_id} does not wait for {attempt}")
+                yield from self._discard_late(event)
+            case TaskAcknowledgeResult.DISCARDED:
+                task = self._state.tasks.task(attempt)
+                who = task.where if task is not None else f"{attempt}, which has ended"
+                yield LateAcknowledgement(reason=f"checkpoint {checkpoint_id} had ended when {who} acknowledged it")
+                yield from self._measure(event, now)
+                yield from self._discard_late(event)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _receive_decline(self, event: DeclineCheckpoint, now: int) -> Effects:
+        """A task cannot take part."""
+        pending = self._state.pendings.get(event.checkpoint_id)
+        if pending is None:
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
+            return
+        failure = self._state.tasks.failure_of(event.attempt, event.reason, event.cause)
+        yield from self._abort(pending, failure, now, by_task=True)
+
+    def _finish(self, pending: PendingCheckpoint, now: int) -> Effects:
+        """Write the metadata where no acknowledgement is missing."""
+        if pending.is_fully_acknowledged:
+            yield from self._state.completed.write(
+                pending.finalize(now),
+                pending.properties.options.target_location,
+                is_retained=self._state.retains(pending.properties),
+            )
+
+    def _collect(self, pending: PendingCheckpoint, event: AcknowledgeCheckpoint, now: int) -> Effects:
+        state = event.state
+        if not pending.properties.is_savepoint:
+            state, redundant = self._state.completed.acknowledge(event.checkpoint_id, state)
+            yield from self._state.completed.dispose(state=redundant)
+        yield from self._measure(event, now)
+        pending.measure(event.metrics)
+        pending.note_in_flight(event.events)
+        pending.acknowledge(event.attempt, state)
+        yield from self._finish(pending, now)
+
+    def _measure(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
+        task = self._state.tasks.task(event.attempt)
+        if task is not None:
+            measured = SubtaskCheckpointStatistics(
+                vertex_id=task.vertex_id, subtask=task.subtask, ack_ms=now, metrics=event.metrics
+            )
+            yield SubtasksAcknowledged(job_id=self._job_id, checkpoint_id=event.checkpoint_id, subtasks=(measured,))
+
+    def _discard_late(self, event: AcknowledgeCheckpoint) -> Effects:
+        """Delete the state of an acknowledgement that no checkpoint waits for."""
+        exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
+        lives = event.attempt in self._state.tasks
+        yield from self._state.completed.discard_late(
+            event.checkpoint_id,
+            event.state,
+            exclusive,
+            attempt_lives=lives,
+            needed_from=self._state.pendings.needed_from(self._state.completed.latest_id),
+        )
+
+    # --- completed, or given up ---------------------------------------------------------------------------------------
 
     def _on_timed_out(self, event: CheckpointTimedOut, now: int) -> Effects:
         pending = self._state.pendings.get(event.checkpoint_id)
@@ -290,10 +476,10 @@ class CheckpointCoordinatorMachine:
                 yield from self._state.completed.dispose(checkpoints=(event.path,))
             case MetadataWriteFailed() if pending is None:
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
-                yield from self._completion.discard_unwritten(write.target_location)
+                yield from self._discard_unwritten(write.target_location)
             case MetadataWritten(path=path):
                 assert pending is not None
-                yield from self._completion.complete(pending, replace(write.checkpoint, path=path), now)
+                yield from self._complete(pending, replace(write.checkpoint, path=path), now)
             case MetadataWriteFailed(cause=cause):
                 assert pending is not None
                 reason = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
@@ -302,8 +488,164 @@ class CheckpointCoordinatorMachine:
                 assert_never(unreachable)
 
     def _give_up(self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int) -> Effects:
-        yield from self._completion.abort(pending, failure, now)
+        yield from self._abort(pending, failure, now)
         yield from self._trigger.resume(now)
+
+    def _complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
+        """Its metadata is durable, and it is in the store: nothing can go wrong any more."""
+        checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
+        if properties.can_be_subsumed and checkpoint_id < self._state.completed.latest_id:
+            # It came into the store behind one that subsumes it.
+            yield from self._abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
+            yield from self._state.completed.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
+            yield from self._trigger.resume(now)
+            return
+        self._state.pendings.remove(pending)
+        yield CancelTimer(key=pending.timer)
+        self._state.failures.succeed(checkpoint_id)
+        # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
+        is_retained = self._state.retains(properties)
+        if is_retained:
+            for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
+                yield NotifyCheckpointComplete(
+                    job_id=self._job_id,
+                    attempt=attempt,
+                    checkpoint_id=checkpoint_id,
+                    timestamp_ms=checkpoint.timestamp_ms,
+                )
+        yield CheckpointCompleted(
+            job_id=self._job_id,
+            checkpoint_id=checkpoint_id,
+            duration_ms=now - pending.timestamp_ms,
+            size_bytes=pending.size_bytes,
+            incremental_bytes=pending.incremental_bytes,
+            path=checkpoint.path,
+            timestamp_ms=now,
+            is_retained=is_retained,
+        )
+        if pending.request_id is not None and not self._is_tried_again(pending):
+            yield SavepointCompleted(
+                job_id=self._job_id,
+                request_id=pending.request_id,
+                checkpoint_id=checkpoint_id,
+                path=checkpoint.path,
+            )
+        if is_retained:
+            needed_from = self._state.pendings.needed_from(checkpoint_id)
+            yield from self._state.completed.retain(checkpoint, needed_from=needed_from)
+            yield from self._subsume(checkpoint_id, now)
+        yield from self._trigger.on_completed(checkpoint_id, now)
+        yield from self._trigger.resume(now)
+
+    def _abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
+        """Every pending checkpoint is given up."""
+        for pending in self._state.pendings:
+            yield from self._abort(pending, CheckpointFailure(reason=reason), now)
+
+    def _abort(
+        self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int, *, by_task: bool = False
+    ) -> Effects:
+        """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own.
+
+        One that is on its way into the store is not: whether it gets there is decided in the store alone, and the next
+        coordinator goes by that.
+        """
+        if self._state.completed.is_being_added(pending.checkpoint_id):
+            yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
+            return
+        # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
+        is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
+        assert pending.properties.can_be_subsumed or not is_overtaken
+        self._state.pendings.remove(pending)
+        if not pending.has_reached_tasks:
+            self._trigger.give_way()
+        yield CancelTimer(key=pending.timer)
+        yield from self._notify_aborted(pending)
+        is_given_up = failure.reason in _GIVEN_UP and not by_task
+        yield CheckpointAborted(
+            job_id=self._job_id,
+            checkpoint_id=pending.checkpoint_id,
+            reason=failure.reason,
+            timestamp_ms=now,
+            failure=None if is_given_up else self._state.failures.repeated(failure, now),
+        )
+        yield from self._discard(pending)
+        fatal = self._why_fatal(pending, failure.reason, by_task=by_task)
+        if self._trigger.final.begun == pending.checkpoint_id:
+            yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
+        elif pending.request_id is not None and not self._is_tried_again(pending):
+            yield savepoint_failed(self._job_id, pending.request_id, failure)
+        if fatal is not None:
+            cause = failure.error(f"{fatal} {pending.checkpoint_id}")
+            yield CheckpointFailuresExceeded(job_id=self._job_id, cause=cause)
+
+    def _discard_unwritten(self, target_location: str | None) -> Effects:
+        """The metadata of a checkpoint that was given up before could not be written."""
+        yield from self._state.completed.dispose(checkpoints=_folder(target_location))
+
+    def _subsume(self, completed_id: int, now: int) -> Effects:
+        for pending in self._state.pendings:
+            if pending.checkpoint_id < completed_id and pending.properties.can_be_subsumed:
+                yield from self._abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
+
+    def _notify_aborted(self, pending: PendingCheckpoint) -> Effects:
+        if not pending.has_reached_tasks:
+            return
+        latest = self._state.completed.latest
+        for attempt in self._state.tasks.alive(task.attempt for task in pending.plan.to_wait_for):
+            yield NotifyCheckpointAborted(
+                job_id=self._job_id,
+                attempt=attempt,
+                checkpoint_id=pending.checkpoint_id,
+                latest_completed_id=latest.checkpoint_id if latest else None,
+                timestamp_ms=pending.timestamp_ms,
+            )
+
+    def _discard(self, pending: PendingCheckpoint) -> Effects:
+        # While the metadata is being written there, the folder of a savepoint is left to the end of that.
+        is_left = pending.checkpoint_id in self._state.completed.writing
+        folder = () if is_left else _folder(pending.properties.options.target_location)
+        yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
+
+    def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
+        """True if it was to stop attempts that are over: the stop waits for their successors, and is answered then."""
+        final = self._trigger.final
+        is_wanted = final.stop is not None and final.stop.request_id == pending.request_id
+        return is_wanted and final.begun != pending.checkpoint_id
+
+    def _why_fatal(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> str | None:
+        properties = pending.properties
+        is_aborted_stop = self._trigger.final.begun == pending.checkpoint_id
+        if is_aborted_stop and self._trigger.final.stop is not None:
+            # The requester of the stop is told. Sources that were drained will read nothing any more.
+            is_drained = properties.options.drain and pending.has_reached_tasks
+            return "the job was drained, and its last checkpoint failed," if is_drained else None
+        if properties.is_savepoint and not by_task:
+            # Nobody is helped by a failover where a savepoint could not be written.
+            return None
+        exceeded = self._state.failures.fail(pending.checkpoint_id, reason)
+        return None if exceeded is None else f"{exceeded}, the last one"
+
+    def _give_up_event(self, event: EventOfCheckpoint, error: Exception, now: int) -> Effects:
+        """An event of a checkpoint has raised: it costs its checkpoint, or the request for one, and nothing else."""
+        if isinstance(event, AcknowledgeCheckpoint | DeclineCheckpoint):
+            failure = self._state.tasks.failure_of(event.attempt, CheckpointDeclineReason.EXCEPTION, described(error))
+        else:
+            reason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
+            failure = CheckpointFailure(reason=reason, cause=described(error))
+        checkpoint_id: int | None = getattr(event, "checkpoint_id", None)
+        pending = None if checkpoint_id is None else self._state.pendings.get(checkpoint_id)
+        cost = "a checkpoint that was to begin" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
+        yield EventFailed(event=type(event).__name__, error=error, cost=cost)
+        if pending is not None:
+            yield from self._abort(pending, failure, now)
+        if isinstance(event, AcknowledgeCheckpoint):
+            try:
+                yield from self._discard_late(event)
+            except Exception as again:  # noqa: BLE001 - what made the event raise may make this raise too
+                yield EventFailed(event=type(event).__name__, error=again, cost="state files that stay behind")
+        awaited_id = isinstance(event, events.CheckpointIdDrawn | CheckpointIdsNotDrawn)
+        yield from self._trigger.recover(failure, now, awaited_id=awaited_id)
 
     # --- restoring and ending ----------------------------------------------------------------------------------------
 
@@ -356,3 +698,7 @@ class CheckpointCoordinatorMachine:
         self._state.completed.close(
             event.job_status, keep_latest=was_stopped, keep_none=event.delete_checkpoints and not was_stopped
         )
+
+
+def _folder(target_location: str | None) -> tuple[str, ...]:
+    return () if target_location is None else (target_location,)

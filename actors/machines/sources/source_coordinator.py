@@ -11,12 +11,13 @@ Not here: the discovery itself, which may block, and at which attempt a subtask 
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer
+from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
@@ -25,10 +26,10 @@ from flykka.actors.machines.sources.source_events import (
     SourceEvent,
     SourcesReset,
     SourcesSnapshotted,
+    SplitEnumeratorEffect,
     SplitEnumeratorEvent,
     SubtaskReset,
 )
-from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -38,9 +39,33 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
 from flykka.messages.graph.job_graph import JobGraph, OperatorKind
-from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
-from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, vertex_subtask_and_number
+from flykka.messages.tasks.source import (
+    AddSplits,
+    NoMoreSplits,
+    RequestSplits,
+    SourceSplit,
+    SplitEnumeratorState,
+    SplitsDiscovered,
+    files_in,
+)
+from flykka.messages.wire import codec
+from flykka.messages.wire.errors import DecodeError
+from flykka.messages.wire.ids import (
+    ExecutionAttemptId,
+    JobId,
+    JobVertexId,
+    OperatorId,
+    attempt_id,
+    vertex_subtask_and_number,
+)
 
+FEW_SPLITS = 128
+"""A source that has fewer splits in line discovers the next ones, where there are more."""
+NumberedSplit = tuple[SourceSplit, int]
+"""A split, and how many had gone out before it when it first went out."""
+
+Assignments = dict[int, list[NumberedSplit]]
+"""Splits by subtask, in the order in which they went out."""
 _NO_DISCOVERY = Ignore(reason="no discovery of this source's splits is under way")
 
 
@@ -244,3 +269,321 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
         return []
     every = "" if event.interval_ms is None else f"; looking again every {event.interval_ms / 1_000:g} s"
     return [LogWarning(text=f"source '{source.name}' waits: there is no folder or file {path} yet{every}")]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """A subtask: its attempt, how many splits it waits for, and the checkpoints whose barrier it has yet to pass."""
+
+    attempt_number: int = 0
+    is_over: bool = False
+    wanted: int = 0
+    told_no_more: bool = False
+    closed_for: tuple[int, ...] = ()
+
+
+class SplitEnumerator:
+    """Assigns the splits of one source to its readers (Flink's SplitEnumerator and the gateways to its subtasks).
+
+    Splits go out in the order in which they were found, whole, to the readers in the order in which they asked: one
+    split per reader and turn, so that a reader with a large appetite does not starve the others. A reader that asks
+    when nothing is left and nothing more can be found is told so, once.
+
+    Between a checkpoint's snapshot of this state and a reader's own part in that checkpoint, nothing is handed to that
+    reader: its requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and
+    no snapshot, however many overlap, sees a split on its way. What is behind the snapshot has always a later barrier.
+
+    What was found is remembered as a position that the source's discovery understands, and not by name: the state does
+    not grow with what was read. A reader registers with its first request. When its attempt is over it gets nothing
+    more, and what it got since the checkpoint that its subtask begins from is kept for the next attempt at that
+    subtask: others have gone on, and what they have read behind those splits may have moved event time past their rows.
+    """
+
+    def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
+        """Its readers are subtasks 0 to `parallelism` - 1 of the vertex."""
+        self._job_id = job_id
+        self._vertex_id = vertex_id
+        self._operator_id = operator_id
+        self._readers = [_Reader() for _ in range(parallelism)]
+        # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
+        self._turns: OrderedDict[int, None] = OrderedDict()
+        self._unassigned: deque[SourceSplit] = deque()
+        self._returned: dict[int, deque[NumberedSplit]] = {}
+        self._assigned = SplitAssignmentTracker()
+        self._position = b""
+        self._finished = False
+        self._handed_out = 0
+
+    @property
+    def position(self) -> bytes:
+        """The position of the next discovery; empty: the beginning."""
+        return self._position
+
+    @property
+    def has_few_splits(self) -> bool:
+        """Readers may soon wait for splits."""
+        return len(self._unassigned) < FEW_SPLITS
+
+    @property
+    def files_unassigned(self) -> int:
+        """The number of discovered files that wait for a reader."""
+        kept = (split for splits in self._returned.values() for split, _ in splits)
+        return files_in(self._unassigned) + files_in(kept)
+
+    @property
+    def discovery_finished(self) -> bool:
+        """No discovery can bring more."""
+        return self._finished
+
+    def handle(self, event: SplitEnumeratorEvent, now: int) -> list[SplitEnumeratorEffect]:
+        """Handle one event; its effects are in the order in which they are to be performed."""
+        match event:
+            case SplitsDiscovered():
+                return self._on_splits_discovered(event)
+            case RequestSplits(attempt=attempt, count=count):
+                return self._on_request_splits(*self._place(attempt), count)
+            case AttemptEnded(attempt=attempt):
+                return self._on_attempt_ended(*self._place(attempt))
+            case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
+                return self._on_reset(subtask, checkpoint_id)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                # Barriers reach a task in the order of their ids: it has all those before this one behind it.
+                subtask, _ = self._place(event.attempt)
+                later = tuple(each for each in self._readers[subtask].closed_for if each > event.checkpoint_id)
+                return self._reopen({subtask: later}, event.checkpoint_id)
+            case CheckpointAborted(checkpoint_id=checkpoint_id):
+                return self._reopen_all(checkpoint_id)
+            case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=is_retained):
+                if is_retained:  # Attempts may begin from it.
+                    self._assigned.on_checkpoint_complete(checkpoint_id)
+                return self._reopen_all(checkpoint_id)
+            case _:
+                assert_never(event)
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it.
+
+        A reader whose attempt has ended is closed as well: the next attempt of its subtask may take part before it asks
+        for splits. An attempt that takes no part waits until the checkpoint has completed or is aborted.
+        """
+        for reader in self._readers:
+            reader.closed_for += (checkpoint_id,)
+        self._turns.clear()
+        self._assigned.on_checkpoint(checkpoint_id)
+        state = SplitEnumeratorState(
+            unassigned=(*(split for kept in self._returned.values() for split, _ in kept), *self._unassigned),
+            finished=self._finished,
+            handed_out=self._handed_out,
+            position=self._position,
+        )
+        return codec.encode(state)
+
+    def restore(self, data: bytes | None) -> None:
+        """Go back to a checkpoint's state, or with None to where nothing was found. All readers are new ones.
+
+        Raises:
+            DecodeError: the bytes are not a state of this class.
+        """
+        state = _decode(data) if data is not None else SplitEnumeratorState()
+        self._unassigned = deque(state.unassigned)
+        self._returned = {}
+        self._position = state.position
+        self._finished = state.finished
+        self._handed_out = state.handed_out
+        self._assigned = SplitAssignmentTracker()
+        self._readers = [
+            _Reader(attempt_number=reader.attempt_number, is_over=reader.is_over) for reader in self._readers
+        ]
+        self._turns.clear()
+
+    def set_parallelism(self, parallelism: int) -> None:
+        """The vertex has other subtasks from now on: nobody reads until they ask, and `restore` comes before that."""
+        self._readers = [_Reader() for _ in range(parallelism)]
+        self._turns.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        returned = [split for kept in self._returned.values() for split, _ in kept]
+        waiting = [split.split_id for split in (*returned, *self._unassigned)]
+        assert len(waiting) == len(set(waiting)), "a split would be handed out twice"
+        ready = [index for index, reader in enumerate(self._readers) if reader.wanted and not reader.closed_for]
+        assert sorted(self._turns) == ready, "a reader waits in vain, or is served while it is closed"
+        assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that is over waits"
+        assert not (self._turns and self._unassigned), "a split and a reader wait for each other"
+        assert all(self._returned.values()), "nothing is kept for a reader that is remembered"
+        assert not self._turns.keys() & self._returned.keys(), "a reader waits for what is kept for it"
+        self._assigned.check()
+
+    def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
+        """The subtask and the number of an attempt."""
+        _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
+        return subtask, number
+
+    def _on_splits_discovered(self, event: SplitsDiscovered) -> list[SplitEnumeratorEffect]:
+        if event.begun_at != self._position:
+            return [Ignore(reason="the discovery began at a position that is no longer the source's")]
+        self._unassigned.extend(event.splits)
+        self._position = event.position
+        self._finished = event.finished
+        return self._serve()
+
+    def _on_request_splits(self, subtask: int, number: int, count: int) -> list[SplitEnumeratorEffect]:
+        reader = self._readers[subtask]
+        if number < reader.attempt_number or (number == reader.attempt_number and reader.is_over):
+            return [Ignore(reason=f"attempt {number} of subtask {subtask} is over")]
+        if number > reader.attempt_number:
+            self._turns.pop(subtask, None)
+            reader = _Reader(attempt_number=number, closed_for=reader.closed_for)
+            self._readers[subtask] = reader
+        if reader.told_no_more:
+            return [Ignore(reason=f"subtask {subtask} knows that there is no more")]
+        if count > 0 and not reader.wanted and not reader.closed_for:
+            self._turns[subtask] = None
+        reader.wanted += max(count, 0)
+        return self._serve()
+
+    def _on_attempt_ended(self, subtask: int, number: int) -> list[SplitEnumeratorEffect]:
+        reader = self._readers[subtask]
+        if number < reader.attempt_number:
+            return [Ignore(reason=f"attempt {number} of subtask {subtask} was over")]
+        self._turns.pop(subtask, None)
+        self._readers[subtask] = _Reader(attempt_number=number, is_over=True, closed_for=reader.closed_for)
+        return []
+
+    def _on_reset(self, subtask: int, checkpoint_id: int | None) -> list[SplitEnumeratorEffect]:
+        taken = self._assigned.take_back(subtask, checkpoint_id)
+        kept = deque((*taken, *self._returned.get(subtask, ())))
+        if kept:
+            self._returned[subtask] = kept
+        return self._serve()
+
+    def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
+        """Let the readers go on that wait for no other checkpoint."""
+        changed = {subtask: left for subtask, left in closed_for.items() if left != self._readers[subtask].closed_for}
+        for subtask, left in changed.items():
+            reader = self._readers[subtask]
+            reader.closed_for = left
+            if not left and reader.wanted:
+                self._turns[subtask] = None
+        return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
+
+    def _reopen_all(self, checkpoint_id: int) -> list[SplitEnumeratorEffect]:
+        """Reopen the readers that wait for a checkpoint, which has completed or is aborted."""
+        waiting = {
+            subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
+            for subtask, reader in enumerate(self._readers)
+            if checkpoint_id in reader.closed_for
+        }
+        return self._reopen(waiting, checkpoint_id) if waiting else []
+
+    def _serve(self) -> list[SplitEnumeratorEffect]:
+        handed: dict[int, list[NumberedSplit]] = {}
+        while (subtask := self._next_turn()) is not None:
+            split, number = self._take_for(subtask)
+            self._assigned.record(subtask, split, number)
+            handed.setdefault(subtask, []).append((split, number))
+            reader = self._readers[subtask]
+            reader.wanted -= 1
+            if reader.wanted:
+                self._turns[subtask] = None
+        added = [self._add_splits(subtask, splits) for subtask, splits in handed.items()]
+        return [*added, *self._signal_no_more_splits()]
+
+    def _add_splits(self, subtask: int, splits: list[NumberedSplit]) -> Tell[ExecutionAttemptId]:
+        attempt = self._attempt(subtask)
+        message = AddSplits(
+            attempt=attempt,
+            operator_id=self._operator_id,
+            splits=tuple(split for split, _ in splits),
+            numbers=tuple(number for _, number in splits),
+        )
+        return Tell(to=attempt, message=message)
+
+    def _attempt(self, subtask: int) -> ExecutionAttemptId:
+        return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
+
+    def _next_turn(self) -> int | None:
+        """The reader that gets the next split, which waits no more; None where nobody waits for what there is."""
+        if self._turns and self._unassigned:
+            return self._turns.popitem(last=False)[0]
+        for subtask in self._returned:
+            if subtask in self._turns:
+                del self._turns[subtask]
+                return subtask
+        return None
+
+    def _take_for(self, subtask: int) -> NumberedSplit:
+        """Take the split kept for the reader, under its number; else the first in line, under the next one."""
+        kept = self._returned.get(subtask)
+        if kept is None:
+            self._handed_out += 1
+            return self._unassigned.popleft(), self._handed_out - 1
+        numbered = kept.popleft()
+        if not kept:
+            del self._returned[subtask]
+        return numbered
+
+    def _signal_no_more_splits(self) -> list[Tell[ExecutionAttemptId]]:
+        if not self._finished or self._unassigned:
+            return []
+        told = tuple(self._turns)
+        self._turns.clear()
+        for subtask in told:
+            self._readers[subtask].wanted = 0
+            self._readers[subtask].told_no_more = True
+        messages = [NoMoreSplits(attempt=self._attempt(each), operator_id=self._operator_id) for each in told]
+        return [Tell(to=message.attempt, message=message) for message in messages]
+
+
+def _decode(data: bytes) -> SplitEnumeratorState:
+    state = codec.decode(data)
+    if not isinstance(state, SplitEnumeratorState):
+        raise DecodeError(f"a split enumerator cannot be restored from a {type(state).__name__}")
+    if state.assigned and not state.position:
+        # To restart such a source would read everything twice.
+        raise DecodeError("the state of a split enumerator names its splits, as it did before flykka kept positions")
+    return state
+
+
+class SplitAssignmentTracker:
+    """Tracks the splits assigned since each checkpoint, by subtask (Flink's SplitAssignmentTracker).
+
+    A split that a reader got before its part in a completed checkpoint is in that checkpoint as the reader's state;
+    what it got since is known here alone, and is taken back when the subtask restarts from the checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self._uncheckpointed: Assignments = {}
+        self._by_checkpoint: dict[int, Assignments] = {}
+
+    def record(self, subtask: int, split: SourceSplit, number: int) -> None:
+        """A split has gone out."""
+        self._uncheckpointed.setdefault(subtask, []).append((split, number))
+
+    def on_checkpoint(self, checkpoint_id: int) -> None:
+        """Note a checkpoint: splits assigned so far belong to it, should it complete."""
+        self._by_checkpoint[checkpoint_id], self._uncheckpointed = self._uncheckpointed, {}
+
+    def on_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Up to this checkpoint the readers' states know."""
+        for each in [each for each in self._by_checkpoint if each <= checkpoint_id]:
+            del self._by_checkpoint[each]
+
+    def take_back(self, subtask: int, restored_checkpoint_id: int | None) -> tuple[NumberedSplit, ...]:
+        """Take back the splits assigned behind the checkpoint that the subtask restarts from (None: all), in order."""
+        since = [
+            assignments
+            for checkpoint_id, assignments in sorted(self._by_checkpoint.items())
+            if restored_checkpoint_id is None or checkpoint_id > restored_checkpoint_id
+        ]
+        return tuple(split for each in (*since, self._uncheckpointed) for split in each.pop(subtask, ()))
+
+    def check(self) -> None:
+        """Assert that nothing has gone out twice."""
+        ids = [
+            split.split_id
+            for assignments in (*self._by_checkpoint.values(), self._uncheckpointed)
+            for splits in assignments.values()
+            for split, _ in splits
+        ]
+        assert len(ids) == len(set(ids)), "a split went out twice"

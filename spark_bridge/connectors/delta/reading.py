@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from flykka.actors.machines.state.schema_evolution import quoted
-from flykka.spark_bridge.connectors.file.reading import number_of_slices
+from flykka.spark_bridge.connectors.file.source import number_of_slices
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partition_folders import partition_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
+from flykka.actors.checkpoint_coordinator.actor import TaskGateways
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete, TaskCheckpointMessages
 from flykka.messages.control.checkpoint_coordination import CoordinatedTask
 from flykka.messages.tasks.task import ExecutionState

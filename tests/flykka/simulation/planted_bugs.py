@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.machines.attempt.attempt import StreamTask
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, BatchHolders
 from flykka.actors.machines.attempt.checkpoints import Checkpoint, CheckpointBook, CheckpointPhase
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.metrics import TaskMeter
 from flykka.actors.machines.attempt.outputs import TaskOutputs
-from flykka.actors.machines.attempt.reading import InputReading
 from flykka.actors.machines.attempt.source import SplitReader
 from flykka.actors.machines.attempt.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
-from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
+from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.actors.machines.checkpoint.plan import PlannedTask
@@ -106,9 +106,9 @@ def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
 
 def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
     """A task lets go of a batch when its stage begins, not when it is over."""
-    read = InputReading.read
+    read = StreamTask._read_input
 
-    def hasty(self: InputReading, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+    def hasty(self: StreamTask, now: int, *, has_room: bool) -> list[TaskEffect] | None:
         effects = read(self, now, has_room=has_room)
         match effects:
             case [Tell(to=Role.BRIDGE, message=ProcessBatch(batch=batch)), *_]:
@@ -118,16 +118,16 @@ def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
                 ]
         return effects
 
-    patch.setattr(InputReading, "read", hasty)
+    patch.setattr(StreamTask, "_read_input", hasty)
 
 
 def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> None:
     """A checkpoint is given up, and nobody deletes what was written for it."""
 
-    def keep(_self: CheckpointCompletion, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
+    def keep(_self: CheckpointCoordinatorMachine, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
         return iter(())
 
-    patch.setattr(CheckpointCompletion, "_discard", keep)
+    patch.setattr(CheckpointCoordinatorMachine, "_discard", keep)
 
 
 def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:

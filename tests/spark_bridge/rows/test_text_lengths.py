@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from flykka.spark_bridge.connectors.file.reading import empty_frame
+from flykka.spark_bridge.connectors.file.source import empty_frame
 from flykka.spark_bridge.connectors.kafka.formats import JsonFormat
 from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.rows.text_lengths import with_lengths_noted

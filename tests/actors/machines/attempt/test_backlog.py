@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.attempt.read_limit import COLD_STAGES, LIMIT_START, ReadLimit
-from flykka.actors.machines.attempt.source import SplitReader
+from flykka.actors.machines.attempt.source import COLD_STAGES, LIMIT_START, ReadLimit, SplitReader
 from flykka.messages.attempt.commands import ReadSplits
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.tasks.exchange import Watermark

@@ -8,9 +8,8 @@ import pytest
 
 from flykka.actors.machines.attempt.effects import TaskEffect
 from flykka.actors.machines.attempt.events import StartTask
-from flykka.actors.machines.attempt.input_elements import COALESCED_BATCHES, COALESCED_BYTES
-from flykka.actors.machines.attempt.read_limit import LIMIT_START, OPEN_BYTES
-from flykka.actors.machines.attempt.source import MAX_PAUSE_MS
+from flykka.actors.machines.attempt.inputs import COALESCED_BATCHES, COALESCED_BYTES
+from flykka.actors.machines.attempt.source import LIMIT_START, MAX_PAUSE_MS, OPEN_BYTES
 from flykka.actors.machines.effects import StartTimer
 from flykka.messages.attempt.answers import ChainOpened, StageResult
 from flykka.messages.attempt.commands import AdvanceWatermark, ProcessBatch, ReadSplits, SnapshotState

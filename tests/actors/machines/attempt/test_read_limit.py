@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.attempt.read_limit import (
+from flykka.actors.machines.attempt.source import (
     COLD_STAGES,
     GROWTH,
     LIMIT_MAX,

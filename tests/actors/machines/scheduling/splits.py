@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flykka.actors.machines.effects import Tell
+from flykka.actors.machines.sources.source_coordinator import SplitEnumerator
 from flykka.actors.machines.sources.source_events import AttemptEnded, SubtaskReset
-from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.tasks.source import AddSplits, FileSplit, NoMoreSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, SplitId, attempt_id

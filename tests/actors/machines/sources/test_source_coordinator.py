@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
-from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
+from flykka.actors.machines.sources.source_coordinator import FEW_SPLITS, SourceCoordinator
 from flykka.actors.machines.sources.source_events import (
     DiscoverSplits,
     SourceEffect,
@@ -15,7 +15,6 @@ from flykka.actors.machines.sources.source_events import (
     SourcesReset,
     SourcesSnapshotted,
 )
-from flykka.actors.machines.sources.split_enumerator import FEW_SPLITS
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState, SnapshotOperatorCoordinators
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered, size_of
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.connectors.file import reading, split_discovery
-from flykka.spark_bridge.connectors.file.reading import read_sliced, read_split
-from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.connectors.file import source as file_source
+from flykka.spark_bridge.connectors.file import split_discovery
+from flykka.spark_bridge.connectors.file.source import FileSource, read_sliced, read_split
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.errors import (
     EmptySourceError,
@@ -199,7 +199,7 @@ def test_the_files_that_the_next_look_brings_are_counted(
 def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
     spark: SparkSession, parquet_folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "SLICE_FILES", 1)
+    monkeypatch.setattr(file_source, "SLICE_FILES", 1)
     source = FileSource.parquet(str(parquet_folder), event_time="at")
     found = discovery(spark, source).discover(b"").splits
 
@@ -271,7 +271,7 @@ def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_o
     spark: SparkSession, parquet_folder: Path, enough: dict[str, int], slices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, number in enough.items():
-        monkeypatch.setattr(reading, name, number)
+        monkeypatch.setattr(file_source, name, number)
     source = FileSource.parquet(str(parquet_folder)).files_per_batch(5)
     (split,) = discovery(spark, source).discover(b"").splits
     assert isinstance(split, FileBatchSplit)
