@@ -21,9 +21,8 @@ from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.machines.checkpoint.effects import CheckpointReport, CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
 from flykka.actors.machines.checkpoint.failure_manager import without_numbers
-from flykka.actors.machines.checkpoint.pending import CoordinatedJob
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob, explain_checkpoints
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.effects import CancelTimer, Ignore, StartTimer

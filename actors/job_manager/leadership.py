@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
-from flykka.actors.job_manager.leader_contention import contend
 from flykka.actors.job_manager.store import begin_new_run, recover_jobs
 from flykka.actors.machines.slots.task_manager_tracker import NAME
 from flykka.messages.control.high_availability import ApplicationRun
@@ -29,14 +28,13 @@ from flykka.messages.control.leader import GrantLeadership, JobManagerLeaderAddr
 from flykka.messages.monitoring.explanation import LeadershipExplained
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, LeaderSessionId
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
 
 _log = logging.getLogger(__name__)
-
 RECOVERY_RETRY_MS = 1_000
 """Milliseconds until a leader that could not read its store tries again."""
-
 LeadershipMessage = (
     GrantLeadership
     | RevokeLeadership
@@ -47,9 +45,36 @@ LeadershipMessage = (
     | RecoveryRetryDue
 )
 """Messages that a JobManager forwards to this part of it."""
-
 LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
 """Events that a JobManager has to act on."""
+
+
+class JobManagerContender:
+    """Implements LeaderContender for a JobManager: what it is told on other threads becomes messages to it."""
+
+    def __init__(self, job_manager: Ref, waits_for: str | None) -> None:
+        self._job_manager = job_manager
+        self._waits_for = waits_for
+
+    def granted(self, session: LeaderSessionId) -> None:
+        """Tell it."""
+        self._job_manager.tell(GrantLeadership(leader_session_id=session, waited_for=self._waits_for))
+
+    def revoked(self, session: LeaderSessionId) -> None:
+        """Tell it."""
+        self._job_manager.tell(RevokeLeadership(leader_session_id=session))
+
+    def failed(self, error: BaseException) -> None:
+        """Tell it."""
+        self._job_manager.tell(LeaderElectionFailed(cause=serialized(error)))
+
+
+def contend(services: HighAvailabilityServices, job_manager: Ref) -> None:
+    """Have the JobManager take part in the election. May block. Raises `HighAvailabilityError`."""
+    before = services.last_run()
+    in_progress = before is not None and not before.is_concluded
+    waits_for = before.run_id if before is not None and in_progress else None
+    services.contend(JobManagerContender(job_manager, waits_for))
 
 
 class Leadership:

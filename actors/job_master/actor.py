@@ -18,7 +18,6 @@ from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.services import LeaderStore
-from flykka.actors.job_master.approximate_recovery import warn_of_approximation, warn_of_loss
 from flykka.actors.job_master.failure_history import FailureHistory, FailureHistoryMessage
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
@@ -27,7 +26,7 @@ from flykka.actors.job_master.rescaling_handler import RescalingHandler, Rescali
 from flykka.actors.job_master.resource_cleaner import CleanupMessage, ResourceCleaner
 from flykka.actors.job_master.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
-from flykka.actors.job_master.state_restorer import StateRestorer
+from flykka.actors.job_master.state_restorer import StateRestorer, warn_of_approximation, warn_of_loss
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.graph import effects, events
 from flykka.actors.machines.graph.job_waits import JobWaits

@@ -9,6 +9,7 @@ answer later; the sources take their part in it in the turn in which all answers
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
@@ -16,7 +17,6 @@ from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
-from flykka.actors.job_master.discovery_watch import DiscoveryWatch
 from flykka.actors.job_master.operator_coordinators import CoordinatorMessage, OperatorCoordinators
 from flykka.actors.machines.effects import Ignore, LogWarning, StartTimer, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
@@ -44,11 +44,7 @@ from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed, WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.monitoring.explanation import JobExplained
-from flykka.messages.tasks.source import (
-    ReportedWatermark,
-    RequestSplits,
-    SplitsDiscovered,
-)
+from flykka.messages.tasks.source import ReportedWatermark, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.failure import SerializedThrowable
@@ -83,6 +79,7 @@ SourceMessage = (
 
 _READING = (ExecutionState.DEPLOYING, ExecutionState.RUNNING)
 _ENDING = (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
+_PAUSE_MS = 10
 
 
 class OperatorCoordinatorHandler:
@@ -305,3 +302,38 @@ class _Discovery:
         if discovery.changed is not None and discovery.interval_ms is not None and not (found.more or found.finished):
             self._watch.begin(discovery.changed, discovery.interval_ms)
         return replace(found, interval_ms=discovery.interval_ms)
+
+
+class DiscoveryWatch:
+    """Wakes a source when something new is there, between two discoveries, so that it need not wait for the next one.
+
+    A look whether something has changed is cheap where the storage can tell, and is taken many times a second on a
+    thread that ends with the next discovery, when the interval is over, or with the actor. What comes too late is
+    no loss: the discovery of the interval finds it.
+
+    `wake` is called on another thread, once at most for each `begin`.
+    """
+
+    def __init__(self, wake: Callable[[], object], is_needed: Callable[[], bool]) -> None:
+        self._wake = wake
+        self._is_needed = is_needed
+        self._watching: threading.Event | None = None
+
+    def begin(self, changed: Callable[[], bool], within_ms: int) -> None:
+        """Wake the source when it has `changed`, within this time."""
+        over = self._watching = threading.Event()
+        looks = within_ms // _PAUSE_MS - 1
+        threading.Thread(target=self._watch, args=(changed, over, looks), name="flykka-discovery", daemon=True).start()
+
+    def end(self) -> None:
+        """Watch no more."""
+        if self._watching is not None:
+            self._watching.set()
+
+    def _watch(self, changed: Callable[[], bool], over: threading.Event, looks: int) -> None:
+        for _ in range(looks):
+            if over.wait(_PAUSE_MS / 1000) or not self._is_needed():
+                return
+            if changed():
+                self._wake()
+                return

@@ -5,13 +5,14 @@ The user's code runs on threads beside the JobMaster's turns; its answers are me
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import assert_never
+from typing import Any, assert_never
 
 from flykka.actors.data_plane import DataPlane, GlobalAggregateFunctions, OperatorCoordinatorCalls
-from flykka.actors.job_master.coordinator_thread import CoordinatorThread
 from flykka.actors.machines.coordinators.coordinator_events import (
     AggregateEffect,
     AttemptOver,
@@ -51,14 +52,10 @@ from flykka.messages.tasks.operator_event import (
 )
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import (
-    ExecutionAttemptId,
-    JobVertexId,
-    OperatorId,
-    vertex_subtask_and_number,
-)
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, vertex_subtask_and_number
 from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
+from flykka.runtime.dispatch.pipe import Pipe
 from flykka.runtime.errors import serialized
 
 CoordinatorMessage = (
@@ -72,6 +69,7 @@ CoordinatorMessage = (
 """Messages to a JobMaster that are for this part of it alone."""
 
 _OVER = (ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
+_IDLE_SECONDS = 10.0
 
 
 class OperatorCoordinators:
@@ -333,3 +331,36 @@ class _Aggregates:
     def update_aggregates(self, updates: tuple[AggregateUpdate, ...]) -> GlobalAggregatesUpdated:
         """Add values. May block, and raise the user's errors, which name the aggregate."""
         return GlobalAggregatesUpdated(results=self._functions.update(updates))
+
+
+class CoordinatorThread:
+    """Runs the code of one coordinator of the user's on a thread: one call after the other, in the order they came.
+
+    The thread ends when it has had nothing to do for a while. So nobody has to end it, not even where its JobMaster is
+    killed.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._changed = threading.Condition()
+        self._waiting: deque[Pipe[Any]] = deque()
+        self._runs = False
+
+    def run_blocking(self, work: Pipe[Any]) -> None:
+        """Put work in line; returns at once."""
+        with self._changed:
+            self._waiting.append(work)
+            self._changed.notify()
+            if self._runs:
+                return
+            self._runs = True
+        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting and not self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS):
+                    self._runs = False
+                    return
+                work = self._waiting.popleft()
+            work.run()

@@ -28,7 +28,6 @@ from flykka.actors.machines.slots.slot_manager_events import (
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
-from flykka.actors.resource_manager.registrations import Registrations
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
@@ -53,11 +52,12 @@ from flykka.messages.control.slots import (
     SlotRequestFailed,
 )
 from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained, TaskManagerInfo
-from flykka.messages.wire.ids import JobId, TaskManagerId
+from flykka.messages.wire.ids import JobId, LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref, is_former
 from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
@@ -341,3 +341,40 @@ class ResourceManager(Actor):
         if not was_known:
             # Only an answer is a sign of life: one that registers again and again may hear nothing of what it is told.
             self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=True)
+
+
+class Registrations:
+    """The registrations at a ResourceManager, each with a leader session of its own.
+
+    What comes under the session of one that has ended is a dead letter: late messages of a target that was given
+    up, or has a successor, change nothing.
+
+    It is used in the turns of one actor only.
+    """
+
+    def __init__(self, context: ActorContext) -> None:
+        self._context = context
+        self._sessions: dict[Ref, LeaderSessionId] = {}
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self._sessions
+
+    def open_session(self, ref: Ref) -> LeaderSessionId:
+        """The session of the actor, under which both sides speak: a new one where it has none yet."""
+        session = self._sessions.get(ref)
+        if session is None:
+            session = self._sessions[ref] = LeaderSessionId(self._context.new_id("registration"))
+            self._context.accept_session(session)
+        return session
+
+    def close_session(self, ref: Ref) -> None:
+        """Watch the actor no longer, and hear nothing more of it."""
+        self._context.unwatch(ref)
+        session = self._sessions.pop(ref, None)
+        if session is not None:
+            self._context.revoke_session(session)
+
+    def tell(self, ref: Ref, message: Message) -> None:
+        """Tell the actor under its session; one that was refused has none, and is told plainly."""
+        session = self._sessions.get(ref)
+        (ref if session is None else Gateway(ref, session)).tell(message)

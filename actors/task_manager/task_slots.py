@@ -16,11 +16,10 @@ from flykka.actors.machines.slots.slot_table_events import (
     TableAddress,
     TaskEnded,
 )
-from flykka.actors.task_manager.deployment_acknowledgements import DeploymentAcknowledgements
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
 from flykka.actors.timer_effects import set_timer
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.ids import JobId, TaskManagerId
+from flykka.messages.tasks.task import AcknowledgeDeployments, AcknowledgementsDue, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
@@ -103,3 +102,27 @@ class TaskSlots:
         # Without a JobMaster there is nobody left to whom the attempt means anything.
         if job_id in self._job_masters:
             self._job_masters[job_id].tell(message)
+
+
+class DeploymentAcknowledgements:
+    """Acknowledges deployments: what a TaskManager has taken on since it told its JobMasters last.
+
+    Used in the turns of its TaskManager only. Thousands of attempts that come together are answered for together.
+    """
+
+    def __init__(self, context: ActorContext, tell_job_master: Callable[[JobId, Message], None]) -> None:
+        self._context = context
+        self._tell_job_master = tell_job_master
+        self._waiting: dict[JobId, list[ExecutionAttemptId]] = {}
+
+    def add(self, job_id: JobId, attempt: ExecutionAttemptId) -> None:
+        """The attempt runs; its JobMaster hears of it when what has come with it is dealt with."""
+        if not self._waiting:
+            self._context.ref.tell(AcknowledgementsDue())
+        self._waiting.setdefault(job_id, []).append(attempt)
+
+    def tell(self) -> None:
+        """Tell each JobMaster of its attempts."""
+        waiting, self._waiting = self._waiting, {}
+        for job_id, attempts in waiting.items():
+            self._tell_job_master(job_id, AcknowledgeDeployments(attempts=tuple(attempts)))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
 from flykka.client.flight_record import is_of_checkpoint, record_failure
 from flykka.client.job_execution_result import JobExecutionResult
-from flykka.client.job_history import JobHistory
 from flykka.client.job_view import JobView
 from flykka.client.leader_retriever import LeaderRetriever
 from flykka.errors import JobCancelledError, JobExecutionError, JobRestoreError, JobSubmissionError
@@ -26,6 +27,7 @@ from flykka.messages.control.job import (
     JobStatusChanged,
     JobSubmitSuccess,
     ListeningBehaviour,
+    MetricsReported,
     RegisterJobClient,
     RegisterJobClientSuccess,
     ReportJobClientHeartbeat,
@@ -37,6 +39,7 @@ from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.flight_record import FlightRecordNotWritten, FlightRecordWritten
 from flykka.messages.monitoring.job_details import JobDetails, JobDetailsTimedOut, RequestJobDetails
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobVertexId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import trace_tag
@@ -59,6 +62,8 @@ DETAILS_TIMEOUT_MS = 10_000
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
+HISTORY = 1_000
+"""The number of messages about a job that are kept, besides the metrics."""
 
 
 @trace_tag("actor.job_client")
@@ -398,3 +403,33 @@ class JobListenerActor(Actor):
 
 def _refused(name: str, cause: SerializedThrowable) -> str:
     return f"job {name!r} was refused: {cause.type_name}: {cause.message}"
+
+
+class JobHistory:
+    """Keeps the last messages about a job for listeners that come late, and of every subtask the latest metrics.
+
+    Metrics come once per interval and subtask, as long as the job runs: counted with the others, those of a wide
+    job would push out everything else.
+    """
+
+    def __init__(self, limit: int = HISTORY) -> None:
+        self._messages: deque[tuple[int, Message]] = deque(maxlen=limit)
+        self._metrics: dict[tuple[JobVertexId, int], tuple[int, Message]] = {}
+        self._next = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        metrics = sorted(self._metrics.values(), key=_number)
+        return iter([message for _, message in merge(self._messages, metrics, key=_number)])
+
+    def add(self, message: Message) -> None:
+        """Take note of a message; what it makes needless, and the oldest above the limit, is forgotten."""
+        numbered = (self._next, message)
+        self._next += 1
+        if isinstance(message, MetricsReported):
+            self._metrics[message.vertex_id, message.subtask] = numbered
+        else:
+            self._messages.append(numbered)
+
+
+def _number(numbered: tuple[int, Message]) -> int:
+    return numbered[0]

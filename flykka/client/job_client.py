@@ -12,7 +12,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
+from flykka.client.checkpoint_frame import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.client_actor import JobClientActor, JobListenerActor
 from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
@@ -22,7 +22,6 @@ from flykka.client.job_rescaling import JobRescaling
 from flykka.client.job_snapshots import JobSnapshots
 from flykka.client.job_view import JobView
 from flykka.client.listening import EVERYTHING, Attached, listening_behaviour
-from flykka.client.metric_frame import metric_frame
 from flykka.client.state_queries import StateQueries
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+
 from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
 from flykka.api.launch import current_launch
-from flykka.console.checkpoint_lines import CheckpointLine, CheckpointLines, completed_text
-from flykka.console.rescale_lines import rescale_text
-from flykka.console.same_failures import SameFailures
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointFailure
 from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -20,18 +23,29 @@ from flykka.messages.control.job import (
     JobStatusChanged,
     TaskManagerLost,
 )
-from flykka.messages.control.rescaling import RescaleChanged
+from flykka.messages.control.rescaling import (
+    Rescale,
+    RescaleChanged,
+    RescaleTerminalState,
+    RescaleTrigger,
+    VertexRescale,
+)
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import TaskManagerId
 from flykka.messages.wire.message import Message
-from flykka.views.text.formats import STOPPED, format_cause
+from flykka.runtime.durations import format_ms
+from flykka.runtime.repeated_log import is_reported
+from flykka.views.text.formats import STOPPED, format_bytes, format_cause
 from flykka.views.text.user_stack import told_whole
 
 PLAIN = ""
 COMPLETED = "green"
 LOST = "yellow"
 FAILED = "red"
+FIRST_PAUSE_MS = 60_000
+LONGEST_PAUSE_MS = 3_600_000
+_OF_A_RESTART = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING})
 
 
 class Console:
@@ -134,3 +148,127 @@ class Console:
 
 def _because(cause: SerializedThrowable | None) -> str:
     return "" if cause is None else f": {format_cause(cause)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLine:
+    """A line to print, and the time (ms) that it tells of."""
+
+    timestamp_ms: int
+    text: str
+
+
+class CheckpointLines:
+    """Holds checkpoints back until a line for them is due: a minute after the line before, then two, up to an hour.
+
+    The clock is that of the messages.
+    """
+
+    def __init__(self) -> None:
+        self._told_ms: int | None = None
+        self._pause_ms = FIRST_PAUSE_MS
+        self._first_id = 0
+        self._last: CheckpointCompleted | None = None
+        self._durations_ms: list[int] = []
+
+    def completed(self, checkpoint: CheckpointCompleted) -> CheckpointLine | None:
+        """The line that is due now that a checkpoint has completed."""
+        if self._last is None:
+            self._first_id = checkpoint.checkpoint_id
+        self._last = checkpoint
+        self._durations_ms.append(checkpoint.duration_ms)
+        now_ms = checkpoint.timestamp_ms
+        if self._told_ms is not None:
+            if now_ms - self._told_ms < self._pause_ms:
+                return None
+            self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        self._told_ms = now_ms
+        return self._line()
+
+    def interrupted(self) -> CheckpointLine | None:
+        """The line for what was held back, before something else is printed; the next one is a first one again."""
+        self._told_ms, self._pause_ms = None, FIRST_PAUSE_MS
+        return self._line()
+
+    def _line(self) -> CheckpointLine | None:
+        if self._last is None:
+            return None
+        last, durations_ms = self._last, self._durations_ms
+        self._last, self._durations_ms = None, []
+        if len(durations_ms) == 1:
+            return CheckpointLine(last.timestamp_ms, completed_text(last))
+        text = f"checkpoints {self._first_id}-{last.checkpoint_id} completed"
+        middle = format_ms(round(median(durations_ms)))
+        return CheckpointLine(last.timestamp_ms, f"{text}, {middle} at the median; the last: {_size(last)}")
+
+
+def completed_text(checkpoint: CheckpointCompleted) -> str:
+    """Return the text for a single checkpoint or savepoint."""
+    what = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
+    return f"{what} {checkpoint.checkpoint_id} completed in {format_ms(checkpoint.duration_ms)}: {_size(checkpoint)}"
+
+
+def _size(checkpoint: CheckpointCompleted) -> str:
+    return f"{format_bytes(checkpoint.size_bytes)}, {format_bytes(checkpoint.incremental_bytes)} of it new"
+
+
+def rescale_text(rescale: Rescale) -> str | None:
+    """The line of a rescale; None where there is nothing to be told, or not yet."""
+    match rescale.terminal_state:
+        case RescaleTerminalState.COMPLETED:
+            changes = [told for vertex in rescale.vertices if (told := _change(vertex))]
+            return f"rescaled: {', '.join(changes)}" if changes else None
+        case RescaleTerminalState.FAILED:
+            return f"not rescaled: {rescale.comment or rescale.reason}"
+        case RescaleTerminalState.IGNORED if rescale.trigger is RescaleTrigger.UPDATE_REQUIREMENT:
+            return f"not rescaled: {rescale.comment or rescale.reason}"
+        case _:
+            return None
+
+
+def _change(vertex: VertexRescale) -> str | None:
+    before, after = vertex.pre_parallelism, vertex.post_parallelism
+    if before is None:
+        # A job that begins as it was meant to is no news.
+        return None if after == vertex.desired_parallelism else f"{vertex.name} {after} of {vertex.desired_parallelism}"
+    return None if before == after else f"{vertex.name} {before} -> {after}"
+
+
+class SameFailures:
+    """Same failures of one job since its last checkpoint: told whole the first time, then counted, less and less often.
+
+    Messages about the answer to one are not told either.
+    """
+
+    def __init__(self) -> None:
+        self._times: Counter[FailureSignature] = Counter()
+        self._is_untold = False
+
+    def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
+        """Count a failure; return its count, and whether to report it, see `is_reported`."""
+        signature = failure_signature(task_name.rpartition(" (")[0], cause)
+        if signature is None:
+            self._is_untold = False
+            return 1, True
+        self._times[signature] += 1
+        times = self._times[signature]
+        self._is_untold = not is_reported(times)
+        return times, not self._is_untold
+
+    def hides(self, message: Message) -> bool:
+        """Return True if the message only tells of the answer to a failure that was not told."""
+        match message:
+            case CheckpointCompleted():
+                self._times.clear()
+                self._is_untold = False
+                return False
+            case JobStatusChanged(status=status):
+                return self._is_untold and status in _OF_A_RESTART
+            case CheckpointAborted(failure=CheckpointFailure(times=times)):
+                return not is_reported(times)
+            case CheckpointAborted(reason=reason):
+                return self._is_untold and reason is CheckpointDeclineReason.JOB_FAILOVER_REGION
+            case JobRestored():
+                return self._is_untold
+            case _:
+                return False

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console as RichConsole
+from rich.text import Text
 
 from flykka.api.launch import Look
 from flykka.client.job_client import JobClient
 from flykka.console.event_lines import Console
 from flykka.console.job_picture import CHECKPOINTS_SHOWN
 from flykka.console.live import LiveScreen, LongWork, can_be_live
-from flykka.console.summary import print_summary
-from flykka.messages.control.job import JobResultFailure, JobResultSuccess
-from flykka.messages.monitoring.job_details import JobDetails
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus
+from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
 from flykka.messages.wire.message import Message
+from flykka.runtime.durations import format_ms
+from flykka.views.text.failures import failure_lines
+from flykka.views.text.formats import displayed_status, format_bytes
 
 Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
 """Lines to add to the summary of a job that has ended: labels and texts."""
+_LABEL = 13
+_FAILURES = 5
+"""So many failures are told, the last ones."""
+_STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
 
 
 class JobConsole:
@@ -63,3 +70,52 @@ class JobConsole:
         """Draw no more, even if a job has not ended."""
         if self._screen is not None:
             self._screen.close()
+
+
+def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple[str, str]] = ()) -> None:
+    """Print the summary of a job that has ended; `more` are further lines, each with its label."""
+    head = Text(f"job {details.name!r} ").append(displayed_status(details), _STYLES.get(details.status, "bold"))
+    head.append(f" in {format_ms(details.duration_ms)}")
+    output.print(head, soft_wrap=True, highlight=False)
+    for label, text in (*_lines(details), *more):
+        output.print(Text(f"  {label:<{_LABEL}}{text}"), soft_wrap=True, highlight=False)
+
+
+def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
+    again = " (what was read again after a restart is counted again)" if details.number_of_restarts else ""
+    for vertex in details.vertices:
+        if vertex.sources:
+            yield "read", f"{vertex.rows_in:,} rows from {_named(vertex.sources)}{again}"
+    for vertex in details.vertices:
+        if vertex.sinks:
+            yield "written", _written(vertex, is_least=details.number_of_restarts > 0)
+    if late := sum(vertex.late_rows for vertex in details.vertices):
+        yield "late", f"{late:,} rows came too late for their windows"
+    yield "checkpoints", _checkpoints(details)
+    if details.number_of_restarts:
+        yield "restarts", f"{details.number_of_restarts}"
+    began_ms = 0 if details.started_ms is None else details.started_ms
+    for number, entry in enumerate(details.exceptions[-_FAILURES:]):
+        for line in failure_lines(entry, began_ms):
+            yield "failures" if number == 0 and not line.startswith(" ") else "", line
+
+
+def _written(vertex: JobVertexDetails, *, is_least: bool) -> str:
+    """Tell the rows that readers see; at least, where a restart may have published some that are not counted."""
+    published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_named(vertex.sinks)}"
+    staged = f"; {vertex.rows_staged:,} more were staged and not published" if vertex.rows_staged else ""
+    return published + staged
+
+
+def _named(names: Sequence[str]) -> str:
+    return " and ".join(repr(name) for name in names)
+
+
+def _checkpoints(details: JobDetails) -> str:
+    text = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
+    last = details.last_completed
+    if last is None:
+        return text
+    return (
+        f"{text}; the last, {last.checkpoint_id}, took {format_ms(last.duration_ms)}: {format_bytes(last.size_bytes)}"
+    )

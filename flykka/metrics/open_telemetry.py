@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from socket import gethostname
 
 from opentelemetry.context import Context
@@ -29,13 +30,14 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
-from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY
+from flykka.messages.checkpointing.statistics import CheckpointStatistics
+from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
+from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, JobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import Gateway, collected, fitting_scope
 from flykka.metrics.distribution import Distribution
 from flykka.metrics.endpoint import checked_endpoint
 from flykka.metrics.measured import Measured
-from flykka.metrics.spans import Span, SpanLog
 
 _NAME = "flykka"
 _TIMEOUT_SECONDS = 3.0
@@ -44,6 +46,7 @@ _NS_PER_MS = 1_000_000
 
 BOUNDS = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1_000, 2_500, 5_000, 7_500, 10_000)
 """The buckets of histograms end here: OpenTelemetry's own."""
+Attribute = str | int | bool
 
 
 class OtlpError(Exception):
@@ -167,3 +170,70 @@ class _Said(logging.Filter):
         errors = (str(each) for each in arguments if isinstance(each, BaseException))
         self.first = self.first or next(errors, record.getMessage())
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that has begun and ended; times in ms since 1970."""
+
+    name: str
+    start_ms: int
+    end_ms: int
+    attributes: Mapping[str, Attribute]
+
+
+class SpanLog:
+    """Tells of each job what it was not told to have ended before."""
+
+    def __init__(self) -> None:
+        self._checkpoints: dict[JobId, int] = {}
+        self._restarts: dict[JobId, dict[int, int]] = {}
+
+    def new(self, details: JobDetails) -> Iterator[Span]:
+        """The spans of what has ended since the last time."""
+        job: dict[str, Attribute] = {"job_id": details.job_id, "job_name": details.name}
+        yield from self._ended_checkpoints(details, job)
+        told = self._restarts.setdefault(details.job_id, {})
+        for entry in details.exceptions:
+            if entry.outcome is FailureOutcome.RESTARTED and told.get(entry.number) != entry.times:
+                told[entry.number] = entry.times
+                yield from _restart(entry, job)
+
+    def _ended_checkpoints(self, details: JobDetails, job: Mapping[str, Attribute]) -> Iterator[Span]:
+        # They are listed in the order in which they began: what ends behind a later one is waited for.
+        in_progress = [each.checkpoint_id for each in details.checkpoints_in_progress]
+        last = self._checkpoints.get(details.job_id, 0)
+        for each in details.checkpoints:
+            if each.checkpoint_id > last and not any(other < each.checkpoint_id for other in in_progress):
+                self._checkpoints[details.job_id] = each.checkpoint_id
+                yield _checkpoint(each, job)
+
+
+def _checkpoint(stats: CheckpointStatistics, job: Mapping[str, Attribute]) -> Span:
+    attributes = {
+        **job,
+        "checkpointId": stats.checkpoint_id,
+        "checkpointStatus": stats.status.value,
+        "checkpointType": "Savepoint" if stats.is_savepoint else "Checkpoint",
+        "checkpointedSize": stats.incremental_bytes,
+        "fullSize": stats.size_bytes,
+        "acknowledgedSubtasks": stats.num_acknowledged_subtasks,
+        "subtasks": stats.num_subtasks,
+    }
+    if stats.reason is not None:
+        attributes["failureReason"] = stats.reason.value
+    return Span("Checkpoint", stats.ended_ms - stats.duration_ms, stats.ended_ms, attributes)
+
+
+def _restart(entry: RootExceptionHistoryEntry, job: Mapping[str, Attribute]) -> Iterator[Span]:
+    failed_ms = entry.root.timestamp_ms if entry.last_timestamp_ms is None else entry.last_timestamp_ms
+    if entry.restarted_ms is None:
+        return
+    attributes = {**job, "failure": entry.root.cause.message, "failures": entry.times}
+    if entry.root.task_name is not None:
+        attributes["task_name"] = entry.root.task_name
+    if entry.restored_checkpoint is not None:
+        attributes["restoredCheckpointId"] = entry.restored_checkpoint
+    if entry.restarted_tasks:
+        attributes["restartedTasks"] = ", ".join(entry.restarted_tasks)
+    yield Span("Restart", failed_ms, entry.restarted_ms, attributes)

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.attempt.batches import address, input_addresses
+from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, input_addresses, is_split
 from flykka.actors.machines.attempt.channel_state import recovered_batch
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, StageResult, WorkFailed
 from flykka.messages.attempt.commands import (
     CloseChain,
     Command,
     HoldBatches,
+    Lane,
     OpenChain,
     ReadSplits,
     ReleaseBatches,
     WriteChannelState,
 )
-from flykka.messages.attempt.values import ChannelStateRead
+from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
 from flykka.messages.attempt.work import EngineFailed, WorkProgress
 from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.source import IndexRangeSplit
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import BatchId, OperatorId
-from flykka.simulation.flow import Flow
-from flykka.simulation.held_rows import SimulatedKeyedFunction
-from flykka.simulation.joined_rows import join_operator
-from flykka.simulation.lanes import Lanes, OnLane
+from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobVertexId, OperatorId
+from flykka.runtime.dispatch.pipe import Pipe
+from flykka.simulation.held_rows import SimulatedKeyedFunction, join_operator
 from flykka.simulation.operators import Behaviour, Filter, Join, Map, Process, Sink, Source, Tag, Window
-from flykka.simulation.rows import Rows, event_times, size_of, within
+from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner, within
 from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
 from flykka.simulation.world import World
@@ -40,6 +43,10 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.sink import SinkOperator
 from flykka.spark_bridge.operators.window import WindowOperator
+
+T = TypeVar("T")
+_PACES = (0, 1, 1, 4)
+"""The slowness of an attempt beside others: before slow ones, batches wait in line."""
 
 
 class _Source(Operator[Rows]):
@@ -233,3 +240,106 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._batches.release_attempt(
             self.descriptor.attempt, input_addresses(self.descriptor), is_cancelled=self._is_cancelled
         )
+
+
+class Flow:
+    """Moves rows through the chain of one simulated attempt: to its sinks, and into its outputs."""
+
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, world: World, operators: Mapping[OperatorId, Operator[Rows]]
+    ) -> None:
+        self._descriptor = descriptor
+        self._batches = world.batches_of(descriptor.job_id)
+        self._operators = operators
+        self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
+
+    def emit(self, operator_id: OperatorId, output: Output[Rows], stage: int) -> BatchResult:
+        """Take what an operator emits to everything that reads it. Raises `OSError`."""
+        vertex, result, rows = self._descriptor.vertex, BatchResult(), output.rows
+        if output.staged:
+            staged = StagedOutput(operator_id=operator_id, names=output.staged, rows=output.staged_rows)
+            result += BatchResult(staged=(staged,))
+        if not rows:
+            return result
+        for each in self._descriptor.outputs:
+            if vertex.outputs[each.output] == operator_id:
+                result += self._send(each, rows, stage)
+        for reader in vertex.operators:
+            if reader.input_operator is not None and vertex.operators[reader.input_operator].operator_id == operator_id:
+                processed = self._operators[reader.operator_id].process_batch(Element(rows=rows, stage=stage))
+                result += self.emit(reader.operator_id, processed, stage)
+        return result
+
+    def _send(self, output: ResultPartitionDescriptor, rows: Rows, stage: int) -> BatchResult:
+        parts: dict[int, Sequence[Row]]
+        if is_split(output):
+            parts = {**split_by_owner(rows, output.max_parallelism, output.subpartitions)}
+        else:
+            parts = dict.fromkeys(self._routes.receivers(output), rows)
+        sent = (self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items())
+        outputs = tuple(sent)
+        return BatchResult(outputs=outputs, rows=sum(each.batch.rows for each in outputs))
+
+    def _batch(self, output: ResultPartitionDescriptor, subpartition: int, rows: Rows, stage: int) -> StageOutput:
+        times = event_times(rows)
+        batch = BatchRef(
+            batch_id=self._routes.batch_id(stage, output, subpartition),
+            rows=len(rows),
+            size_bytes=size_of(rows),
+            event_time_min=None if times is None else times[0],
+            event_time_max=None if times is None else times[1],
+            subpartition=subpartition,
+        )
+        goes_to, holder = address(output, subpartition), first_holder(output)
+        self._batches.put(batch, rows, producer=self._descriptor.attempt, address=goes_to, holder=holder)
+        return StageOutput(output=output.output, batch=batch)
+
+
+class Lanes:
+    """The lanes of one attempt: the time that its work takes, which Spark's threads take elsewhere.
+
+    How long each piece takes is drawn by a chance of the attempt's own. Work of one lane ends in the order in which it
+    was begun; nothing of an attempt that is over ends at all.
+    """
+
+    def __init__(self, attempt: ExecutionAttemptId, vertex_id: JobVertexId, world: World) -> None:
+        self._vertex_id = vertex_id
+        self._world = world
+        self._random = Random(f"{world.name}/{attempt}")
+        self._pace = self._random.choice(_PACES)
+        self._due_ms: dict[Lane, int] = {}
+        self.are_closed = False
+
+    def run(self, lane: Lane, work: Pipe[Any]) -> None:
+        """Have work done when its time has come."""
+        if lane in (Lane.AT_ONCE, Lane.END):
+            work.run()
+            return
+        takes_ms = self._pace * self._random.choice(self._world.stage_ms)
+        if lane is Lane.STAGES:
+            takes_ms += self._world.trouble.delay_ms(self._vertex_id)
+            work = work.with_work(partial(self._as_stage, work.work))
+        clock = work.cell.system.clock
+        due_ms = self._due_ms[lane] = max(self._due_ms.get(lane, 0), clock.now_ms() + takes_ms)
+        clock.schedule(due_ms, partial(self._end, work))
+
+    def _end(self, work: Pipe[Any]) -> None:
+        if not self.are_closed:
+            work.run()
+
+    def _as_stage(self, work: Callable[[], T]) -> T:
+        if self._world.trouble.stage_fails(self._vertex_id):
+            raise OSError("the stage failed, as the simulation wanted it")
+        return work()
+
+
+@dataclass(frozen=True, slots=True)
+class OnLane:
+    """A lane, as an executor."""
+
+    lanes: Lanes
+    lane: Lane
+
+    def run_blocking(self, work: Pipe[Any]) -> None:
+        """Have work done when its time has come."""
+        self.lanes.run(self.lane, work)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
 from flykka.runtime.durations import format_ms
-from flykka.views.html.markup import AMBER, GREEN, Html, display, dot, element, fragment, quiet, table
-from flykka.views.job_pictures import pictures_html
-from flykka.views.job_text import has_failed, headline, into_the_run, lag, read_again, vertex_state, watermark, why
+from flykka.views.html.markup import AMBER, BLUE, GREEN, Html, display, dot, element, fragment, quiet, table
+from flykka.views.html.sparkline import BARS, bars, line
+from flykka.views.job_text import (
+    has_failed,
+    headline,
+    into_the_run,
+    lag,
+    rates,
+    read_again,
+    vertex_state,
+    watermark,
+    why,
+)
 from flykka.views.text.failures import times
-from flykka.views.text.formats import displayed_status, format_bytes, format_count
+from flykka.views.text.formats import displayed_status, format_bytes, format_count, format_lag
 
 SHOWN_CHECKPOINTS = 5
 SHOWN_FAILED_CHECKPOINTS = 5
@@ -159,3 +169,34 @@ def _failure(details: JobDetails) -> Html:
     if not has_failed(details) or cause is None:
         return fragment()
     return element("div", f"{cause.type_name.rpartition('.')[2]}: {cause.message.strip()}", class_="failure")
+
+
+def pictures_html(details: JobDetails) -> Html:
+    """The pictures side by side; nothing where there is nothing to draw yet."""
+    figures = [
+        element("figure", element("figcaption", title), picture, quiet(tells))
+        for title, picture, tells in _pictures(details)
+    ]
+    return element("div", *figures, class_="pictures") if figures else fragment()
+
+
+def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
+    """Title, picture, and the same in words."""
+    read = rates(details)
+    if any(read):
+        most, step = format_count(max(rate or 0 for rate in read)), format_ms(details.throughput.step_ms)
+        tells = f"at most {most}, in steps of {step}"
+        yield "rows read per second", line(read, f"rows read per second: {tells}", BLUE), tells
+    lags = details.watermark_lag.values
+    known = [lag for lag in lags if lag is not None]
+    if known:
+        tells = f"{format_lag(round(known[-1]))} at last, at most {format_lag(round(max(known)))}"
+        yield "watermark lag", line(lags, f"watermark lag: {tells}", AMBER), tells
+    checkpoints = details.checkpoints[-BARS:]
+    if checkpoints:
+        took = [each.duration_ms if each.status is CheckpointStatsStatus.COMPLETED else None for each in checkpoints]
+        failed = took.count(None)
+        longest = max((duration for duration in took if duration is not None), default=None)
+        told = [] if longest is None else [f"at most {format_ms(longest)}"]
+        tells = ", ".join(told + ([f"{failed} failed"] if failed else []))
+        yield "time of checkpoints", bars(took, f"time of checkpoints: {tells}", GREEN), tells

@@ -23,6 +23,7 @@ from flykka.messages.checkpointing.checkpoint import (
     OperatorEventInFlight,
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.monitoring.explanation import CheckpointsExplained, PendingExplained
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
@@ -309,4 +310,28 @@ def _entry(task: PlannedTask, state: TaskStateSnapshot | None) -> TaskStateEntry
         parallelism=task.parallelism,
         max_parallelism=task.max_parallelism,
         state=state,
+    )
+
+
+_PHASES = {
+    PendingPhase.COORDINATORS: "operator coordinators",
+    PendingPhase.MASTER_HOOKS: "master hooks",
+    PendingPhase.TASKS: "tasks",
+    PendingPhase.METADATA: "metadata",
+}
+
+
+def explain_checkpoints(job_id: JobId, pending: Iterable[PendingCheckpoint], now: int) -> CheckpointsExplained:
+    """The pending checkpoints at `now`."""
+    return CheckpointsExplained(job_id=job_id, now_ms=now, pending=tuple(_pending(each) for each in pending))
+
+
+def _pending(pending: PendingCheckpoint) -> PendingExplained:
+    return PendingExplained(
+        checkpoint_id=pending.checkpoint_id,
+        since_ms=pending.timestamp_ms,
+        phase=_PHASES[pending.phase],
+        awaited=tuple(sorted(pending.awaited)),
+        acknowledged=len(pending.acknowledged),
+        is_savepoint=pending.properties.is_savepoint,
     )

@@ -14,18 +14,19 @@ by a restart (`scheduling.failure_handler`), and what a single attempt does with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.effects import Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.exchange.effects import PRODUCER_DISPOSED_ERROR
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.effects import Effect, ExecutionMoved, FinalizeVertices, JobStatusMoved
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
+from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.graph.partition_producers import producer_state
 from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, schedule_restart
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
@@ -41,12 +42,13 @@ from flykka.messages.tasks.task import (
     AcknowledgeDeployments,
     ExecutionState,
     NotifyEndOfData,
+    PartitionProducerState,
     RequestPartitionProducerState,
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, producer_of
 
 
 class ExecutionGraph:
@@ -385,3 +387,42 @@ class ExecutionGraph:
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"the job is {self.status}: {what} changes nothing")
+
+
+def producer_state(
+    job_id: JobId,
+    vertices: Mapping[JobVertexId, ExecutionJobVertex],
+    consumer: ExecutionAttemptId,
+    partition_id: ResultPartitionId,
+) -> PartitionProducerState:
+    """The state of the attempt that produces a partition, where it is the current one of its subtask."""
+    producer = producer_of(partition_id)
+    subtask = _subtask(job_id, vertices, producer)
+    if subtask is None:
+        text = f"the job has no attempt {producer}: nobody produces the partition {partition_id}"
+        return _failed(consumer, partition_id, "PartitionProducerUnknownError", text)
+    if subtask.execution.attempt != producer:
+        text = f"{subtask.execution.attempt} has taken the place of {producer}, which produced {partition_id}"
+        return _failed(consumer, partition_id, PRODUCER_DISPOSED_ERROR, text)
+    return PartitionProducerState(attempt=consumer, partition_id=partition_id, state=subtask.execution.state)
+
+
+def _subtask(
+    job_id: JobId, vertices: Mapping[JobVertexId, ExecutionJobVertex], attempt: ExecutionAttemptId
+) -> ExecutionVertex | None:
+    """The subtask that this was or is an attempt of; one that is yet to come, it is not."""
+    prefix, *numbers = attempt.rsplit("_", 2)
+    vertex = vertices.get(JobVertexId(prefix.removeprefix(f"{job_id}_")))
+    if vertex is None or len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+        return None
+    index, attempt_number = map(int, numbers)
+    if index >= len(vertex.subtasks) or attempt_number > vertex.subtasks[index].execution.number:
+        return None
+    return vertex.subtasks[index]
+
+
+def _failed(
+    consumer: ExecutionAttemptId, partition_id: ResultPartitionId, type_name: str, text: str
+) -> PartitionProducerState:
+    failure = SerializedThrowable(type_name=type_name, message=text)
+    return PartitionProducerState(attempt=consumer, partition_id=partition_id, failure=failure)

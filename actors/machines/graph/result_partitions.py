@@ -6,20 +6,22 @@ attempt that has made it. It is given up there when nobody will read it any more
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from flykka.actors.machines.effects import Tell
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.restart.failover_strategy import PartitionAvailability
-from flykka.actors.machines.scheduling.partition_release import RegionPartitionReleaseStrategy
-from flykka.actors.machines.scheduling.topology import Partition, SchedulingTopology
+from flykka.actors.machines.scheduling.topology import Exchange, Partition, SchedulingTopology
 from flykka.messages.tasks.task import ReleasePartitions
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, TaskManagerId
 from flykka.messages.wire.ids import partition_id as partition_id_of
 from flykka.messages.wire.ref import Ref
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +112,52 @@ def _id_of(partition: Partition[Subtask], attempt: ExecutionAttemptId) -> Result
             return partition_id_of(attempt, output)
         case unknown:
             raise AssertionError(f"a result is named by its vertex and its output number, not {unknown!r}")
+
+
+class RegionPartitionReleaseStrategy(Generic[T]):
+    """Decides when a result that outlives its producer is released (Flink's RegionPartitionReleaseStrategy).
+
+    It may go when all regions that read it have finished as a whole: a task of one that has finished may restart
+    with its region, and reads it again then.
+
+    It counts the tasks of each region that have not finished, and the regions that still read each exchange.
+    """
+
+    def __init__(self, topology: SchedulingTopology[T]) -> None:
+        self._topology = topology
+        self._finished: set[T] = set()
+        self._tasks_left = [len(region) for region in topology.regions]
+        self._reads: list[dict[Exchange[T], None]] = [{} for _ in topology.regions]
+        self._readers_left: dict[Exchange[T], int] = {}
+        for exchange in topology.exchanges:
+            if exchange.is_blocking:
+                readers = topology.regions_of(exchange.consumers)
+                self._readers_left[exchange] = len(readers)
+                for region in readers:
+                    self._reads[region][exchange] = None
+
+    def finished(self, task: T) -> tuple[Partition[T], ...]:
+        """The task has finished: the partitions that may go because of it."""
+        if task in self._finished:
+            return ()
+        self._finished.add(task)
+        region = self._topology.region_of[task]
+        self._tasks_left[region] -= 1
+        if self._tasks_left[region] > 0:
+            return ()
+        return tuple(partition for exchange in self._reads[region] for partition in self._read(exchange))
+
+    def unfinished(self, task: T) -> None:
+        """The task restarts."""
+        if task not in self._finished:
+            return
+        self._finished.remove(task)
+        region = self._topology.region_of[task]
+        if self._tasks_left[region] == 0:
+            for exchange in self._reads[region]:
+                self._readers_left[exchange] += 1
+        self._tasks_left[region] += 1
+
+    def _read(self, exchange: Exchange[T]) -> tuple[Partition[T], ...]:
+        self._readers_left[exchange] -= 1
+        return tuple(exchange.partitions) if self._readers_left[exchange] == 0 else ()

@@ -6,12 +6,13 @@ windows of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flykka.actors.errors import GraphError
 from flykka.actors.machines.job_graph.broadcast_inputs import feeding_broadcast_variables
 from flykka.actors.machines.job_graph.chaining import Chain, chains
-from flykka.actors.machines.job_graph.managed_memory import with_managed_memory
 from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_id
 from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.job_graph.validation import check_approximate, fixed_parallelism
@@ -38,6 +39,8 @@ from flykka.messages.graph.restart_strategies import (
 )
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
+_PREFIX = {OperatorKind.SOURCE: "Source: ", OperatorKind.SINK: "Sink: "}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescalingSettings:
@@ -46,9 +49,6 @@ class RescalingSettings:
     scheduler_type: SchedulerType = SchedulerType.DEFAULT
     resource_wait_timeout_ms: int = 10_000
     rescale_cooldown_ms: int = 30_000
-
-
-_PREFIX = {OperatorKind.SOURCE: "Source: ", OperatorKind.SINK: "Sink: "}
 
 
 def job_graph(
@@ -250,3 +250,23 @@ def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
         and all(sink.publishes_per_checkpoint for sink in sinks)
         and not any(reached.event_time or _is_checkpointed(reached) for reached in downstream)
     )
+
+
+def with_managed_memory(vertices: Sequence[JobVertex]) -> tuple[JobVertex, ...]:
+    """Divide the managed memory of a slot among the tasks that share it (Flink's managedMemFraction).
+
+    Every operator that keeps state by key has an equal part, and a task those of its operators.
+    """
+    users: Counter[str] = Counter()
+    for vertex in vertices:
+        users[vertex.slot_sharing_group] += _users(vertex)
+    return tuple(
+        replace(vertex, managed_memory_fraction=own / users[vertex.slot_sharing_group])
+        if (own := _users(vertex))
+        else vertex
+        for vertex in vertices
+    )
+
+
+def _users(vertex: JobVertex) -> int:
+    return sum(operator.kind.keeps_keyed_state for operator in vertex.operators)

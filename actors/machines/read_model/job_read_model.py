@@ -9,7 +9,6 @@ from dataclasses import replace
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
-from flykka.actors.machines.read_model.deployments import Deployments
 from flykka.actors.machines.read_model.rescale_history import RescaleHistory
 from flykka.actors.machines.read_model.time_series import Counts, Peaks
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
@@ -36,6 +35,7 @@ from flykka.messages.monitoring.exception_history import (
 from flykka.messages.monitoring.job_details import (
     CHECKPOINT_HISTORY,
     ArchivedJob,
+    Deploying,
     JobDetails,
     JobOverview,
     Restart,
@@ -291,3 +291,29 @@ class JobReadModel:
         before = self._timestamps.pop(status, None)
         total_ms = 0 if before is None else before.total_ms
         self._timestamps[status] = StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
+
+
+class Deployments:
+    """The attempts that are DEPLOYING, and how long any has been (Flink's DeploymentStateTimeMetrics)."""
+
+    def __init__(self) -> None:
+        self._attempts: set[ExecutionAttemptId] = set()
+        self.told = Deploying()
+
+    def note(self, message: ExecutionStateChanged) -> None:
+        """An attempt has a new state."""
+        if message.state is ExecutionState.DEPLOYING:
+            self._attempts.add(message.attempt)
+            if self.told.since_ms is None:
+                self.told = Deploying(since_ms=message.timestamp_ms, total_ms=self.told.total_ms)
+        elif message.attempt in self._attempts:
+            self._attempts.remove(message.attempt)
+            if not self._attempts:
+                self.end(message.timestamp_ms)
+
+    def end(self, at_ms: int) -> None:
+        """None is deployed any more, whatever was told of each."""
+        self._attempts.clear()
+        if self.told.since_ms is not None:
+            total_ms = self.told.total_ms + max(0, at_ms - self.told.since_ms)
+            self.told = Deploying(total_ms=total_ms)

@@ -16,6 +16,7 @@ Not here: how a job restarts (`graph.execution_graph`), which bounds are valid (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 from typing import assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
@@ -23,13 +24,8 @@ from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
 from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
-from flykka.actors.machines.rescaling.rescale_phases import RESCALE_MOVES, RescalePhase
 from flykka.actors.machines.rescaling.rescale_timeline import RescaleTimeline
-from flykka.actors.machines.rescaling.slot_allocator import (
-    desired_parallelism,
-    determine_parallelism,
-    slots_of_groups,
-)
+from flykka.actors.machines.rescaling.slot_allocator import desired_parallelism, determine_parallelism, slots_of_groups
 from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
@@ -50,22 +46,16 @@ from flykka.messages.wire.ids import JobVertexId
 
 COUNT_INTERVAL_MS = 200
 """The pause between two counts of the slots while the job waits for slots."""
-
 WATCH_INTERVAL_MS = 2_000
 """The pause between two counts while the job runs and could use more slots."""
-
 MAX_FAILED_CHECKPOINTS = 2
 """The number of failed checkpoints before a rescale uses the latest completed one (Flink's rescale-trigger)."""
-
-_COUNT, _WAIT = "count-slots", "resource-wait"
-
 _ENDS = {
     JobStatus.FINISHED: RescaleTerminatedReason.JOB_FINISHED,
     JobStatus.FAILED: RescaleTerminatedReason.JOB_FAILED,
     JobStatus.CANCELED: RescaleTerminatedReason.JOB_CANCELED,
     JobStatus.SUSPENDED: RescaleTerminatedReason.JOB_FAILED,
 }
-
 _STATES = {
     JobStatus.CREATED: SchedulerState.CREATING_EXECUTION_GRAPH,
     JobStatus.RUNNING: SchedulerState.EXECUTING,
@@ -73,6 +63,32 @@ _STATES = {
     JobStatus.FAILING: SchedulerState.FAILING,
     JobStatus.CANCELLING: SchedulerState.CANCELING,
 }
+
+
+class RescalePhase(Enum):
+    """The phases of the rescale under way."""
+
+    IDLE = auto()
+    """No rescale is under way."""
+    COUNTING = auto()
+    """It waits for slots."""
+    CHECKPOINTING = auto()
+    APPLYING = auto()
+    """The graph rescales, and its tasks are not deployed yet."""
+
+
+R = RescalePhase
+
+RESCALE_MOVES: dict[RescalePhase, tuple[RescalePhase, ...]] = {
+    R.IDLE: (R.COUNTING,),
+    R.COUNTING: (R.CHECKPOINTING, R.APPLYING, R.IDLE),
+    R.CHECKPOINTING: (R.COUNTING, R.APPLYING, R.IDLE),
+    R.APPLYING: (R.COUNTING, R.IDLE),
+}
+"""Back to COUNTING if the job fails meanwhile: it restarts with the slots that there are then."""
+
+
+_COUNT, _WAIT = "count-slots", "resource-wait"
 
 
 class AdaptiveScheduler:

@@ -12,14 +12,13 @@ Not here: refs, sessions, and how a task is run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
 from flykka.actors.machines.phases import next_phase
-from flykka.actors.machines.slots.managed_memory import with_managed_memory
 from flykka.actors.machines.slots.resource_budget import ResourceBudget
-from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, total_of
+from flykka.actors.machines.slots.resource_profile import MIB, UNSPECIFIED, fits, total_of
 from flykka.actors.machines.slots.slot_states import TASK_SLOT_MOVES, TaskSlotState
 from flykka.actors.machines.slots.slot_table_events import (
     AllocationsKnown,
@@ -391,3 +390,11 @@ def _slot_timer(allocation_id: AllocationId) -> str:
 def _start_slot_timer(allocation_id: AllocationId) -> StartTimer:
     timed_out = SlotTimedOut(allocation_id=allocation_id)
     return StartTimer(key=_slot_timer(allocation_id), delay_ms=SLOT_TIMEOUT_MS, message=timed_out)
+
+
+def with_managed_memory(descriptor: TaskDeploymentDescriptor, size: ResourceSpec) -> TaskDeploymentDescriptor:
+    """The descriptor, with the task's part of its slot's managed memory where that is declared."""
+    if not size.managed_mib:
+        return descriptor
+    own = int(size.managed_mib * MIB * descriptor.vertex.managed_memory_fraction)
+    return replace(descriptor, managed_memory_bytes=own)

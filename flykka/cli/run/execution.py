@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console as RichConsole
@@ -12,11 +16,12 @@ from flykka.api.launch import LaunchOptions, launched
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.run.app import App
 from flykka.cli.run.app_run import AppRun, Continue, NoMoreJobsError
-from flykka.cli.run.diverted_stderr import diverted_stderr
 from flykka.cli.run.interrupts import Wish
 from flykka.console.live import can_be_live
 from flykka.console.output import lasting_output
 from flykka.errors import JobExecutionError
+
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +124,44 @@ def _left_with(left_with: SystemExit | None) -> tuple[int, str]:
             return code, ""
         case said:
             return FAILED, str(said)
+
+
+@contextmanager
+def diverted_stderr(say: Callable[[str], object]) -> Iterator[None]:
+    """Hand every line that this process or a child writes on stderr to `say`, until the end of the `with`.
+
+    A child that outlives it goes on writing into the pipe, which is not read then: it gets an error, and no signal.
+    """
+    sys.stderr.flush()
+    original = os.dup(_STDERR)
+    reading, writing = os.pipe()
+    os.dup2(writing, _STDERR)
+    os.close(writing)
+    woken, wake = os.pipe()
+    pump = threading.Thread(target=_pump, args=(reading, woken, say), name="stderr-lines", daemon=True)
+    pump.start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(original, _STDERR)
+        os.close(wake)
+        pump.join()
+        for descriptor in (original, reading, woken):
+            os.close(descriptor)
+
+
+def _pump(reading: int, woken: int, say: Callable[[str], object]) -> None:
+    rest = b""
+    ended = False
+    while not ended:
+        ready, _, _ = select.select([reading, woken], [], [])
+        # What was written before the end is still said.
+        ended = reading not in ready
+        read = b"" if ended else os.read(reading, 65_536)
+        ended = ended or not read
+        *lines, rest = (rest + read).split(b"\n")
+        for line in lines:
+            say(line.decode(errors="replace"))
+    if rest:
+        say(rest.decode(errors="replace"))

@@ -17,13 +17,14 @@ from rich.text import Text
 from flykka.cli.arguments import at_least_one, describe
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.savepoint.command import EPILOG
-from flykka.cli.savepoint.state_rows import rows_by_operator, show_rows
 from flykka.client.checkpoints import missing_state, read_checkpoint
+from flykka.client.saved_state import keyed_operators, state_in
 from flykka.client.savepoint_summary import OperatorSummary, operator_summaries
 from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.runtime.durations import format_ms
+from flykka.spark_bridge.errors import SavedStateError
 from flykka.views.text.formats import NOTHING, format_bytes, format_count
 
 _DESCRIPTION = """\
@@ -35,6 +36,7 @@ kept of each. flykka.state.read(PATH, UID) gives all of them as DataFrames.
 
 ROWS = 10
 """The number of rows that are shown where none is given."""
+Rows = list[dict[str, Any]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -146,3 +148,45 @@ def _details(operator: OperatorSummary) -> Iterator[str]:
 
 def _called(operator: OperatorSummary) -> str:
     return operator.uid or operator.name or f"id {operator.operator_id}"
+
+
+def rows_by_operator(checkpoint: CompletedCheckpoint, limit: int) -> dict[str, Rows | str]:
+    """At most so many rows of each operator with keyed state, by its uid, or the reason why they cannot be read.
+
+    Starts a Spark session, and stops it.
+    """
+    operators = keyed_operators(checkpoint)
+    if not operators:
+        return {}
+    from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
+
+    adopted = session_is_there()
+    session = spark_session("local[1]", short_lived=True)
+    try:
+        return {each.ref.uid: _rows(checkpoint, each.ref.uid, limit) for each in operators}
+    finally:
+        if not adopted:
+            stop_session(session)
+
+
+def _rows(checkpoint: CompletedCheckpoint, uid: str, limit: int) -> Rows | str:
+    try:
+        return state_in(checkpoint, uid).rows(limit)
+    except SavedStateError as unreadable:
+        return str(unreadable)
+
+
+def show_rows(output: RichConsole, rows: dict[str, Rows | str]) -> None:
+    """Print a table for each operator."""
+    for uid, some in rows.items():
+        output.print()
+        told = some if isinstance(some, str) else f"{'the first rows' if some else 'no rows'} of its state"
+        output.print(Text(f"{uid}: {told}"), soft_wrap=True)
+        if isinstance(some, str) or not some:
+            continue
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in some[0]:
+            table.add_column(Text(name), overflow="fold")
+        for row in some:
+            table.add_row(*(Text(NOTHING if value is None else str(value)) for value in row.values()))
+        output.print(table)

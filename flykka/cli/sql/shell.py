@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import readline
+import select
+import sys
+import termios
+import time
+import tty
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console as RichConsole
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.launch import Launch, LaunchOptions, launched
+from flykka.api.table.result_table import ResultTable, Shown
 from flykka.cli.exit_codes import OK
-from flykka.cli.sql.live_result import follow
 from flykka.cli.sql.printed import printed
 from flykka.client.job_client import JobClient
 from flykka.spark_bridge.sql.script import ScriptStatement, statements
@@ -28,6 +36,9 @@ _SLOTS = 8
 _HELP = """statements end with ; and are CREATE TABLE, CREATE TEMPORARY VIEW, INSERT INTO, EXECUTE STATEMENT SET BEGIN
 ... END, SELECT, EXPLAIN, SHOW TABLES, SHOW VIEWS, DESCRIBE, DROP and SET. A SELECT shows its rows until q or Ctrl-C;
 an INSERT goes on beside. quit; or Ctrl-D leaves, and ends what runs."""
+_PAUSE_S = 0.25
+_LINES_AROUND = 8
+_QUIT = ("q", "Q")
 
 
 def shell(options: LaunchOptions) -> int:
@@ -105,3 +116,58 @@ def _history() -> Iterator[None]:
     finally:
         with suppress(OSError):
             readline.write_history_file(_HISTORY)
+
+
+def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
+    """Show the result until its job has ended; q or Ctrl-C cancels that.
+
+    Raises what the job has failed of.
+    """
+    limit = max(5, output.size.height - _LINES_AROUND)
+    began = time.monotonic()
+
+    def picture(state: str) -> Group:
+        return result_picture(result.shown(limit), f"{state}, {time.monotonic() - began:.0f} s")
+
+    with Live(console=output, auto_refresh=False, transient=False) as live, _keys():
+        try:
+            while not client.done() and not _is_quit():
+                live.update(picture("running; q ends it"), refresh=True)
+        except KeyboardInterrupt:
+            pass  # As q.
+        was_running = not client.done()
+        if was_running:
+            client.cancel()
+        live.update(picture("ended" if was_running else str(client.status).lower()), refresh=True)
+    if not was_running:
+        client.wait()
+
+
+def result_picture(shown: Shown, state: str) -> Group:
+    """The rows as a table, and a line about them."""
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    for name in shown.columns:
+        table.add_column(Text(name), overflow="ellipsis")
+    for row in shown.rows:
+        table.add_row(*(Text("NULL", style="dim") if value is None else Text(value) for value in row))
+    last = "" if len(shown.rows) == shown.total else f"the last {len(shown.rows):,} of "
+    changes = f", {shown.changes:,} changes" if shown.changes != shown.total else ""
+    return Group(table, Text(f"{last}{shown.total:,} rows{changes}; {state}", style="dim"))
+
+
+def _is_quit() -> bool:
+    """True if q was typed within a moment."""
+    if not select.select([sys.stdin], [], [], _PAUSE_S)[0]:
+        return False
+    return sys.stdin.read(1) in _QUIT
+
+
+@contextmanager
+def _keys() -> Iterator[None]:
+    """Read keys as they are typed, and do not show them."""
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -14,18 +14,32 @@ is lost.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+from kazoo.exceptions import KazooException
+
+from flykka.actors.checkpoint_storage.private_files import make_folder, restrict
 from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
-from flykka.cluster.high_availability.zookeeper_values import ZooKeeperValues
+from flykka.cluster.high_availability.zookeeper_client import DISCONNECTED, ZooKeeperClient
 from flykka.messages.wire.tags import trace_tag
+from flykka.runtime.permissions import PRIVATE
 
 if TYPE_CHECKING:
-    from flykka.cluster.high_availability.zookeeper_client import Node, ZooKeeperClient
-    from flykka.cluster.high_availability.zookeeper_latch import ZooKeeperLatch
+    from flykka.cluster.high_availability.zookeeper_client import Node
+
+_log = logging.getLogger(__name__)
+LARGEST_IN_NODE = 16 * 1024
+"""In bytes. A larger value is a file."""
+_MARK_BYTES = 16
 
 
 @trace_tag("high_availability.zookeeper")
@@ -48,8 +62,8 @@ class ZooKeeperBackend:
         self.name = f"ZooKeeper at {settings.hosts}"
         self._values = ZooKeeperValues(settings.storage_dir, self.name)
         try:
+            from flykka.cluster.high_availability.zookeeper import ZooKeeperLatch
             from flykka.cluster.high_availability.zookeeper_client import ZooKeeperClient
-            from flykka.cluster.high_availability.zookeeper_latch import ZooKeeperLatch
         except ModuleNotFoundError as missing:
             raise StoreUnavailableError(
                 f"{self.name} cannot be used without kazoo, which is not installed: pip install 'flykka[zookeeper]'"
@@ -131,3 +145,157 @@ class ZooKeeperBackend:
         if latch is None:
             raise LeadershipLostError(f"{self.name}: this driver does not lead; {path} was not written")
         return latch
+
+
+class ZooKeeperLatch:
+    """The latch of a driver in ZooKeeper: an ephemeral node among those of all who want to lead.
+
+    The lowest number leads. A waiting driver watches the one before it alone, so that the end of a leader wakes one
+    driver alone (the recipe for leader election of ZooKeeper's documentation). All of it happens on one thread.
+
+    What it holds goes with its session, or when there was no connection for as long as one lasts.
+    """
+
+    def __init__(self, client: ZooKeeperClient) -> None:
+        self._client = client
+        self._prefix = f"{uuid4().hex}-"
+        self._held: str | None = None
+        self._is_moving = False
+        client.on_session_lost(self._on_session_lost)
+
+    @property
+    def held(self) -> str | None:
+        """The full path of the node with which this driver leads; None where it does not."""
+        return self._held
+
+    def acquire(self, holder: LatchHolder) -> None:
+        """Wait for the latch, and again whenever it is lost."""
+        Thread(target=self._contend, args=(holder,), name="flykka-high-availability-latch", daemon=True).start()
+
+    def lose(self, latch: str) -> None:
+        """It was seen that this node is not there any more."""
+        with self._client.changed:
+            if self._held == latch:
+                self._held = None
+                self._client.changed.notify_all()
+
+    def close(self) -> None:
+        """Hold nothing any more; the client, which ends the session, comes next."""
+        with self._client.changed:
+            self._held = None
+            self._client.changed.notify_all()
+
+    def _on_session_lost(self) -> None:
+        self._held = None
+
+    def _contend(self, holder: LatchHolder) -> None:
+        while self._client.wait_connected(until=lambda: False):
+            try:
+                latch = self._wait_lowest()
+            except DISCONNECTED:
+                continue
+            except KazooException as refusal:
+                holder.failed(self._client.unavailable(refusal))
+                return
+            if latch is None or not self._take(latch):
+                continue
+            holder.acquired()
+            self._wait_lost(latch)
+            holder.lost()
+            if not self._client.is_closed:
+                # Where the session has outlived its silence, the node has as well.
+                self._client.delete_latch(latch)
+
+    def _wait_lowest(self) -> str | None:
+        """Wait until the node of this driver is the lowest; None where it is to be looked at again."""
+        latches = self._client.latches()
+        mine = next((index for index, name in enumerate(latches) if name.startswith(self._prefix)), None)
+        if mine is None:
+            self._client.create_latch(self._prefix)
+            return None
+        if mine == 0:
+            return self._client.latch_path(latches[0])
+        self._is_moving = False
+        if self._client.watch_latch(latches[mine - 1], self._on_move):
+            with self._client.changed:
+                self._client.changed.wait_for(lambda: self._is_moving or self._client.is_closed)
+        return None
+
+    def _on_move(self) -> None:
+        with self._client.changed:
+            self._is_moving = True
+            self._client.changed.notify_all()
+
+    def _take(self, latch: str) -> bool:
+        with self._client.changed:
+            if self._client.disconnected_for is None and not self._client.is_closed:
+                self._held = latch
+            return self._held is not None
+
+    def _wait_lost(self, latch: str) -> None:
+        with self._client.changed:
+            while self._held == latch:
+                silence = self._client.disconnected_for
+                if silence is None:
+                    self._client.changed.wait()
+                elif silence < self._client.session_timeout:
+                    self._client.changed.wait(self._client.session_timeout - silence)
+                else:
+                    # The servers have taken this driver for dead by now, or are gone themselves.
+                    self._held = None
+
+
+_VALUE, _FILE = b"=", b">"
+
+
+class ZooKeeperValues:
+    """The form of a value in ZooKeeper: a mark that no other write bears, and the value, or where a large one is.
+
+    ZooKeeper holds a megabyte in a node and keeps all nodes in memory: what is larger than some kilobytes, a job
+    graph for instance, is a file in the storage directory, of which ZooKeeper has the name (Flink's
+    `high-availability.storageDir`).
+
+    It makes nodes of values and values of nodes. Raises `StoreUnavailableError` where the directory cannot be used.
+    """
+
+    def __init__(self, storage_dir: str, name: str) -> None:
+        self._name = f"{name}: the storage directory {storage_dir!r}"
+        try:
+            found: tuple[AbstractFileSystem, str] = url_to_fs(storage_dir)
+            self._fs, self._root = found
+            make_folder(self._fs, self._root, PRIVATE)
+        except (ValueError, ImportError, OSError) as refusal:
+            raise StoreUnavailableError(f"{self._name} cannot be used: {refusal}") from refusal
+
+    def pack(self, path: str, data: bytes) -> bytes:
+        """The bytes for the node at `path`; a large value is in its file then."""
+        mark = uuid4()
+        if len(data) <= LARGEST_IN_NODE:
+            return mark.bytes + _VALUE + data
+        file = f"{path.replace('/', '-')}-{mark.hex}"
+        try:
+            self._fs.pipe_file(f"{self._root}/{file}", data)
+            restrict(self._fs, f"{self._root}/{file}")
+        except OSError as refusal:
+            raise StoreUnavailableError(f"{self._name} cannot be written: {refusal}") from refusal
+        return mark.bytes + _FILE + file.encode()
+
+    def unpack(self, node: bytes) -> bytes | None:
+        """The value that a node holds; None where its file is gone, as when it was replaced meanwhile."""
+        kind, content = node[_MARK_BYTES : _MARK_BYTES + 1], node[_MARK_BYTES + 1 :]
+        if kind == _VALUE:
+            return content
+        try:
+            data: bytes = self._fs.cat_file(f"{self._root}/{content.decode()}")
+        except FileNotFoundError:
+            return None
+        except OSError as refusal:
+            raise StoreUnavailableError(f"{self._name} cannot be read: {refusal}") from refusal
+        return data
+
+    def discard(self, node: bytes | None) -> None:
+        """Delete the file of a value that nobody can read any more, if it has one."""
+        if node is not None and node[_MARK_BYTES : _MARK_BYTES + 1] == _FILE:
+            # One that stays is in nobody's way.
+            with suppress(OSError):
+                self._fs.rm_file(f"{self._root}/{node[_MARK_BYTES + 1 :].decode()}")

@@ -13,8 +13,7 @@ from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import environment, job_configuration
-from flykka.rest.responses.diagnosis import diagnosis
-from flykka.rest.responses.exceptions import exception_history, label_filter
+from flykka.rest.responses.exceptions import diagnosis, exception_history, label_filter
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.jobs import ids_with_status, job_config, job_details, jobs_overview
 from flykka.rest.responses.plan import plan

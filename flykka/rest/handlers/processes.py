@@ -25,7 +25,7 @@ from flykka.rest.process.served import ServedProcess
 from flykka.rest.process.threads import thread_dump
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metric_lists import aggregated, listed
-from flykka.rest.responses.task_manager_metrics import task_manager_metrics
+from flykka.rest.responses.metrics import task_manager_metrics
 
 GET = {"get": "string"}
 

@@ -12,7 +12,7 @@ from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
 from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.vertex_metrics import aggregates, values, values_of_subtask
+from flykka.rest.responses.metrics import aggregates, values, values_of_subtask
 from flykka.rest.responses.vertices import (
     accumulators,
     back_pressure,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
 from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
@@ -72,3 +73,24 @@ def _failure(entry: ExceptionHistoryEntry) -> Json:
     if entry.task_manager is not None:
         told |= {"endpoint": entry.task_manager, "taskManagerId": entry.task_manager}
     return told
+
+
+def diagnosis(found: JobDiagnosis) -> Json:
+    """The parts, as `JobDiagnosis` has them. A fact without a label goes on with the one before it."""
+    return {
+        "answer": found.answer,
+        "facts": [list(fact) for fact in found.facts],
+        "attempts": [
+            {
+                "name": each.name,
+                "vertex": each.vertex_id,
+                "state": each.state,
+                "taskManager": each.where,
+                "is": each.activity,
+                "for": each.lasting,
+                "waitsFor": each.waits_for,
+            }
+            for each in found.attempts
+        ],
+        "leftOut": found.left_out,
+    }

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
+from flykka.messages.graph.restart_strategies import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
+)
 from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
@@ -14,15 +22,15 @@ from flykka.messages.monitoring.job_details import (
     SubtaskDetails,
 )
 from flykka.messages.tasks.task import ExecutionState
-from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.rest.responses.io_metrics import Json, io_metrics
 from flykka.rest.responses.plan import plan
-from flykka.rest.responses.restart_strategy import in_words
-from flykka.rest.responses.stream_graph import stream_graph
 from flykka.rest.responses.times import NEVER, lifetime
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
 """Flink's; a task is never INITIALIZING here."""
+_WITHIN_A_TASK = "undefined"
+"""Flink's exchange of an edge that nobody has said anything of: rows are handed on in a chain, batch by batch."""
 
 
 def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
@@ -126,3 +134,74 @@ def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
 
 def _or_never(at_ms: int | None) -> int:
     return NEVER if at_ms is None else at_ms
+
+
+def in_words(strategy: RestartStrategyConfiguration) -> str:
+    """Its name and its figures, as Flink says them."""
+    match strategy:
+        case NoRestartStrategyConfiguration():
+            return "Restart deactivated."
+        case FixedDelayRestartStrategyConfiguration(attempts=None, delay_ms=delay):
+            return f"Restart with fixed delay ({delay} ms), without end."
+        case FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=delay):
+            return f"Restart with fixed delay ({delay} ms). #{attempts} restart attempts."
+        case FailureRateRestartStrategyConfiguration(max_failures=most, interval_ms=interval, delay_ms=delay):
+            return (
+                f"Failure rate restart with maximum of {most} failures within interval {interval} ms, {delay} ms delay."
+            )
+        case ExponentialDelayRestartStrategyConfiguration():
+            return (
+                f"Exponential delay: starting at {strategy.initial_backoff_ms} ms, increasing by"
+                f" {strategy.backoff_multiplier} up to {strategy.max_backoff_ms} ms."
+            )
+
+
+def stream_graph(graph: JobGraph) -> Json:
+    """The operators in topological order. All of them are in a vertex: none is pending, as where a graph grows."""
+    producers = {
+        (vertex.vertex_id, number): operator
+        for vertex in graph.vertices
+        for number, operator in enumerate(vertex.outputs)
+    }
+    return {
+        "jid": graph.job_id,
+        "name": graph.name,
+        "type": graph.job_type.value,
+        "nodes": [
+            _node(operator, vertex, [producers[edge.source, edge.source_output] for edge in vertex.inputs])
+            for vertex in graph.vertices
+            for operator in vertex.operators
+        ],
+    }
+
+
+def _node(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Json:
+    node: Json = {
+        "id": operator.operator_id,
+        "parallelism": vertex.parallelism,
+        "operator": "",
+        "operator_strategy": "",
+        "description": f"{escape(operator.name)}<br/>",
+        "optimizer_properties": {},
+        "job_vertex_id": vertex.vertex_id,
+    }
+    if inputs := list(_inputs(operator, vertex, upstream)):
+        node["inputs"] = [{"num": number, **each} for number, each in enumerate(inputs)]
+    return node
+
+
+def _inputs(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Iterator[Json]:
+    if operator.input_operator is not None:
+        before = vertex.operators[operator.input_operator]
+        yield _edge(before.operator_id, ShipStrategy.FORWARD, _WITHIN_A_TASK)
+    elif operator.kind is not OperatorKind.SOURCE:
+        for edge, source in zip(vertex.inputs, upstream, strict=True):
+            yield _edge(source, edge.ship_strategy, _exchange(edge))
+
+
+def _edge(source: OperatorId, strategy: ShipStrategy, exchange: str) -> Json:
+    return {"id": source, "ship_strategy": strategy.value, "exchange": exchange}
+
+
+def _exchange(edge: JobEdge) -> str:
+    return edge.result_partition_type.value.lower()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.views.html.markup import Html, asset, element, fragment
 from flykka.views.html.markup import page as html_page
-from flykka.views.plan.layers import Layers, layered
 from flykka.views.plan.program_plan import PlanEdge, PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
 
 # An operator id is to be read whole: 32 digits, in whatever font the reader has.
@@ -36,6 +35,7 @@ _CLASSES = {
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "stateless",
     OperatorKind.SINK: "sink",
 }
+Edge = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +161,42 @@ def _slot(slot: PlanSlot) -> Html:
 def _wiring(wiring: Wiring) -> Html:
     way, reads = element("em", wiring.label), element("span", wiring.told())
     return element("li", f"{wiring.source} → {wiring.target} ", way, " ", reads)
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Layout of a graph's boxes on a page: in layers from left to right, each behind all that it reads.
+
+    An edge that passes over layers has a place of its own in each of them, so that it does not go under a box.
+
+    It has the keys of each layer, top down, and by edge the keys of the places that it passes, in order.
+    """
+
+    layers: tuple[tuple[str, ...], ...]
+    passed: Mapping[Edge, tuple[str, ...]]
+
+
+def layered(nodes: Sequence[str], edges: Sequence[Edge]) -> Layers:
+    """The layers of a graph whose nodes are in topological order; in each the order that crosses few edges."""
+    depth: dict[str, int] = {}
+    for node in nodes:
+        depth[node] = max((depth[source] + 1 for source, target in edges if target == node), default=0)
+    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    inputs: dict[str, list[str]] = {node: [] for node in nodes}
+    for node in nodes:
+        layers[depth[node]].append(node)
+    passed: dict[Edge, tuple[str, ...]] = {}
+    for source, target in edges:
+        between = range(depth[source] + 1, depth[target])
+        places = [f"{source} to {target} over {layer}" for layer in between]
+        passed[source, target] = tuple(places)
+        for layer, place in zip(between, places, strict=True):
+            if place not in inputs:
+                inputs[place] = []
+                layers[layer].append(place)
+        for before, behind in pairwise([source, *places, target]):
+            inputs[behind].append(before)
+    for before_layer, layer_behind in pairwise(layers):
+        order = {key: place for place, key in enumerate(before_layer)}
+        layer_behind.sort(key=lambda key: sum(order[each] for each in inputs[key]) / max(len(inputs[key]), 1))
+    return Layers(tuple(map(tuple, layers)), passed)

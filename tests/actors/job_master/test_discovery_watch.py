@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from flykka.actors.job_master.discovery_watch import DiscoveryWatch
+from flykka.actors.job_master.operator_coordinator_handler import DiscoveryWatch
 
 LONG_MS = 60_000
 

@@ -15,7 +15,7 @@ from flykka.actors.machines.checkpoint.final_checkpoint import FINAL_MOVES, Fina
 from flykka.actors.machines.checkpoint.pending import PENDING_MOVES, PendingPhase
 from flykka.actors.machines.exchange.input_channel import CHANNEL_MOVES, ChannelState
 from flykka.actors.machines.phases import next_phase
-from flykka.actors.machines.rescaling.rescale_phases import RESCALE_MOVES, RescalePhase
+from flykka.actors.machines.rescaling.adaptive_scheduler import RESCALE_MOVES, RescalePhase
 from flykka.actors.machines.slots.slot_states import SLOT_MOVES, TASK_SLOT_MOVES, SlotState, TaskSlotState
 from flykka.actors.machines.sources.source_coordinator import DISCOVERY_MOVES, DiscoveryPhase
 

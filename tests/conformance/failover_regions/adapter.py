@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flykka.actors.machines.graph.result_partitions import RegionPartitionReleaseStrategy
 from flykka.actors.machines.restart.failover_strategy import (
     PartitionAvailability,
     RestartPipelinedRegionFailoverStrategy,
 )
-from flykka.actors.machines.scheduling.partition_release import RegionPartitionReleaseStrategy
 from flykka.actors.machines.scheduling.topology import Exchange, Partition, SchedulingTopology
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.failover_regions.job_failover import JobFailover

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.client.job_history import JobHistory
+from flykka.client.client_actor import JobHistory
 from flykka.messages.control.job import JobRestored, JobResultSuccess, MetricsReported
 from flykka.messages.tasks.task import TaskIOMetrics
 from flykka.messages.wire.ids import JobId, JobVertexId, attempt_id

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
+from flykka.client.client_actor import HISTORY
 from flykka.client.job_client import JobClient
 from flykka.client.job_execution_result import JobExecutionResult
-from flykka.client.job_history import HISTORY
 from flykka.errors import ClusterError
 from flykka.messages.control.job import (
     JobRestored,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from flykka.console.checkpoint_lines import LONGEST_PAUSE_MS, CheckpointLine, CheckpointLines
+from flykka.console.event_lines import LONGEST_PAUSE_MS, CheckpointLine, CheckpointLines
 from tests.flykka.console.pictures import checkpoint_completed
 
 SIZE = "2.0 KiB, 512 B of it new"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.console.rescale_lines import rescale_text
+from flykka.console.event_lines import rescale_text
 from flykka.messages.control.rescaling import Rescale, RescaleTerminatedReason, RescaleTrigger, VertexRescale
 from flykka.messages.wire.ids import JobVertexId
 

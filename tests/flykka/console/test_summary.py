@@ -7,7 +7,7 @@ from io import StringIO
 
 from rich.console import Console as RichConsole
 
-from flykka.console.summary import print_summary
+from flykka.console.job_console import print_summary
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryEntry,

@@ -22,8 +22,7 @@ from flykka.messages.monitoring.exception_history import (
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.metrics.distribution import Distribution
 from flykka.metrics.measured import Measured
-from flykka.metrics.open_telemetry import BOUNDS, OpenTelemetryReporter, OtlpError, metrics_of
-from flykka.metrics.spans import Span, SpanLog
+from flykka.metrics.open_telemetry import BOUNDS, OpenTelemetryReporter, OtlpError, Span, SpanLog, metrics_of
 from tests.flykka.rest.conftest import JOB, Served
 from tests.flykka.rest.observing import observation
 from tests.flykka.rest.receiver import Receiver, attributes

@@ -12,7 +12,7 @@ from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskDetail
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import OperatorId
-from flykka.rest.responses.vertex_metrics import aggregates, values
+from flykka.rest.responses.metrics import aggregates, values
 from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskDetails
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import TaskManagerId
-from flykka.rest.responses.task_manager_metrics import task_manager_metrics
+from flykka.rest.responses.metrics import task_manager_metrics
 from tests.flykka.rest.conftest import JOB_PATH, Served
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.wire.ids import OperatorId
-from flykka.simulation.joined_rows import join_operator
+from flykka.simulation.held_rows import join_operator
 from flykka.simulation.operators import Join, Program
 from flykka.simulation.rows import Row, Rows
 from flykka.simulation.scenario_drawing import draw_scenario

@@ -13,8 +13,8 @@ from flykka.messages.attempt.answers import ChainOpened
 from flykka.messages.control.slots import OfferSlots
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import AcknowledgeDeployments, SubmitTask
+from flykka.simulation.fault_injection import LOST
 from flykka.simulation.network import Arrival
-from flykka.simulation.network_faults import LOST
 from flykka.simulation.scenario import Fault, Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings

@@ -15,7 +15,6 @@ from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.attempt.commands import WriteSnapshot
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.state.operator_state import PendingFile
-from flykka.simulation.batches import IN_TRANSIT, Batches
 from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.rows import Row
 from flykka.simulation.scenario_drawing import draw_scenario
@@ -23,6 +22,7 @@ from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
 from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes
+from flykka.simulation.world import IN_TRANSIT, Batches
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.cli.trace.trace_statistics import TraceStatistics
+from flykka.cli.trace.stats import TraceStatistics
 from flykka.traces.actor_directory import ActorKind, kind_of
 from flykka.traces.trace import Trace
 from tests.histories import HISTORIES

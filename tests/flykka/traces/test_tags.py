@@ -10,7 +10,7 @@ import pytest
 
 import flykka.messages
 from flykka.messages.wire.tags import registered
-from flykka.traces import attempt_story, checkpoint_steps, job_story
+from flykka.traces import attempt_story, checkpoint_story, job_story
 from flykka.traces.selection import KINDS, patterns_of
 
 
@@ -26,8 +26,8 @@ def tags() -> set[str]:
     [
         attempt_story.STEPS,
         attempt_story.CHECKPOINTS,
-        checkpoint_steps.STEPS,
-        checkpoint_steps.FAILURES,
+        checkpoint_story.STEPS,
+        checkpoint_story.FAILURES,
         job_story.TOLD,
         job_story.ANNOUNCEMENTS,
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.checkpoint.checkpoints_cleaner import CheckpointsCleaner
+from flykka.actors.machines.checkpoint.completed_store import CheckpointsCleaner
 from flykka.actors.machines.checkpoint.effects import Dispose
 from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, Disposed, StopCheckpointing
 from flykka.messages.control.job import JobStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.checkpoint.periodic_trigger import PeriodicTrigger
+from flykka.actors.machines.checkpoint.trigger import PeriodicTrigger
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue, StartCheckpointScheduler
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.tasks.task import ExecutionState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.job_graph.job_graph_generator import job_graph
 from flykka.actors.machines.job_graph.stream_graph import StreamGraph
-from flykka.actors.machines.slots.managed_memory import with_managed_memory
+from flykka.actors.machines.slots.slot_table import with_managed_memory
 from flykka.messages.graph.job_graph import CheckpointingSettings, OperatorKind, ResourceSpec
 from flykka.messages.wire.ids import JobId
 from tests.actors.machines.job_graph.programs import edge, keyed_edge, node

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flykka.cli.run.diverted_stderr import diverted_stderr
+from flykka.cli.run.execution import diverted_stderr
 
 
 def test_lines_of_this_process_and_of_its_children_are_said(capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,8 @@ from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
 from flykka.cluster.high_availability import zookeeper_client
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
-from flykka.cluster.high_availability.zookeeper import ZooKeeperBackend, ZooKeeperHaServices
+from flykka.cluster.high_availability.zookeeper import LARGEST_IN_NODE, ZooKeeperBackend, ZooKeeperHaServices
 from flykka.cluster.high_availability.zookeeper_client import Node, ZooKeeperClient
-from flykka.cluster.high_availability.zookeeper_values import LARGEST_IN_NODE
 from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded

@@ -14,8 +14,7 @@ from kazoo.exceptions import NoAuthError
 from flykka.actors.errors import StoreUnavailableError
 from flykka.cluster.high_availability.settings import ZooKeeperAcl, ZooKeeperSettings
 from flykka.cluster.high_availability.stores import store_settings
-from flykka.cluster.high_availability.zookeeper import ZooKeeperHaServices
-from flykka.cluster.high_availability.zookeeper_values import LARGEST_IN_NODE
+from flykka.cluster.high_availability.zookeeper import LARGEST_IN_NODE, ZooKeeperHaServices
 from flykka.errors import ProgramError
 from flykka.messages.control.high_availability import ApplicationRun
 from tests.flykka.cluster.high_availability.contenders import PATIENCE, Contender

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flykka.messages.graph.job_graph import Operator, OperatorKind, OperatorRef
 from flykka.messages.wire.ids import OperatorId
-from flykka.rest.responses.stream_graph import stream_graph
+from flykka.rest.responses.jobs import stream_graph
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.flykka.rest.conftest import JOB_PATH, Served
 

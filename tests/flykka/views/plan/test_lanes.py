@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.views.plan.lanes import NODE, drawn
+from flykka.views.plan.terminal import NODE, drawn
 
 
 def picture(nodes: str, *edges: str) -> list[str]:

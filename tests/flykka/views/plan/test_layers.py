@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.views.plan.layers import layered
+from flykka.views.plan.page import layered
 
 
 def test_a_box_stands_behind_all_that_it_reads() -> None:

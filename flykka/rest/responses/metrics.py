@@ -1,10 +1,13 @@
-"""Metrics of the subtasks of a vertex, by Flink's names."""
+"""Metrics of the subtasks of a vertex, of its coordinator and of a TaskManager, by Flink's names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from flykka.messages.monitoring.job_details import SubtaskDetails
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.monitoring.explanation import TaskManagerInfo
+from flykka.messages.monitoring.job_details import JobVertexDetails, SubtaskDetails
+from flykka.messages.tasks.accumulator import AccumulatorType
 from flykka.metrics.measured import (
     CHAIN_METRICS,
     SINK_METRICS,
@@ -24,6 +27,7 @@ _METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     **SOURCE_METRICS,
     **SINK_METRICS,
 }
+_NETWORK = "Status.Shuffle.Netty"
 
 
 def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]:
@@ -86,3 +90,43 @@ def _numbers(text: str) -> frozenset[int]:
             raise RestError(400, f"{text!r} does not name subtasks: as in 0,2-4")
         found.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
     return frozenset(found)
+
+
+def task_manager_metrics(
+    own: TaskManagerInfo, network: NetworkSettings, running: Sequence[SubtaskDetails]
+) -> dict[str, float]:
+    """Its slots, its tasks and its network buffers: of those the number where there is a limit.
+
+    Memory, threads and collectors are those of the process, which it shares. Flink's names of network memory mean the
+    same here: a segment is a network buffer, which is room for one batch, and in use while a batch waits in it. The
+    bytes of batches are bounded, but not counted by TaskManager.
+    """
+    used = sum(each.current.metrics.input_queue_length + each.current.metrics.output_queue_length for each in running)
+    found: dict[str, float] = {
+        "taskSlotsTotal": own.slots,
+        "taskSlotsAvailable": own.free,
+        "numRunningTasks": len(running),
+        f"{_NETWORK}.UsedMemorySegments": used,
+    }
+    if network.network_buffers is not None:
+        found[f"{_NETWORK}.TotalMemorySegments"] = network.network_buffers
+        found[f"{_NETWORK}.AvailableMemorySegments"] = max(0, network.network_buffers - used)
+    if network.network_memory_bytes is not None:
+        found[f"{_NETWORK}.TotalMemory"] = network.network_memory_bytes
+    return found
+
+
+def coordinator_metrics(vertex: JobVertexDetails, wanted: str | None) -> list[Json]:
+    """The metrics of a vertex's operator coordinator: the names, or with `wanted` the values of those, as texts.
+
+    A meter is told as its count: nobody notes when its events came.
+    """
+    there: dict[str, str] = {}
+    for metric in vertex.coordinator_metrics:
+        values = values_of_metric(metric)
+        if metric.type is AccumulatorType.METER:
+            del values[metric.metric_name]
+        there |= {identifier(metric.operator_name, name): f"{value:g}" for name, value in numbers(values).items()}
+    if wanted is None:
+        return [{"id": name} for name in there]
+    return [{"id": name, "value": there[name]} for name in wanted.split(",") if name in there]
