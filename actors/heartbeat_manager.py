@@ -49,7 +49,6 @@ class HeartbeatManager:
         self._handle(MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked))
 
     def unmonitor(self, target: str) -> None:
-        """Watch the target no longer."""
         self._handle(UnmonitorTarget(target=target))
 
     def heartbeat_received(self, target: str) -> None:

@@ -81,5 +81,4 @@ class ResourceManagerConnection:
             self._registered_at.tell(message)
 
     def close(self) -> None:
-        """Look for nobody any more."""
         self._context.timers.cancel("register")

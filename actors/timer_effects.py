@@ -7,7 +7,6 @@ from flykka.runtime.context import ActorContext
 
 
 def set_timer(context: ActorContext, effect: StartTimer | CancelTimer) -> None:
-    """Start the timer, or cancel it."""
     if isinstance(effect, StartTimer):
         context.timers.start_once(effect.key, effect.delay_ms, effect.message)
     else:

@@ -43,15 +43,12 @@ class Sessions:
         self._accepted = _NONE
 
     def accept(self, leader_session_id: LeaderSessionId) -> None:
-        """Accept messages of this session."""
         self._accepted |= {leader_session_id}
 
     def revoke(self, leader_session_id: LeaderSessionId) -> None:
-        """Drop messages of this session."""
         self._accepted -= {leader_session_id}
 
     def clear(self) -> None:
-        """Accept none."""
         self._accepted = _NONE
 
     def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:

@@ -50,7 +50,6 @@ def inherit_permissions(path: str | os.PathLike[str]) -> None:
 
 
 def of_file(permissions: int) -> int:
-    """The permissions of a file in a folder of these."""
     return permissions & 0o666
 
 

@@ -74,7 +74,6 @@ def begin_record(cell: Cell) -> None:
 
 
 def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
-    """Record the turn that has ended."""
     effects, cell.effects = cell.effects, None
     assert cell.sequence is not None
     recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)

@@ -53,7 +53,6 @@ class Secrets:
                 self._values.update(dict.fromkeys(_forms(secret)))
 
     def masked(self, text: str) -> str:
-        """The text without any of them."""
         # One may be a part of another one.
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, MASK)

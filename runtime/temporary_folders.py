@@ -53,14 +53,12 @@ class TemporaryFolder:
             self.forget()
 
     def forget(self) -> None:
-        """Hold its lock no longer."""
         descriptor, self._lock = self._lock, None
         if descriptor is not None:
             os.close(descriptor)
         _HELD.discard(self)
 
     def end(self) -> None:
-        """The process ends."""
         if not self._is_left:
             self.remove()
 

@@ -146,7 +146,6 @@ class SparkDataPlane:
         JobOwner(job_id, self._owners).confirm()
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
-        """The hooks of the application: those of all of its jobs."""
         return tuple(self._services.registry.master_hooks)
 
     def labels_failures(self, job_id: JobId) -> bool:
@@ -164,7 +163,6 @@ class SparkDataPlane:
         return Props(Bridge, descriptor, self).with_dispatcher("pinned", may_block=False)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
-        """The discovery of a source operator."""
         registry = self._services.registry.of_job(job_id)
         code = registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
@@ -186,7 +184,6 @@ class SparkDataPlane:
         return runner
 
     def global_aggregates(self, job_id: JobId) -> JobAggregates:
-        """The global aggregates of a job."""
         return self._job(job_id).services.aggregates
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:

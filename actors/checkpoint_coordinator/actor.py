@@ -125,7 +125,6 @@ class CheckpointCoordinator(Actor):
         )
 
     def pre_start(self) -> None:
-        """Take the checkpoints of the job over, from nobody or from the coordinator before."""
         self._reports = CheckpointReports(self.context, self._job_id, self._info_store)
         self._storage_view = CheckpointStorageView(self.context, self._job_id, self._storage, self._checkpoints)
         self._storage_view.start_recovery()
@@ -312,7 +311,6 @@ class TaskGateways:
         self._unsent: dict[Gateway, list[ForTask]] = {}
 
     def replace_tasks(self, tasks: Iterable[CoordinatedTask], leader_session_id: LeaderSessionId) -> None:
-        """From here on these are the tasks, and they are talked to under this session."""
         gateways: dict[Ref, Gateway] = {}
         self._gateways.clear()
         for task in tasks:

@@ -33,5 +33,4 @@ class CheckpointCoordinatorDeActivator(Actor):
 
 
 def de_activator_props(coordinator: Ref) -> Props:
-    """Return the Props of the de-activator of `coordinator`."""
     return Props(CheckpointCoordinatorDeActivator, coordinator).with_dispatcher("pinned", may_block=False)

@@ -83,7 +83,6 @@ class CheckpointStorageView:
         self._context.pipe_to_self(self.recover, _answered, _not_recovered)
 
     def on_message(self, message: CheckpointStoreMessage) -> CoordinatorEvent | None:
-        """The event that a message means for the coordinator, if any."""
         match message:
             case MetadataWritten(ids=ids):
                 self._add_ids(ids)

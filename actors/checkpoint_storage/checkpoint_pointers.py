@@ -87,7 +87,6 @@ class CheckpointPointers:
         self._differs(self._store.write(self._adopted, pointer, self._owned(owner)), owner)
 
     def add(self, owner: str, pointer: CheckpointPointer) -> None:
-        """The checkpoint is complete with this, and was not before."""
         path = f"{self._completed}/{pointer.checkpoint_id}"
         taken = self._differs(self._store.write(path, pointer, self._owned(owner) | {path: None}), owner)
         assert not taken, f"checkpoint {pointer.checkpoint_id} completes once"

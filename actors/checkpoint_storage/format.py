@@ -14,7 +14,6 @@ _HEADER = struct.Struct(">8sHQI")
 
 
 def packed(body: bytes) -> bytes:
-    """The file that holds this."""
     return _HEADER.pack(_MAGIC, FORMAT_VERSION, len(body), zlib.crc32(body)) + body
 
 

@@ -20,16 +20,13 @@ class OwnedCheckpointStorage(CheckpointStorage):
         self._confirm_owner = confirm_owner
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
-        """Make the checkpoint exist."""
         self._confirm_owner()
         return super().write_metadata(checkpoint, target_location)
 
     def dispose(self, checkpoints: Iterable[str], state: Iterable[str]) -> None:
-        """Delete checkpoints, then state that they may have referred to."""
         self._confirm_owner()
         super().dispose(checkpoints, state)
 
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
-        """Delete everything of the job."""
         self._confirm_owner()
         super().delete_job(job_id, continued)

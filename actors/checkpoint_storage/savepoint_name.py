@@ -10,7 +10,6 @@ _SHORT = 6
 
 
 def savepoint_prefix(job_id: JobId) -> str:
-    """The prefix of the names of a job's savepoints."""
     return f"{SAVEPOINT}{job_id[:_SHORT]}"
 
 

@@ -31,7 +31,6 @@ def batch_folder(staged: str) -> str:
 
 
 def job_folder(staged: str) -> str:
-    """Return the folder of all that the job of a staged file has staged."""
     found = _STAGED.fullmatch(staged)
     return batch_folder(staged) if found is None else found["root"]
 

@@ -87,7 +87,6 @@ class CheckpointStorage:
 
     @classmethod
     def of(cls, settings: CheckpointingSettings) -> Self:
-        """The storage of a job's checkpoints."""
         return cls(settings.directory, settings.permissions, fsync=settings.fsync)
 
     @cached_property

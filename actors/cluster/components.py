@@ -29,7 +29,6 @@ class ConfiguredResourceManager:
     slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
 
     def __call__(self) -> Props:
-        """The props of this one, and of each that comes after it."""
         return Props(
             ResourceManager,
             self.workers,

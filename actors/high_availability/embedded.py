@@ -32,7 +32,6 @@ class EmbeddedStore:
                 holder.acquired()
 
     def leave(self, user: object) -> None:
-        """Wait, or lead, no more."""
         with self._lock:
             led = self._is_held_by(user)
             self._waiting = [entry for entry in self._waiting if entry[0] is not user]
@@ -78,7 +77,6 @@ class EmbeddedBackend:
         self._store = store
 
     def acquire(self, holder: LatchHolder) -> None:
-        """Wait for the latch."""
         self._store.enter(self, holder)
 
     def read(self, path: str) -> bytes | None:
@@ -90,7 +88,6 @@ class EmbeddedBackend:
         return self._store.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set."""
         return self._store.write(self, path, data, expected)
 
     def close(self) -> None:

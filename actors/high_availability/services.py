@@ -227,7 +227,6 @@ class HighAvailabilityServices:
     # What is kept
 
     def store(self, session: LeaderSessionId) -> LeaderStore:
-        """The store, for the leader under this session."""
         return LeaderStore(self._backend, session, self._new_id)
 
     def last_run(self) -> ApplicationRun | None:
@@ -251,7 +250,6 @@ class LeaderStore:
 
     @property
     def session(self) -> LeaderSessionId:
-        """The session of the leader."""
         return self._session
 
     # The application run
@@ -272,7 +270,6 @@ class LeaderStore:
         return run.run_id
 
     def forget_jobs(self) -> None:
-        """Forget all jobs and their results."""
         for job_id in self._job_ids(_JOBS):
             self.remove_job(job_id)
         for job_id in self._job_ids(_RESULTS):
@@ -299,7 +296,6 @@ class LeaderStore:
         return tuple(job for job in there if job is not None)
 
     def job(self, job_id: JobId) -> SubmittedJobGraph | None:
-        """The job of this id, where it is kept."""
         return self.read(f"{_job(job_id)}/{_GRAPH}", SubmittedJobGraph)
 
     def remove_job(self, job_id: JobId) -> None:
@@ -308,7 +304,6 @@ class LeaderStore:
         self.remove(f"{_job(job_id)}/{_GRAPH}")
 
     def checkpoints(self, job_id: JobId) -> CheckpointPointers:
-        """The stored checkpoints of a job."""
         return CheckpointPointers(self, _job(job_id))
 
     # Results

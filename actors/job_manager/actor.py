@@ -167,7 +167,6 @@ class JobManager(Actor):
                 self.context.unhandled(message)
 
     def explain(self, job_id: JobId, now: int) -> LeadershipExplained:
-        """Explain whether this JobManager leads, and what it does with the job."""
         return self._leadership.explain(now, self._jobs[job_id].phase.value if job_id in self._jobs else None)
 
     def post_stop(self) -> None:

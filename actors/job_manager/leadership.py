@@ -57,15 +57,12 @@ class JobManagerContender:
         self._waits_for = waits_for
 
     def granted(self, session: LeaderSessionId) -> None:
-        """Tell it."""
         self._job_manager.tell(GrantLeadership(leader_session_id=session, waited_for=self._waits_for))
 
     def revoked(self, session: LeaderSessionId) -> None:
-        """Tell it."""
         self._job_manager.tell(RevokeLeadership(leader_session_id=session))
 
     def failed(self, error: BaseException) -> None:
-        """Tell it."""
         self._job_manager.tell(LeaderElectionFailed(cause=serialized(error)))
 
 
@@ -104,11 +101,9 @@ class Leadership:
         return self._services.store(self.session)
 
     def explain(self, now: int, job: str | None) -> LeadershipExplained:
-        """Explain whether the JobManager leads."""
         return LeadershipExplained(now_ms=now, is_leader=self.session is not None, job=job, since_ms=self.since_ms)
 
     def start(self) -> None:
-        """Take part in the election."""
         self._context.pipe_to_self(
             partial(contend, self._services, self._context.ref),
             lambda _: LeadershipContended(),

@@ -85,12 +85,10 @@ class ManagedJob:
 
     @property
     def job_id(self) -> JobId:
-        """The job's id."""
         return self.submitted.job_graph.job_id
 
     @property
     def may_begin(self) -> bool:
-        """True if its code is here."""
         return self.phase is not JobPhase.AWAITING_CODE
 
     @property
@@ -129,7 +127,6 @@ class ManagedJob:
         return is_new
 
     def run(self, job_master: Ref, now: int) -> None:
-        """Record the JobMaster that runs it."""
         self.move(JobPhase.RUNNING)
         self.job_master, self._began_ms = job_master, now
 
@@ -138,7 +135,6 @@ class ManagedJob:
         self.end, self.is_cleaned_up = end, True
 
     def note_failure(self, failure: SerializedThrowable, now: int) -> None:
-        """Count a failure of its JobMaster."""
         if now - self._began_ms >= FAILURES_RESET_MS:
             self._failures = 0
         self._failures += 1
@@ -184,7 +180,6 @@ class ManagedJob:
 
     @property
     def listeners(self) -> tuple[Ref, ...]:
-        """The listeners to every change."""
         wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         clients = (client for client, behaviour in self._clients.items() if behaviour is wanted)
         # The store is the first: a client that asks it about what it was told finds that the store knows it too.
@@ -196,7 +191,6 @@ class ManagedJob:
         self._clients.clear()
 
     def tell_all(self, message: Message) -> None:
-        """Tell everybody, detached or not."""
         for client in self._clients:
             client.tell(message)
 
@@ -227,7 +221,6 @@ class ManagedJob:
         message.client.tell(CancellationSuccess(job_id=self.job_id))
 
     def cancel_because(self, message: CancelJob) -> None:
-        """Have it cancelled, and answer nobody."""
         if self.cancellation is not None and self.cancellation.delete_checkpoints:
             message = replace(message, delete_checkpoints=True)
         self.cancellation = message
@@ -250,7 +243,6 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def answer_stops(self, answer: StoppingSuccess | StoppingFailure) -> None:
-        """Answer clients that want it stopped."""
         for stop in self._stopped_by:
             stop.client.tell(answer)
         self._stopped_by.clear()
@@ -304,7 +296,6 @@ class ManagedJob:
 
 
 def submitted(submission: SubmitJob) -> SubmittedJobGraph:
-    """The stored form of a submission."""
     return SubmittedJobGraph(
         job_graph=submission.job_graph,
         listening_behaviour=submission.listening_behaviour,
@@ -331,7 +322,6 @@ def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | Job
 
 
 def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
-    """The refusal of a job that was not accepted."""
     return JobResultFailure(job_id=job_id, cause=cause)
 
 
@@ -348,25 +338,21 @@ def removed(job_id: JobId) -> JobEnded:
 
 
 def outcome_of_stop(end: JobEnded) -> StoppingSuccess | StoppingFailure:
-    """The answer to a stop by the end of its job."""
     if end.status is JobStatus.FINISHED and end.checkpoint_path is not None:
         return StoppingSuccess(job_id=end.job_id, checkpoint_path=end.checkpoint_path)
     return not_stopped(end.job_id, f"it has ended {end.status}")
 
 
 def not_stopped(job_id: JobId, why: str) -> StoppingFailure:
-    """A stop that comes to nothing."""
     return StoppingFailure(job_id=job_id, cause=SerializedThrowable(type_name="StopJobError", message=why))
 
 
 def not_cancelled(job_id: JobId) -> CancellationFailure:
-    """A cancellation of nothing."""
     text = f"there is no job {job_id} that could be cancelled"
     return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
 
 
 def not_taken(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | RequestCheckpointFailure:
-    """A savepoint or a checkpoint that comes to nothing."""
     job_id, client = request.job_id, request.client
     match request:
         case TriggerSavepoint():
@@ -380,7 +366,6 @@ def not_taken(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | R
 
 
 def _kind_of_stop(stop: StopJob) -> str:
-    """Two stops are one where this is the same."""
     if stop.savepoint_directory is None:
         return "with a checkpoint"
     return f"{'draining, ' if stop.drain else ''}with a savepoint in {stop.savepoint_directory!r}"

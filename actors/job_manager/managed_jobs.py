@@ -28,7 +28,6 @@ JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint | RequestCheckp
 
 
 def job_run_by(jobs: Mapping[JobId, ManagedJob], job_master: Ref) -> ManagedJob | None:
-    """The job that this JobMaster runs, or has run last."""
     return next((job for job in jobs.values() if job.job_master == job_master), None)
 
 

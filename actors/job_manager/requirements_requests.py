@@ -22,7 +22,6 @@ class RequirementsRequests:
         self._asked: list[RequirementsRequest] = []
 
     def ask(self, request: RequirementsRequest, job_master: Ref) -> None:
-        """Hand the request on."""
         self._asked.append(request)
         job_master.tell(request)
 
@@ -34,7 +33,6 @@ class RequirementsRequests:
             answer.client.tell(answer)
 
     def refuse_all(self, why: str) -> None:
-        """Nobody answers any more."""
         for asked in self._asked:
             asked.client.tell(refusal(asked, why))
         self._asked.clear()

@@ -60,7 +60,6 @@ class FailureHistory:
                 self._label(new)
 
     def checkpoint_completed(self) -> None:
-        """The job has got on."""
         self._history.checkpoint_completed()
 
     def end(self) -> bool:

@@ -29,7 +29,6 @@ class JobListeners:
         self._listeners = list(listeners)
 
     def tell(self, message: Message) -> None:
-        """Tell every one of them."""
         for listener in self._listeners:
             listener.tell(message)
 
@@ -38,7 +37,6 @@ class JobListeners:
         self.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
     def tell_of_metrics(self, report: ReportTaskMetrics, execution: Execution, files_unassigned: int) -> None:
-        """A task has reported what it has measured."""
         self.tell(
             MetricsReported(
                 job_id=self._job_id,

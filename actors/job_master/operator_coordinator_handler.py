@@ -167,7 +167,6 @@ class OperatorCoordinatorHandler:
                 self._align(reset)
 
     def on_function(self, message: CoordinatorMessage) -> None:
-        """Handle one message about what functions have on this side."""
         self._of_functions.on_message(message)
 
     def on_answer(
@@ -326,7 +325,6 @@ class DiscoveryWatch:
         threading.Thread(target=self._watch, args=(changed, over, looks), name="flykka-discovery", daemon=True).start()
 
     def end(self) -> None:
-        """Watch no more."""
         if self._watching is not None:
             self._watching.set()
 

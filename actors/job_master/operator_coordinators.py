@@ -116,11 +116,9 @@ class OperatorCoordinators:
 
     @property
     def is_empty(self) -> bool:
-        """True if no operator has a coordinator."""
         return not self._holders
 
     def on_message(self, message: CoordinatorMessage) -> None:
-        """Handle one message."""
         match message:
             case SendOperatorEvents():
                 execution = self._graph.execution(message.attempt)
@@ -179,7 +177,6 @@ class OperatorCoordinators:
     def attempt_moved(
         self, attempt: ExecutionAttemptId, state: ExecutionState, failure: SerializedThrowable | None
     ) -> None:
-        """An attempt has a new state."""
         if state in _OVER:
             self._aggregates.attempt_over(attempt)
         holder = self._holder_of(attempt)
@@ -194,16 +191,13 @@ class OperatorCoordinators:
     # Checkpoints
 
     def begin_snapshot(self, message: SnapshotOperatorCoordinators) -> None:
-        """Ask the coordinators for their states."""
         self._states[message.checkpoint_id] = {}
         self._tell_all(message)
 
     def take_states(self, checkpoint_id: int) -> tuple[OperatorCoordinatorState, ...]:
-        """The states of all coordinators for a checkpoint."""
         return tuple(self._states.pop(checkpoint_id, {}).values())
 
     def on_checkpoint_over(self, message: CheckpointAborted | CheckpointCompleted) -> None:
-        """A checkpoint is complete, or was given up."""
         self._states.pop(message.checkpoint_id, None)
         self._tell_all(message)
 

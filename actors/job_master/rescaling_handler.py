@@ -88,7 +88,6 @@ class RescalingHandler:
         return self._decide(events.SchedulingWanted())
 
     def job_moved(self, status: JobStatus) -> list[GraphEvent]:
-        """The job has a new status."""
         return self._decide(events.JobMoved(status=status))
 
     def tasks_deployed(self) -> list[GraphEvent]:
@@ -96,7 +95,6 @@ class RescalingHandler:
         return self._decide(events.TasksDeployed())
 
     def restart_due(self, due: JobRestartDue) -> list[GraphEvent]:
-        """The pause before a restart is over."""
         return self._decide(due)
 
     def not_begun(self, why: str) -> list[GraphEvent]:
@@ -119,7 +117,6 @@ class RescalingHandler:
         return self._scheduler.awaits(message.request_id)
 
     def on_checkpoint(self, message: SavepointCompleted | SavepointFailed) -> list[GraphEvent]:
-        """The checkpoint before a rescale is complete, or was given up."""
         is_complete = isinstance(message, SavepointCompleted)
         return self._decide(events.CheckpointAnswered(request_id=message.request_id, is_complete=is_complete))
 

@@ -68,7 +68,6 @@ class ResourceCleaner:
         self._deletes_checkpoints |= message.delete_checkpoints
 
     def start(self, end: JobEnded) -> None:
-        """The job has come to its end."""
         deletes = self._deletes_checkpoints and end.status is JobStatus.CANCELED
         self._end = replace(end, deletes_checkpoints=deletes)
         self._note(self._end)

@@ -83,11 +83,9 @@ class SavepointHandler:
 
     @property
     def stopped_with(self) -> str | None:
-        """The savepoint that the job has stopped with, if it has."""
         return self._requests.stopped_with
 
     def job_moved(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
-        """The job has a new status."""
         self._decide(JobMoved(status=status, cause=cause))
 
     def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:

@@ -170,7 +170,6 @@ class SlotPoolService:
                 assert_never(message)
 
     def on_terminated(self, ref: Ref) -> list[SlotAnswer]:
-        """A watched actor has ended."""
         if self._resource_manager.is_to(ref):
             return self._lose_resource_manager()
         return [

@@ -28,13 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 def warn_of_approximation(job_graph: JobGraph) -> None:
-    """Warn at the begin of such a job."""
     if recovers_approximately(job_graph):
         _log.warning("job %s has APPROXIMATE local recovery: each failure loses rows for good", job_graph.job_id)
 
 
 def warn_of_loss(job_graph: JobGraph, restarted: Sequence[str]) -> None:
-    """Warn where only these tasks of such a job restart."""
     is_part = 0 < len(restarted) < sum(vertex.parallelism for vertex in job_graph.vertices)
     if is_part and recovers_approximately(job_graph):
         _log.warning(

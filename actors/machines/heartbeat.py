@@ -129,11 +129,9 @@ class HeartbeatMonitor:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The monitored targets."""
         return tuple(self._targets)
 
     def check(self) -> None:
-        """Assert the invariants."""
         assert all(target.timeout_ms > 0 for target in self._targets.values())
 
     def _on_heartbeat(self, target: str, now: int) -> list[HeartbeatEffect]:

@@ -66,7 +66,6 @@ EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
 
 
 def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:
-    """True if the table of jobs has the move."""
     return to_status in JOB_MOVES[from_status]
 
 
@@ -76,7 +75,6 @@ def execution_may_move(from_state: ExecutionState, to_state: ExecutionState) -> 
 
 
 def task_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
-    """True if the table of tasks has the move."""
     return to_state in TASK_MOVES[from_state]
 
 

@@ -36,19 +36,16 @@ class FsspecFiles:
         self.creates_exclusively = not _EXCLUSIVE.isdisjoint(protocols)
 
     def names(self) -> list[str]:
-        """Names of the files."""
         self._fs.invalidate_cache(self._folder)
         with suppress(FileNotFoundError):
             return [str(path).rsplit("/", 1)[-1] for path in self._fs.ls(self._folder, detail=False)]
         return []
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         data: bytes = self._fs.cat_file(f"{self._folder}/{name}")
         return data
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a file that is not there."""
         if self._permissions is None:
             self._fs.makedirs(self._folder, exist_ok=True)
         else:
@@ -65,11 +62,9 @@ class FsspecFiles:
             self._fs.pipe_file(path, data)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file."""
         self._fs.pipe_file(f"{self._folder}/{name}", data)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         with suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._folder}/{name}")
 

@@ -78,7 +78,6 @@ class OwnerLease:
 
     @property
     def number(self) -> int:
-        """The fencing number."""
         return self._record.number
 
     def start(self, on_lost: OnLost) -> None:

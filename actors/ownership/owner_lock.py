@@ -51,7 +51,6 @@ class OwnerLock:
 
     @property
     def number(self) -> int:
-        """The fencing number."""
         return self._record.number
 
     def start(self, on_lost: OnLost) -> None:
@@ -108,7 +107,6 @@ class OwnerLock:
                 raise self._folder.refusal(owner)
 
     def _try(self) -> bool:
-        """Take the lock if it is free."""
         while True:
             self._make_folders()
             descriptor, is_writable = self._open()
@@ -166,7 +164,6 @@ class OwnerLock:
             ) from refused
 
     def _former(self, descriptor: int, is_writable: bool) -> int:
-        """The number of the owner before."""
         if not is_writable:
             raise JobOwnershipError(
                 f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be written: job"
@@ -237,12 +234,10 @@ _TOKENS: set[str] = set()
 
 
 def remember(owner: OwnerRecord) -> None:
-    """Remember an owner of this process."""
     _TOKENS.add(owner.token)
 
 
 def is_of_this_process(owner: OwnerRecord | None) -> bool:
-    """True if an environment of this process is, or was, this owner."""
     return owner is not None and owner.token in _TOKENS
 
 

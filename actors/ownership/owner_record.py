@@ -37,11 +37,9 @@ class OwnerRecord:
     released: bool = False
 
     def data(self) -> bytes:
-        """The content of its file."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     def renewed(self) -> Self:
-        """The record with one more renewal."""
         return replace(self, renewals=self.renewals + 1)
 
     def __str__(self) -> str:
@@ -81,7 +79,6 @@ class OwnedFolder:
         return self.folder == self.checkpoint_directory
 
     def record(self, number: int) -> OwnerRecord:
-        """A record of this process as its owner, since now."""
         return OwnerRecord(
             number=number,
             job_name=self.job_name,

@@ -53,7 +53,6 @@ class AtOnce:
     """Runs work in the caller: it does not block."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Run the work."""
         work.run()
 
 
@@ -84,34 +83,27 @@ class EmptyEngine:
         return self._result(command.stage, sum(split.rows for split in command.splits))
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
-        """Process as many rows as the batch has."""
         return self._result(command.stage, command.batch.rows)
 
     def update_state(self, command: UpdateState) -> None:
         """There is none."""
 
     def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
-        """Nothing fires."""
         return StageResult(stage=command.stage)
 
     def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
-        """There are no timers."""
         return StageResult(stage=command.stage)
 
     def handle_operator_events(self, command: HandleOperatorEvents) -> StageResult:
-        """There is no function."""
         return StageResult(stage=command.stage)
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """There is no state."""
         return StageResult(stage=command.stage)
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Nothing was staged."""
         return CommitPrepared(checkpoint_id=command.checkpoint_id)
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
-        """Nothing is written."""
         return SnapshotWritten(checkpoint_id=command.checkpoint_id)
 
     def discard_snapshot(self, command: DiscardSnapshot) -> None:
@@ -121,24 +113,19 @@ class EmptyEngine:
         """There are no batches."""
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
-        """Name folders without content."""
         folders = tuple(ExclusiveStateHandle(path=part.path, size_bytes=0) for part in command.parts)
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
     def commit_checkpoint(self, command: CommitCheckpoint) -> CheckpointCommitted:
-        """There is nothing to publish."""
         return CheckpointCommitted(checkpoint_id=command.checkpoint_id)
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        """Nothing runs."""
         return ChainClosed()
 
     def progress(self) -> tuple[WorkProgress, ...]:
-        """No work has progress."""
         return ()
 
     def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
-        """Raise the error: nothing in here should fail."""
         raise raised
 
     def release_batches(self, command: ReleaseBatches) -> None:

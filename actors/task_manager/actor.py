@@ -157,7 +157,6 @@ class TaskManager(Actor):
                 self._on_presence(message)
 
     def _on_presence(self, message: Message) -> None:
-        """Handle arrivals and departures."""
         match message:
             case HeartbeatRequest(origin=origin, allocations=allocations):
                 self._on_heartbeat_request(origin, allocations)

@@ -35,7 +35,6 @@ class PartitionTracker:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is kept for anybody."""
         return not self._of_job
 
     def keep(self, job_id: JobId, partitions: Iterable[FinishedPartition]) -> None:

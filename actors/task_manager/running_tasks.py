@@ -116,7 +116,6 @@ class RunningTasks:
             self._context.ref.tell(RedistributionDue())
 
     def forward(self, attempt: ExecutionAttemptId, message: Message) -> None:
-        """Give the message to the Task of the attempt."""
         task = self._refs.get(attempt)
         if task is None:
             self._context.unhandled(message)

@@ -122,7 +122,6 @@ class DeploymentAcknowledgements:
         self._waiting.setdefault(job_id, []).append(attempt)
 
     def tell(self) -> None:
-        """Tell each JobMaster of its attempts."""
         waiting, self._waiting = self._waiting, {}
         for job_id, attempts in waiting.items():
             self._tell_job_master(job_id, AcknowledgeDeployments(attempts=tuple(attempts)))

@@ -41,7 +41,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def option_values(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of the options that were given."""
     values = {name: getattr(options, name) for name in OPTIONS if getattr(options, name, None) is not None}
     return {name: OPTIONS[name].read(value) if OPTIONS[name].read is paths else value for name, value in values.items()}
 

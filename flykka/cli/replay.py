@@ -170,7 +170,6 @@ class Replayed:
 
 
 def lines_of(replayed: Replayed) -> Iterator[str]:
-    """Yield the lines about one file."""
     result = replayed.result
     if result is None:
         return
@@ -184,7 +183,6 @@ def lines_of(replayed: Replayed) -> Iterator[str]:
 
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:
-    """Summarise a replay in one line."""
     if result.is_empty and result.divergence is None:
         return f"{address}: nothing could be replayed of its {result.turns:,} turns"
     outcome = "as recorded"
@@ -195,7 +193,6 @@ def summary(address: str, result: ReplayResult, seconds: float) -> str:
 
 
 def report_json(done: Sequence[Replayed]) -> dict[str, Any]:
-    """Everything, for programs."""
     return {"traces": [_json_of(each) for each in done]}
 
 

@@ -377,7 +377,6 @@ class JobListenerActor(Actor):
         self._heard_all = heard_all
 
     def pre_start(self) -> None:
-        """Ask for the messages."""
         self._client.tell(AddJobListener(listener=self.context.ref))
 
     def handle_message(self, message: Message) -> None:

@@ -181,7 +181,6 @@ def _misfit(found: Found, commands: StartCommands) -> str:
 
 
 def _choices(found: Found, commands: StartCommands, *, fresh: bool = True) -> str:
-    """List what can be done."""
     from_the_input = _from_the_input(found, commands, fresh=fresh)
     return _sentence([f"to go on from a checkpoint: {commands.from_checkpoint}", *from_the_input])
 

@@ -37,7 +37,6 @@ class EnvironmentJobs:
         self._files[client] = RunningJobFile(job)
 
     def let_go(self) -> None:
-        """Let go of jobs that have ended."""
         running = set(self)
         self._forget(client for client in list(self._files) if client not in running)
         self._registry.retain(client.job_graph for client in self._files)

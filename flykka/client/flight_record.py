@@ -53,7 +53,6 @@ def record_failure(write: WriteFlightRecord | None, damaged: str | None) -> Flig
 
 
 def flight_record_path(job_graph: JobGraph) -> str:
-    """The file beside the job's checkpoints."""
     return f"{job_graph.checkpointing.directory.rstrip('/')}/{job_graph.job_id}/flight-record.trace"
 
 

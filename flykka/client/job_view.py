@@ -38,7 +38,6 @@ class JobView:
             return self.details
 
     def end_with(self, details: JobDetails) -> None:
-        """Keep the details of its end."""
         with self._lock:
             self.details, self.is_final = details, True
 

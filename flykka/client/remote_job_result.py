@@ -39,20 +39,16 @@ class WaitingClock:
     """The time of a client that waits, in seconds."""
 
     def monotonic(self) -> float:
-        """Seconds that only pass."""
         return time.monotonic()
 
     def time(self) -> float:
-        """Seconds since the epoch."""
         return time.time()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
         time.sleep(seconds)
 
 
 def pauses() -> Iterator[float]:
-    """The pauses between two questions."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause

@@ -95,7 +95,6 @@ class RestClusterClient:
 
     @property
     def address(self) -> str:
-        """The URL of the server."""
         return self._base
 
     @property

@@ -56,7 +56,6 @@ class RunningJobFile:
             _log.info("other processes will not find job %r: %s", job.name, refused)
 
     def remove(self) -> None:
-        """Have the job found no more."""
         path, self._path = self._path, None
         if path is not None:
             path.unlink(missing_ok=True)

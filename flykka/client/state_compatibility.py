@@ -62,7 +62,6 @@ class StateCompatibility:
     """Reasons why the job cannot start from the checkpoint, a sentence each; none where it can."""
 
     def matched_as(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
-        """The operators of which this holds."""
         return tuple(operator for operator in self.operators if operator.match is match)
 
 

@@ -184,7 +184,6 @@ class ApplicationJobs:
 
 
 def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:
-    """The same for the same job of the same run, in every driver."""
     text = "\0".join((run_id, name, str(number), str(retries)))
     return JobId(hashlib.sha256(text.encode()).hexdigest()[:32])
 

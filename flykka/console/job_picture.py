@@ -86,7 +86,6 @@ class _Column:
         return self._aligned(Text(self.title))
 
     def render(self, vertex: JobVertexDetails) -> Text:
-        """Render the column for a vertex, as wide as the column."""
         return self._aligned(self.cell(vertex))
 
     def _aligned(self, cell: Text) -> Text:

@@ -40,7 +40,6 @@ class LiveScreen:
         self._lock = threading.Lock()
 
     def show(self, job: Details, long_work: Look = tuple) -> None:
-        """Draw a job from now on."""
         with self._lock:
             self._jobs = (*self._jobs, (job, long_work))
             if self._live is None:
@@ -92,7 +91,6 @@ class LongWork:
         self._closed = threading.Event()
 
     def start(self) -> None:
-        """Look from now on, again and again."""
         threading.Thread(target=self._run, name="flykka looks at Spark", daemon=True).start()
 
     def seen(self) -> tuple[WorkProgress, ...]:

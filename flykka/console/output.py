@@ -35,11 +35,9 @@ class _LastingDescriptor(RawIOBase):
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Return True if it is a terminal."""
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
-        """It is, always."""
         return True
 
     def close(self) -> None:

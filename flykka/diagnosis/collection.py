@@ -79,7 +79,6 @@ class _Collection:
         self._unresponsive: list[UnresponsiveActor] = []
 
     def reports(self) -> ActorReports:
-        """Ask, and wait for the answers."""
         cells = list(self._system.cells.living())
         job_id = self._known.job_id
         job_master = _first(cell for cell in cells if _is(cell, JobMaster) and cell.name == f"job-{job_id}")

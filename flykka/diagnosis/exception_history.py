@@ -26,7 +26,6 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
 
     @classmethod
     def from_details(cls, details: JobDetails) -> JobExceptionHistory:
-        """The exception history of a job."""
         return cls(details.exceptions, details.number_of_exceptions - len(details.exceptions), details.started_ms or 0)
 
     @overload

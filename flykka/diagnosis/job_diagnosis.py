@@ -82,7 +82,6 @@ class JobDiagnosis:
 
 
 def diagnose(reports: ActorReports) -> JobDiagnosis:
-    """Diagnose a job from the reports of its actors."""
     waits = Waits(reports)
     attempts, left_out = attempt_facts(reports, waits)
     return JobDiagnosis(

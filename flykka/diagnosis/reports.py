@@ -52,11 +52,9 @@ class ActorReports:
 
     @property
     def job_name(self) -> str:
-        """The name of the job."""
         return self.details.name
 
     def unresponsive_task(self, attempt: ExecutionAttemptId) -> UnresponsiveActor | None:
-        """The Task of the attempt, where it has not answered."""
         return next((each for each in self.unresponsive if each.attempt == attempt), None)
 
     def unresponsive_part(self, name: str) -> UnresponsiveActor | None:

@@ -45,7 +45,6 @@ class Waits:
         }
 
     def name(self, attempt: ExecutionAttemptId) -> str:
-        """The name of the attempt's task."""
         known = self._known.get(attempt)
         return str(attempt) if known is None else known.name
 
@@ -69,7 +68,6 @@ class Waits:
         return f"{first.why}; {self.name(others[-1].attempt)}: {others[-1].why}"
 
     def link(self, attempt: ExecutionAttemptId) -> Link:
-        """Return what the attempt itself waits for."""
         task = self._reports.tasks.get(attempt)
         silence = self._reports.unresponsive_task(attempt)
         if silence is not None:
@@ -155,7 +153,6 @@ class Waits:
 
 
 def unanswered(actor: UnresponsiveActor, time_limit_ms: int) -> str:
-    """Tell that an actor has not answered, about "it"."""
     said = f"it has not answered for {lasting(time_limit_ms)}"
     at = f" and has {actor.handles} in hand" if actor.handles else ""
     behind = f", {counted(actor.waiting, 'message')} behind it" if actor.waiting else ""
@@ -163,7 +160,6 @@ def unanswered(actor: UnresponsiveActor, time_limit_ms: int) -> str:
 
 
 def progress(stage: StageProgress, now_ms: int) -> str:
-    """Tell how far a stage is, about "it"."""
     if not stage.tasks:
         return f"its {stage.what} has no Spark job at work"
     text = f"its {stage.what} has finished {stage.tasks_done} of {stage.tasks} Spark tasks"

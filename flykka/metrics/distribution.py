@@ -20,23 +20,19 @@ class Distribution:
 
     @classmethod
     def of(cls, counts: Iterable[HistogramCount]) -> Distribution:
-        """The distribution that an accumulator tells."""
         ordered = sorted((each.number, each.count) for each in counts)
         return cls(tuple(number for number, _ in ordered), tuple(count for _, count in ordered))
 
     @property
     def count(self) -> int:
-        """The number of values."""
         return sum(self.counts)
 
     @property
     def sum(self) -> int:
-        """The sum of the values."""
         return sum(number * count for number, count in zip(self.numbers, self.counts, strict=True))
 
     @property
     def mean(self) -> float:
-        """The mean; 0 of nothing."""
         return self.sum / self.count if self.count else 0.0
 
     @property

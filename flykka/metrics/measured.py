@@ -94,7 +94,6 @@ SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 
 
 def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) -> Measured:
-    """Measure the cluster as a whole."""
     values = {
         "numRegisteredTaskManagers": len(slots.task_managers),
         "taskSlotsTotal": slots.slots,
@@ -105,7 +104,6 @@ def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) ->
 
 
 def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str, now_ms: int) -> Measured:
-    """Measure a job, and its checkpoints."""
     counts, last = checkpoints.counts, checkpoints.latest_completed
     times = _status_times(details, now_ms)
     values = {
@@ -130,7 +128,6 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
 
 
 def _status_times(details: JobDetails, now_ms: int) -> dict[str, int]:
-    """1 for the status that the job is in, the time that it has been in it, and that in each in all."""
     found: dict[str, int] = {}
     entered = {stamp.status: stamp for stamp in details.timestamps}
     for status, name in _STATUS_NAMES.items():
@@ -152,7 +149,6 @@ def _times(name: str, since_ms: int | None, total_ms: int, now_ms: int) -> dict[
 def of_subtasks(
     details: JobDetails, vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], host: str, now_ms: int
 ) -> Iterator[Measured]:
-    """Measure the subtasks of a vertex, each by itself."""
     of_vertex = _vertex_labels(details, vertex, host)
     of_operators = {
         **CHAIN_METRICS,

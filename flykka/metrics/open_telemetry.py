@@ -93,7 +93,6 @@ class OpenTelemetryReporter:
         self._unsent.clear()
 
     def close(self) -> None:
-        """Close the connections."""
         self._metrics.shutdown()
         self._traces.shutdown()  # type: ignore[no-untyped-call]
 

@@ -40,11 +40,9 @@ class Reporting:
         self._thread = threading.Thread(target=self._run, name=f"flykka-metrics {reporter.target}", daemon=True)
 
     def start(self) -> None:
-        """Report from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin no other report."""
         self._ends.set()
 
     def close(self) -> None:

@@ -58,7 +58,6 @@ class AttemptMonitor(ConversationMonitor):
         return {SubmitTask: self._on_submitted, CoordinatedTaskStateChanged: self._on_moved}
 
     def ended(self, ref: Ref) -> None:
-        """Its job is nobody's any more."""
         self._jobs.pop(ref, None)
 
     def _on_submitted(self, turn: Turn, _to: Ref, message: SubmitTask) -> Iterator[Violation]:
@@ -107,6 +106,5 @@ class AttemptMonitor(ConversationMonitor):
                 return
 
     def _newest(self, turn: Turn, attempt: ExecutionAttemptId) -> _Attempt | None:
-        """The newest attempt of the same subtask."""
         job = self._jobs.get(turn.recipient)
         return None if job is None else job.attempts.get(subtask_of(attempt))

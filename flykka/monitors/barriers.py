@@ -109,7 +109,6 @@ class BarrierMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """It takes no snapshot any more."""
         self._tasks.pop(ref, None)
         self._recovering.pop(ref, None)
 
@@ -134,7 +133,6 @@ class BarrierMonitor(ConversationMonitor):
         return ()
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
-        """It may have been a barrier."""
         self._tasks.pop(turn.recipient, None)
         return ()
 

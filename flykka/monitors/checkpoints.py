@@ -92,7 +92,6 @@ class CheckpointMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Begun, told, over."""
         return {
             SnapshotOperatorCoordinators: self._on_begun,
             TriggerCheckpoint: self._on_triggered,
@@ -103,7 +102,6 @@ class CheckpointMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """Its checkpoints are nobody's any more."""
         self._coordinators.pop(ref, None)
 
     # What it hears

@@ -27,7 +27,6 @@ class FailureMonitor(ConversationMonitor):
         return {UpdateTaskExecutionState: self._on_state}
 
     def raised(self, turn: Turn) -> Iterator[Violation]:
-        """An error that nobody was to see."""
         failure = turn.failure
         if failure is not None and failure.type_name in _BUGS and not turn.recipient.path.endswith(_BRIDGE):
             yield self.violation(turn, f"raises {failure.type_name}: {failure.message}")

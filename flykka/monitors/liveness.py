@@ -31,7 +31,6 @@ class LivenessMonitor(ConversationMonitor):
         self._progress_turn: int | None = None
 
     def received(self) -> Mapping[type, OnReceived]:
-        """The pulse of a system."""
         return {HeartbeatDue: self._on_pulse}
 
     def sent(self) -> Mapping[type, OnSent]:
@@ -44,7 +43,6 @@ class LivenessMonitor(ConversationMonitor):
         }
 
     def end(self) -> Iterator[Violation]:
-        """Every job is over."""
         for job_id, status in self._jobs.items():
             yield Violation(self.name, f"job {job_id} is {status} at the end of the run", self._progress_turn)
 

@@ -105,7 +105,6 @@ class SessionMonitor(ConversationMonitor):
         """The session under which each JobMaster leads its job, for every registration there."""
 
     def received(self) -> Mapping[type, OnReceived]:
-        """Handlers of messages under sessions, and of their ends."""
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
 
     def sent(self) -> Mapping[type, OnSent]:
@@ -120,7 +119,6 @@ class SessionMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """It hears nothing more."""
         self._over.pop(ref, None)
 
     def _on_acknowledged(self, turn: Turn, to: Ref, message: AcknowledgeRegistration) -> Iterable[Violation]:

@@ -37,7 +37,6 @@ class StateMonitor(ConversationMonitor):
         self._told: dict[Ref, dict[Ref, _Told]] = {}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Every new state."""
         return {
             JobStatusChanged: self._on_job,
             ExecutionStateChanged: self._on_execution,
@@ -45,7 +44,6 @@ class StateMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """It tells nothing more."""
         self._told.pop(ref, None)
 
     def _on_job(self, turn: Turn, listener: Ref, message: JobStatusChanged) -> Iterator[Violation]:

@@ -49,7 +49,6 @@ class _Said:
     unread: deque[tuple[BatchId, int]] = field(default_factory=deque)
 
     def read(self, batch_id: BatchId) -> None:
-        """A batch was read, and all before it."""
         while self.unread:
             first, self.read_ms = self.unread.popleft()
             if first == batch_id:
@@ -101,7 +100,6 @@ class WatermarkMonitor(ConversationMonitor):
         }
 
     def ended(self, ref: Ref) -> None:
-        """It says nothing any more."""
         self._tasks.pop(ref, None)
 
     def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> Iterable[Violation]:

@@ -74,5 +74,4 @@ def _shows(display: str) -> Callable[[object], Bundle]:
 
 
 def _prints(line: str) -> Callable[[object, Any, bool], None]:
-    """As IPython's pretty printer calls it."""
     return lambda item, printer, _: printer.text(load(line)(item))

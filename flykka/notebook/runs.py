@@ -42,7 +42,6 @@ def result_bundle(result: ReplayResult) -> Bundle:
 
 
 def divergence_bundle(divergence: Divergence) -> Bundle:
-    """The report of a divergence."""
     return bundle([_divergence(divergence)], [divergence.text()])
 
 

@@ -75,7 +75,6 @@ def trace_bundle(trace: TraceReader) -> Bundle:
 
 
 def turn_bundle(turn: Turn) -> Bundle:
-    """Show a turn with its effects."""
     return bundle([_turn_html(turn)], [_turn_text(turn)])
 
 

@@ -72,7 +72,6 @@ class RecordedDataPlane(Recorded):
     """Stands for a `DataPlane` with nothing behind it. What would move rows or look at files cannot be called."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """The bridge of an attempt."""
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
@@ -88,7 +87,6 @@ class ForkDataPlane(RecordedDataPlane):
         self._trace = trace
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> RecordedDiscovery:
-        """Finds what was found."""
         return RecordedDiscovery(self, operator.operator_id)
 
     def found(self, operator_id: OperatorId, position: bytes) -> SplitsDiscovered | None:

@@ -63,7 +63,6 @@ class JobFork(Fork):
         recorder: Recorder | None = None,
         max_turns: int = 1_000_000,
     ) -> ForkRun:
-        """Go on until all jobs have ended, or nothing is left to do; see `Fork.run`."""
         for record in exactly_in_order(self._engine.trace):
             if record.sequence >= self._number:
                 break
@@ -131,7 +130,6 @@ class JobSession(ReplaySession):
         self._make_fork_engine = make_fork_engine
 
     def fork(self) -> JobFork:  # type: ignore[override]  # Jobs' unrecorded work is known.
-        """A cluster right before the turn of this session, with its message in hand, which can go on otherwise."""
         return JobFork(self._before_turn(self._make_fork_engine()))
 
 

@@ -87,7 +87,6 @@ class RunOutcome:
 
     @classmethod
     def from_records(cls, records: Iterable[Record]) -> Self:
-        """The outcome of these records."""
         outcome = cls()
         for record in records:
             outcome.observe(record)
@@ -95,7 +94,6 @@ class RunOutcome:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether there were jobs, and all of them have ended."""
         # The store reads what came before the end of a job behind the turn in which the JobManager is told of that.
         told = (model.ended_ms is not None for model in self._store.jobs.values())
         return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(told)
@@ -107,7 +105,6 @@ class RunOutcome:
         }
 
     def observe(self, record: Record) -> None:
-        """This has happened."""
         match record:
             case Turn():
                 self.turns += 1

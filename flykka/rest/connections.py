@@ -45,7 +45,6 @@ class Connections:
         return f"{peer} has {self._per_peer} connections already: --rest-connections-per-peer sets how many it may have"
 
     def forget(self, connection: BoundedProtocol, peer: str) -> None:
-        """Forgets a connection that has ended."""
         self._incomplete.pop(connection, None)
         self._of_peers -= Counter([peer])
 
@@ -96,7 +95,6 @@ class BoundedProtocol(H11Protocol):
             self._enter(_Phase.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         super().connection_lost(exc)
         _cancel(self._deadline)
         _cancel(self._stalled)
@@ -110,7 +108,6 @@ class BoundedProtocol(H11Protocol):
         self._note_phase()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         super().on_response_complete()
         self._note_phase()
 
@@ -120,7 +117,6 @@ class BoundedProtocol(H11Protocol):
         self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client reads on."""
         super().resume_writing()
         _cancel(self._stalled)
 

@@ -55,7 +55,6 @@ class CostlyAnswers:
         return future
 
     def close(self) -> None:
-        """Make none any more."""
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
 

@@ -111,7 +111,6 @@ class Endpoint:
 
     @property
     def changes(self) -> bool:
-        """True if it changes something."""
         return self.acts or self.method not in SAFE_METHODS
 
     @property
@@ -120,7 +119,6 @@ class Endpoint:
         return {**self.arguments, **({} if self.pages is None else {"offset": "integer", "limit": "integer"})}
 
     def query(self, path: Mapping[str, Any], arguments: Mapping[str, str], body: Mapping[str, Any]) -> Query:
-        """A query of what is declared."""
         schema = self.body or {}
         of_body = body if "additionalProperties" in schema else _only(body, schema.get("properties", {}))
         return Query(path=path, arguments=_only(arguments, self.every_argument), body=of_body)

@@ -21,6 +21,5 @@ class RestError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the answer."""
         headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if self.passes else {}
         return headers | ({"Connection": "close"} if self.closes else {})

@@ -113,7 +113,6 @@ class RestfulGateway:
         return self._of_job(JobFound, job_id, lambda me: RequestJobGraph(job_id=job_id, reply_to=me)).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
-        """The environment of the process that a job runs in: of this one."""
         self.details(job_id)
         return process_environment()
 
@@ -129,7 +128,6 @@ class RestfulGateway:
         return found.vertex, found.subtasks
 
     def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        """The checkpoints of a job."""
         return self._of_job(
             CheckpointStatsSnapshot, job_id, lambda me: RequestCheckpointStats(job_id=job_id, reply_to=me)
         )
@@ -148,7 +146,6 @@ class RestfulGateway:
         return found.checkpoint, found.subtasks
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """The last rescales of a job."""
         return self._of_job(RescalesSnapshot, job_id, lambda me: RequestRescales(job_id=job_id, reply_to=me))
 
     def requirements(self, job_id: JobId) -> JobResourceRequirements:
@@ -171,7 +168,6 @@ class RestfulGateway:
         return answer.requirements
 
     def slots(self) -> SlotsExplained:
-        """The TaskManagers and their slots."""
         living = (cell for cell in self._system.cells.living() if cell.props.actor_class is ResourceManager)
         resource_manager = next((cell.ref for cell in living), None)
         if resource_manager is None:

@@ -95,7 +95,6 @@ class HistoryGateway:
         raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
 
     def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        """The checkpoints of a job."""
         return self._archive(job_id).checkpoints
 
     def checkpoint(

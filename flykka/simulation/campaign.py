@@ -34,7 +34,6 @@ class Summary:
     failed: list[SimulationOutcome] = field(default_factory=list)
 
     def add(self, outcome: SimulationOutcome) -> None:
-        """Count one run."""
         self.seeds += 1
         self.turns += outcome.turns
         self.checkpoints += outcome.checkpoints
@@ -62,7 +61,6 @@ def run_seeds(
 
 
 def trace_of(seed: int, record: Path) -> Path:
-    """The path of a seed's trace."""
     return record / f"seed-{seed}.trace"
 
 

@@ -48,7 +48,6 @@ class SimulationClient(Actor):
         self.context.watch(self._job_manager)
 
     def handle_message(self, message: Message) -> None:
-        """Keep what decides how the run goes on."""
         heard = self._heard
         match message:
             case SubmitJob():

@@ -33,17 +33,14 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         """Every job that is drawn can run."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
-        """There are none."""
         return ()
 
     def labels_failures(self, job_id: JobId) -> bool:
-        """Nobody does."""
         return False
 
     def label_failure(
         self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
     ) -> tuple[FailureLabel, ...]:
-        """There are none."""
         return ()
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
@@ -51,11 +48,9 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
         return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SimulatedEngine:
-        """The engine of one execution attempt."""
         return SimulatedEngine(descriptor, self._world, report)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
-        """The discovery of a source operator."""
         source = self._world.program[operator.ref.uid]
         assert isinstance(source, Source), f"{operator.ref.uid} is no source"
         return SimulatedDiscovery(source, operator.operator_id, self._world)

@@ -26,7 +26,6 @@ class DigestRecorder(ForwardingRecorder):
         self._digest = hashlib.blake2s()
 
     def text(self) -> str:
-        """The digest so far."""
         return self._digest.hexdigest()
 
     def turn(
@@ -38,7 +37,6 @@ class DigestRecorder(ForwardingRecorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
         cause = envelope.cause
         self._note("turn", sequence, now_ms, recipient, envelope.sender, cause, envelope.message, failure)
         for effect in effects:
@@ -46,19 +44,16 @@ class DigestRecorder(ForwardingRecorder):
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """An actor was spawned from outside any turn."""
         self._note("spawned", sequence, now_ms, ref, parent)
         super().spawned(sequence, now_ms, ref, parent, props)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed."""
         self._note("killed", sequence, now_ms, ref)
         super().killed(sequence, now_ms, ref)
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        """A message found no one to handle it."""
         self._note("dead letter", sequence, now_ms, message, sender, recipient, reason)
         super().dead_letter(sequence, now_ms, message, sender, recipient, reason)
 

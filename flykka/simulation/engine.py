@@ -61,7 +61,6 @@ class _Transform(Operator[Rows]):
         self._behaviour = behaviour
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Emit a row of each, or of some of them."""
         return Output(rows=self._behaviour.apply(element.rows))
 
 
@@ -112,7 +111,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._others.append(self)
 
     def lane(self, command: Command, piece: int, what: str) -> OnLane:
-        """A lane of the attempt."""
         return OnLane(self._lanes, self.lane_of(command))
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
@@ -131,7 +129,6 @@ class SimulatedEngine(OperatorChain[Rows]):
                 self._batches.release_produced(other.descriptor.attempt)
 
     def read_splits(self, command: ReadSplits) -> StageResult:
-        """Read splits as one batch."""
         source = self.head
         assert isinstance(source, _Source), "only a source reads splits"
         ranges = [split for split in command.splits if isinstance(split, IndexRangeSplit)]
@@ -142,15 +139,12 @@ class SimulatedEngine(OperatorChain[Rows]):
         return self.result(command.stage, result, rows_in=len(rows), event_time_max=latest_ms)
 
     def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> BatchResult:
-        """Take what an operator emits to everything that reads it."""
         return self._flow.emit(operator.operator_id, output, stage)
 
     def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
-        """The rows of batches."""
         return tuple(row for batch_id in batch_ids for row in self._batches.claim(batch_id, self.descriptor.attempt))
 
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Nothing of the attempt stays in a savepoint that it could not write."""
         files, below = self.world.storage.files, f"{self.world.path(savepoint)}/{self.descriptor.attempt}-"
         for path in [path for path in files if path.startswith(below)]:
             del files[path]
@@ -158,11 +152,9 @@ class SimulatedEngine(OperatorChain[Rows]):
     # Batches
 
     def hold_batches(self, command: HoldBatches) -> None:
-        """Keep batches."""
         self._batches.hold(command.batch_ids, command.holder)
 
     def release_batches(self, command: ReleaseBatches) -> None:
-        """Release batches that a holder holds."""
         if command.batch_ids is None:
             self._batches.release_held_by(command.holder)
         else:
@@ -209,7 +201,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         return WorkFailed(command=command, cause=cause, ends_attempt=not command.survivable)
 
     def cancel_work(self) -> None:
-        """Let nothing that was begun end."""
         self._is_cancelled = True
         self._lanes.are_closed = True
 
@@ -217,7 +208,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         """Nothing blocks here."""
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        """Release all batches."""
         self._end()
         return ChainClosed()
 

@@ -115,7 +115,6 @@ class Injections:
         world.storage.fails = self._storage_fails
 
     def turn_to(self, job_graph: JobGraph, client: Ref) -> None:
-        """From here on it is this job that clients want something of."""
         self._job_id, self._client = job_graph.job_id, client
         is_broken = any(until > self._now for until, _ in self._failing.values())
         self.allows_failure = is_broken or not restarts_without_end(job_graph.restart_strategy)

@@ -43,7 +43,6 @@ class _Holding:
         self._world = world
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the rows that are held."""
         element = "struct<time: bigint, number: bigint, value: bigint>"
         self._held = runtime_context.get_list_state(ListStateDescriptor(_HELD, element))
 
@@ -74,7 +73,6 @@ class HoldRows(_Holding, KeyedProcessFunction):
     """Holds the rows of one input."""
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        """Hold a row."""
         return self.hold(row, ctx)
 
 
@@ -82,11 +80,9 @@ class HoldRowsOfTwo(_Holding, KeyedCoProcessFunction):
     """Holds the rows of two inputs in one state. The watermark is that of the slower one, so rows of none are late."""
 
     def process_element1(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        """Hold a row of the first."""
         return self.hold(row, ctx)
 
     def process_element2(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        """Hold a row of the second."""
         return self.hold(row, ctx)
 
 
@@ -94,7 +90,6 @@ class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
     """The newest state of each key."""
 
     def keep(self, rows: KeyStates) -> Segment[KeyStates] | None:
-        """A segment of these states."""
         if not rows:
             return None
         event_timers = (each.event_timers[0] for each in rows if each.event_timers)
@@ -108,7 +103,6 @@ class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
         )
 
     def read(self, readings: Sequence[Reading[KeyStates]]) -> KeyStates:
-        """The newest state of each key."""
         return _newest(each for reading in readings for each in reading.segment.frame)
 
     def merge(self, rows: KeyStates, *, are_oldest: bool) -> KeyStates:
@@ -131,7 +125,6 @@ class SimulatedKeyedFunction:
     def processed(
         self, element: Element[Rows], readings: Sequence[Reading[KeyStates]], version: int
     ) -> Made[Rows, KeyStates]:
-        """Process a batch."""
         owned, max_parallelism = self.backend.owned, self.backend.max_parallelism
         assert element.rows == within(element.rows, owned, max_parallelism), "rows have come to the wrong subtask"
         rows = [
@@ -237,7 +230,6 @@ class SimulatedSide(SimulatedStateBackend[Row]):
         self._retained_ms = retained_ms
 
     def keep(self, rows: Rows) -> Segment[Rows] | None:
-        """A segment of these rows."""
         times = event_times(rows)
         if times is None:
             return None
@@ -245,7 +237,6 @@ class SimulatedSide(SimulatedStateBackend[Row]):
         return Segment(batch_id=self.new_id(), frame=rows, rows=len(rows), first_ms=first_ms, last_ms=last_ms)
 
     def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
-        """The rows of segments within their bounds."""
         return tuple(
             row
             for reading in readings
@@ -279,7 +270,6 @@ class SimulatedJoining:
         self._backends: dict[Side, SimulatedSide] = {}
 
     def backend(self, side: Side, segments: IntervalSegments[Rows]) -> SimulatedSide:
-        """The backend of a side's state."""
         retained_ms = None if self._behaviour.bounds is None else segments.retained_ms
         made = self._backends[side] = SimulatedSide(side.value, retained_ms, self._descriptor, self._world)
         return made
@@ -314,7 +304,6 @@ class SimulatedJoining:
 def join_operator(
     operator_id: OperatorId, behaviour: Join, descriptor: TaskDeploymentDescriptor, world: World
 ) -> JoinOperator[Rows, Rows]:
-    """The join of one attempt."""
     joining, outer = SimulatedJoining(behaviour, descriptor, world), frozenset(behaviour.outer)
     operator = RegularJoinOperator if behaviour.bounds is None else JoinOperator
     return operator(operator_id, behaviour.interval, joining, joining.backend, behaviour.left_inputs, outer)

@@ -75,7 +75,6 @@ def job_graph(
     *,
     coalesces_batches: bool = False,
 ) -> JobGraph:
-    """The job graph to submit."""
     is_batch = job_type is JobType.BATCH
     return JobGraph(
         job_id=job_id,

@@ -65,7 +65,6 @@ def forgotten(world: World, job_id: JobId) -> list[str]:
 
 
 def is_kept(world: World, job_id: JobId) -> bool:
-    """True if the folder of a job is still there."""
     return f"{world.name}/checkpoints/{job_id}" not in world.deleted_jobs
 
 

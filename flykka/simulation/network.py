@@ -41,7 +41,6 @@ class Cut:
     """Messages held back meanwhile, and how each is delivered."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
-        """True if this message does not get through now."""
         if self.only is not None and kind not in self.only:
             return False
         leaves, comes = self._is_within(sender), self._is_within(recipient)
@@ -66,7 +65,6 @@ class Network:
 
     @property
     def is_perfect(self) -> bool:
-        """Nothing is to become of any."""
         return not self.lost and not self.doubled and not self.silenced and not self.cuts
 
     def heal(self, cut: Cut) -> None:

@@ -27,7 +27,6 @@ class Source:
     interval_ms: int | None
 
     def read(self, start: int, count: int) -> Rows:
-        """The rows `start` to `start + count`."""
         return tuple(map(self._row, range(start, start + count)))
 
     def _row(self, index: int) -> Row:
@@ -45,7 +44,6 @@ class Map:
     salt: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """Emit one row of each."""
         return tuple(
             Row(
                 row.key, row.time_ms, tuple((number, (value * 31 + self.salt) % _VALUES) for number, value in row.parts)
@@ -77,7 +75,6 @@ class Window:
     windows: EventTimeWindows
 
     def start_of(self, time_ms: int) -> int:
-        """The start of the window that a time is in."""
         return self.windows.next_start(time_ms) - self.windows.slide_ms
 
     def fired(self, rows: Iterable[Row]) -> Rows:
@@ -150,7 +147,6 @@ class Join:
         )
 
     def unmatched(self, side: Side, rows: Rows, others: Rows) -> Rows:
-        """A row of each of a side that meets none of the other side."""
         through_ms = self.interval_of(side).through_after_ms
         return tuple(
             Row(row.key, row.time_ms + through_ms + 1, tuple(_alone(side, part) for part in row.parts))
@@ -195,7 +191,6 @@ class Tag:
     number: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """Emit the rows with their input."""
         return tuple(replace(row, input=self.number) for row in rows)
 
 
@@ -220,5 +215,4 @@ class Program:
 
     @property
     def sinks(self) -> tuple[str, ...]:
-        """The names of the sinks."""
         return tuple(each.name for each in self.behaviours.values() if isinstance(each, Sink))

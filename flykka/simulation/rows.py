@@ -43,7 +43,6 @@ class KeyState:
 
     @property
     def is_deleted(self) -> bool:
-        """True if the key has no state any more."""
         return not (self.parts or self.event_timers or self.processing_timers)
 
 
@@ -71,12 +70,10 @@ def size_of(rows: Iterable[Row | KeyState]) -> int:
 
 
 def key_group(row: Row | KeyState, max_parallelism: int) -> int:
-    """The key group of a row."""
     return key_group_of(mixed(row.key), max_parallelism)
 
 
 def within(rows: Iterable[Stored], key_groups: KeyGroupRange, max_parallelism: int) -> tuple[Stored, ...]:
-    """The rows of these key groups."""
     wanted = groups_in(key_groups)
     return tuple(row for row in rows if key_group(row, max_parallelism) in wanted)
 

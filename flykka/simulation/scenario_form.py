@@ -74,7 +74,6 @@ class ScenarioError(ValueError):
 
 
 def to_json(what: Scenario) -> str:
-    """The scenario as one line."""
     return json.dumps(_plain(what), separators=(",", ":"))
 
 

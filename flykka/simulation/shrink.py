@@ -49,7 +49,6 @@ class Shrunk:
 
 
 def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
-    """The violations of a run of the scenario."""
     return run(scenario).violations
 
 

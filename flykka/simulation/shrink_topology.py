@@ -179,7 +179,6 @@ def _with_vertex(topology: Topology, changed: JobVertex) -> tuple[JobVertex, ...
 
 
 def _with_program(topology: Topology, vertices: tuple[JobVertex, ...]) -> Topology:
-    """The job of these vertices, and of its program what they have of it."""
     uids = {operator.ref.uid for vertex in vertices for operator in vertex.operators}
     behaviours = {uid: each for uid, each in topology.program.behaviours.items() if uid in uids}
     return Topology(vertices=vertices, program=Program(behaviours=behaviours))

@@ -44,7 +44,6 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         self._numbers = count()
 
     def new_id(self) -> BatchId:
-        """The id of a segment."""
         return BatchId(f"{self.attempt}/{self.name}segment-{next(self._numbers)}")
 
     @abstractmethod
@@ -52,7 +51,6 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         """The rows of segments within their bounds."""
 
     def merge(self, rows: tuple[Stored, ...], *, are_oldest: bool) -> tuple[Stored, ...]:
-        """Rows do not merge."""
         return rows
 
     def load(self, part: StatePart) -> tuple[Stored, ...]:
@@ -79,7 +77,6 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         self._world.storage.files.pop(self._world.path(handle.path), None)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """There is no budget here."""
         return True
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
@@ -104,18 +101,15 @@ class SimulatedWindowState(SimulatedStateBackend[Row]):
         self._behaviour = behaviour
 
     def keep(self, rows: Rows) -> Segment[Rows] | None:
-        """A segment of these rows."""
         starts = [self._start(row) for row in rows]
         if not starts:
             return None
         return Segment(batch_id=self.new_id(), frame=rows, rows=len(rows), first_ms=min(starts), last_ms=max(starts))
 
     def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
-        """The rows of segments within their bounds."""
         return tuple(row for reading in readings for row in reading.segment.frame if self._is_read(row, reading))
 
     def load(self, part: StatePart) -> Rows:
-        """The rows of files, of windows that have not closed. Raises `FileNotFoundError`."""
         closed_to = part.bounds.closed_to_ms
         return tuple(row for row in super().load(part) if closed_to is None or self._start(row) > closed_to)
 

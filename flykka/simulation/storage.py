@@ -123,19 +123,15 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return str(path).removeprefix(f"{PROTOCOL}://").rstrip("/")
 
     def unstrip_protocol(self, name: str) -> str:
-        """The address of a path."""
         return f"{PROTOCOL}://{self._strip_protocol(name)}"
 
     def exists(self, path: str, **_: Any) -> bool:
-        """True if there is a file or a folder."""
         return bool(self._storage(path).below(self._strip_protocol(path)))
 
     def isfile(self, path: str) -> bool:
-        """True if there is a file."""
         return self._strip_protocol(path) in self._storage(path).files
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """List a folder."""
         folder, storage = self._strip_protocol(path), self._storage(path)
         if folder in storage.files:
             return [self._entry(storage, folder)] if detail else [folder]
@@ -174,11 +170,9 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return content[start:end]
 
     def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
-        """Write a file whole."""
         self._storage(path).write(self._strip_protocol(path), value)
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
-        """Rename a file."""
         self._storage(path1).rename(self._strip_protocol(path1), self._strip_protocol(path2))
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:

@@ -46,14 +46,12 @@ class PausingDispatcher(SeededDispatcher):
         return steps
 
     def execute(self, runnable: Runnable) -> None:
-        """Let this be drawn, unless it stands still."""
         if self._paused and isinstance(runnable, Cell) and (held := self._paused.get(runnable.ref.path)) is not None:
             held.append(runnable)
             return
         super().execute(runnable)
 
     def resume_all(self) -> None:
-        """Let nobody stand still any more."""
         for path in list(self._paused):
             self._resume(path)
 

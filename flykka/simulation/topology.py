@@ -140,7 +140,6 @@ def _together(inputs: Iterable[Rows]) -> Rows:
 
 
 def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
-    """The rows that an operator makes of all rows of its inputs."""
     rows = _together(inputs)
     match behaviour:
         case Source(rows=count):

@@ -37,7 +37,6 @@ class Trouble:
     """The next stage of each vertex takes that much longer."""
 
     def stage_fails(self, vertex_id: JobVertexId) -> bool:
-        """True if the stage at hand fails."""
         if not self.failing_stages[vertex_id]:
             return False
         self.failing_stages[vertex_id] -= 1
@@ -86,19 +85,15 @@ class World:
 
     @property
     def root(self) -> str:
-        """The address of everything."""
         return f"{PROTOCOL}://{self.name}"
 
     def batches_of(self, job_id: JobId) -> Batches:
-        """The batches of one job."""
         return self.batches.setdefault(job_id, Batches())
 
     def local_states_of(self, job_id: JobId) -> LocalStates:
-        """The state of one job's checkpoints that is still there."""
         return self.local_states.setdefault(job_id, LocalStates(Segments(), is_on=self.local_recovery))
 
     def path(self, address: str) -> str:
-        """An address as the storage has it."""
         return address.removeprefix(f"{PROTOCOL}://")
 
     def publish(self, file: PendingFile) -> None:
@@ -143,7 +138,6 @@ class World:
 
     @property
     def filesystem(self) -> Self:
-        """Itself."""
         return self
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
@@ -246,7 +240,6 @@ class Batches:
         self._note(self._held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
-        """Let go of all that one holder holds."""
         self._note(self._held.release_held_by(holder))
 
     def release_attempt(
@@ -271,7 +264,6 @@ class Batches:
         return [batch_id for batch_id, holders in self._held.holders().items() if holders != {KEPT}]
 
     def release_all(self) -> None:
-        """The job is over."""
         self._note(self._held.release_all(), "its job has ended")
 
     def _note(self, gone: Iterable[BatchId], why: str = "") -> None:

@@ -33,7 +33,6 @@ _ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
 
 @lru_cache(maxsize=1 << 16)
 def kind_of(path: str) -> ActorKind:
-    """The kind of the actor at this path."""
     match path.split("/")[2:]:
         case ["job-manager"]:
             return ActorKind.JOB_MANAGER
@@ -50,7 +49,6 @@ def kind_of(path: str) -> ActorKind:
 
 
 def job_of(attempt: str) -> str:
-    """The job that an attempt belongs to."""
     return attempt.rsplit("_", _ATTEMPT_PARTS)[0]
 
 
@@ -90,14 +88,12 @@ class ActorDirectory:
         return None if attempt is None else self.attempts[attempt]
 
     def name_of(self, path: str) -> str:
-        """The name of an actor for readers."""
         known, kind = self.attempt_at(path), kind_of(path)
         if known is not None:
             return known.name
         return kind if kind in _ONE_EACH else _last_part(path)
 
     def name_of_attempt(self, attempt: str) -> str:
-        """The name of an attempt for readers."""
         return self.attempts[attempt].name if attempt in self.attempts else attempt
 
     def job_at(self, path: str) -> str | None:

@@ -86,7 +86,6 @@ def _fits(known: Attempt, text: str) -> bool:
 
 
 def _whose(record: Record, actors: ActorDirectory) -> Attempt | None:
-    """The attempt that a record is about."""
     if isinstance(record, Killed | Spawned):
         return actors.attempt_at(record.ref.path)
     known = actors.attempt_at(record.recipient.path)

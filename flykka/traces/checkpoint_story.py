@@ -245,7 +245,6 @@ def step_of_sent(sent: Facts, said: str, kind: ActorKind) -> tuple[str, str, boo
 
 
 def detail_of(said: Facts) -> str:
-    """Further facts of the message."""
     match said.tag:
         case "checkpoint.acknowledge":
             return _measured(said.part("metrics"))

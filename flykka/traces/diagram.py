@@ -46,12 +46,10 @@ class Arrow:
 
     @property
     def turn(self) -> int:
-        """The number of the turn."""
         return self.record.sequence
 
     @property
     def cause(self) -> int | None:
-        """The turn that sent the message."""
         return self.record.cause if isinstance(self.record, Turn) else None
 
 
@@ -67,7 +65,6 @@ class Collapsed:
 
     @property
     def text(self) -> str:
-        """A number of things, in words."""
         return ", ".join(f"{count:,} {name}" for name, count in self.counts)
 
 
@@ -137,7 +134,6 @@ def diagram(title: str, notes: Sequence[str], begin_ms: int, lines: Iterable[Lin
 
 
 def arrow_of(record: Record) -> Arrow:
-    """The arrow of a record."""
     sender, recipient = _sender(record), recipient_of(record).path
     path = None if sender is None else sender.path
     match record:
@@ -192,13 +188,11 @@ class _Run:
         self._actors: dict[str, None] = {}
 
     def add(self, record: Record) -> None:
-        """The next of the run."""
         self._last = record.sequence
         self._names[arrow_of(record).name] += 1
         self._actors[recipient_of(record).path] = None
 
     def collapsed(self) -> Collapsed:
-        """The line in their place."""
         return Collapsed(
             first=self._first.sequence,
             last=self._last,

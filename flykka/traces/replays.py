@@ -61,7 +61,6 @@ def _job(job: JobOutcome | None) -> dict[str, str]:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """`1-3, 5` for 1, 2, 3 and 5."""
     ranges: list[list[int]] = []
     for number in sorted(numbers):
         if ranges and ranges[-1][-1] == number - 1:

@@ -53,7 +53,6 @@ class Line:
 
     @property
     def first(self) -> Step:
-        """The earliest."""
         return self.steps[0]
 
     @property
@@ -82,7 +81,6 @@ class Story:
 
     @property
     def begin_ms(self) -> int:
-        """The time of the first step."""
         return self.steps[0].now_ms if self.steps else self.trace_begin_ms
 
     def lines(self, *, everything: bool = False) -> list[Line]:
@@ -97,7 +95,6 @@ class Story:
         return "\n".join(self._told(everything)) + "\n"
 
     def to_json(self, *, everything: bool = False) -> dict[str, Any]:
-        """The story for programs."""
         return {
             "subject": self.subject,
             "outcome": self.outcome,
@@ -152,7 +149,6 @@ class Tale:
     steps: list[Step] = field(default_factory=list)
 
     def story(self, subject: str, trace: TraceReader) -> Story:
-        """The story without phases, when all of the trace was read."""
         return Story(
             subject=subject,
             outcome=self.outcome,

@@ -35,7 +35,6 @@ _Column = tuple[str, str, Callable[[JobVertexDetails], str]]
 
 
 def job_html(details: JobDetails) -> str:
-    """The whole picture."""
     columns = _columns(details)
     return display(
         _head(details),

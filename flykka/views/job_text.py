@@ -72,7 +72,6 @@ def has_failed(details: JobDetails) -> bool:
 
 
 def vertex_state(vertex: JobVertexDetails) -> str:
-    """The state of a vertex, and how many of its subtasks are in it where not all are."""
     there = vertex.subtasks.get(vertex.state, 0)
     return str(vertex.state) if there in (0, vertex.parallelism) else f"{vertex.state} {there}/{vertex.parallelism}"
 
@@ -90,7 +89,6 @@ def lag(vertex: JobVertexDetails) -> str:
 
 
 def why(cause: SerializedThrowable | None) -> str:
-    """The reason for a restart."""
     return "no reason was given" if cause is None else format_cause(cause)
 
 

@@ -59,7 +59,6 @@ class LiveDisplay:
         self._thread: threading.Thread | None = None
 
     def show(self) -> None:
-        """Show the job here too."""
         display_id = f"flykka-{uuid4().hex}"
         with self._drawing:
             self._publish(self._picture(), display_id, update=False)

@@ -72,7 +72,6 @@ class AsyncCell(Cell):
         self._now = None
 
     def begin_task(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task` when this instance ends."""
         if self._tasks is not None:
             self._tasks.add(task)
 
@@ -81,7 +80,6 @@ class AsyncCell(Cell):
         return self._turn is not None
 
     def is_main_task(self) -> bool:
-        """Tell whether the running task is the one that handles a message."""
         return self._turn is not None and self._turn.task is asyncio.current_task()
 
     def release_all(self) -> None:

@@ -58,7 +58,6 @@ class AsyncTurn:
         return outer
 
     def leave(self, outer: Cell | None) -> None:
-        """Leave a step."""
         self.cell.effects = None
         self.cell.current = None
         RUNNING.cell, RUNNING.run = outer, None

@@ -37,7 +37,6 @@ class Behaviours:
 
     @property
     def top(self) -> Behaviour:
-        """The current behaviour."""
         return self._stack[-1]
 
     def become(self, behaviour: Behaviour, discard_old: bool) -> None:

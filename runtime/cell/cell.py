@@ -244,7 +244,6 @@ class Cell(PykkaActor):
         return self.life is _RUNNING
 
     def schedule(self) -> None:
-        """Have the dispatcher run this cell."""
         self.dispatcher.execute(self)
 
     def reject(self, envelope: Envelope) -> None:

@@ -29,7 +29,6 @@ class Children:
         return len(self._by_name)
 
     def all(self) -> list[Cell]:
-        """Return every child."""
         return list(self._by_name.values())
 
     def find(self, ref: Ref) -> Cell | None:
@@ -48,7 +47,6 @@ class Children:
         self._by_name[name] = child
 
     def stop(self, child: Cell) -> None:
-        """Tell a child to stop, once."""
         if child not in self._dying:
             self._dying[child] = None
             child.ref.signal(Stop())
@@ -58,7 +56,6 @@ class Children:
         self._dying[child] = None
 
     def remove(self, child: Cell) -> None:
-        """Remove a child that has ended."""
         self._dying.pop(child, None)
         if self._by_name.get(child.name) is child:
             del self._by_name[child.name]

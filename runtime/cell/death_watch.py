@@ -63,14 +63,12 @@ class DeathWatch:
         self._queued[ref] = None if isinstance(message, Terminated) else message
 
     def on_watch(self, watcher: Ref) -> None:
-        """Add a watcher."""
         self._watchers[watcher] = None
         if self._cell.end_reason is not None:
             # A kill on another thread may have notified the watchers already.
             self._notify(watcher)
 
     def on_unwatch(self, watcher: Ref) -> None:
-        """Remove a watcher."""
         self._watchers.pop(watcher, None)
 
     def announce(self) -> None:

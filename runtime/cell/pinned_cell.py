@@ -38,7 +38,6 @@ class PinnedCell(Cell, PykkaThreadingActor):
         self.actor_inbox = SimpleQueue[PykkaEnvelope[bool]]()
 
     def schedule(self) -> None:
-        """Have the thread run this cell."""
         self.actor_inbox.put(_SCHEDULED)
 
     # Called by Pykka, on the cell's thread unless a kill stops it

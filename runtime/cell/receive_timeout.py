@@ -95,6 +95,5 @@ class ReceiveTimeoutEnvelope(Envelope):
         return self.message if self.task is None else self.task.accept()
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Keep it valid: it was when it was opened."""
         self.task = None
         return self

@@ -33,7 +33,6 @@ class Tree:
         self._displaced: dict[Ref, Cell] = {}
 
     def create_root(self, props: Props) -> Cell:
-        """Make the root, which has no parent."""
         root = Cell(self._system, None, props, "", paths.ROOT, 1)
         self._enter(root)
         return root

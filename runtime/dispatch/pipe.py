@@ -67,7 +67,6 @@ class Pipe(Generic[T]):
         self._cause = cell.sequence
 
     def with_work(self, work: Callable[[], Any]) -> Pipe[Any]:
-        """Return a copy that does other work."""
         pipe = Pipe(self.cell, work, self._on_success, self._on_failure)
         pipe._cause = self._cause
         return pipe

@@ -66,7 +66,6 @@ class Steps(Coroutine[Any, Any, Any]):
         self._coroutine = coroutine
 
     def send(self, value: Any) -> Any:
-        """Run the next step."""
         outer = self._turn.enter()
         try:
             return self._coroutine.send(value)
@@ -82,7 +81,6 @@ class Steps(Coroutine[Any, Any, Any]):
             self._turn.leave(outer)
 
     def close(self) -> None:
-        """Close the coroutine."""
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:

@@ -39,7 +39,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # Parts of tasks and timeouts
 
     def time(self) -> float:
-        """Return the virtual time, in seconds."""
         return self._clock.now_ms() / 1000
 
     def call_soon(  # type: ignore[override]  # Typeshed ties the arguments to the callback.
@@ -71,11 +70,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return timer
 
     def create_future(self) -> asyncio.Future[Any]:
-        """Make a future of this loop."""
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
-        """Make a task of this loop."""
         return make_task(self, coro, **kwargs)
 
     def run_in_executor(  # type: ignore[override]
@@ -91,11 +88,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def is_running(self) -> bool:
-        """Tell whether a call of this loop runs now."""
         return asyncio._get_running_loop() is self
 
     def is_closed(self) -> bool:
-        """Return False."""
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
@@ -105,7 +100,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # Drawn by the dispatcher
 
     def run(self) -> None:
-        """Run the next call."""
         if not self._ready:
             return  # The loop was wound up in the meantime.
         handle = self._ready.popleft()
@@ -183,7 +177,6 @@ class VirtualLoopDispatcher(Dispatcher):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the seeded dispatcher."""
         return self._seeded.loop
 
     def execute(self, runnable: Runnable) -> None:

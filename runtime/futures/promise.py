@@ -52,11 +52,9 @@ class Reply(Future["Message"]):
 
     @property
     def promise(self) -> Ref:
-        """The ref that the reply is sent to, as an address."""
         return Ref(f"{TEMP}/{self._number}", self._number)
 
     def get(self, *, timeout: float | None = None) -> Message:
-        """Return the reply, waiting for it at most `timeout` seconds. Raises as any future does."""
         cell = RUNNING.cell
         if cell is None:
             return super().get(timeout=timeout)

@@ -70,7 +70,6 @@ class Nondeterminism:
     instead: str
 
     def text(self) -> str:
-        """Describe the call in one sentence."""
         return f"{self.actor} uses {self.call} in its turn, at {self.place}: use {self.instead}"
 
 

@@ -52,7 +52,6 @@ class ActorSnapshot:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
         return self.ref.path.rpartition("/")[2]
 
 
@@ -65,7 +64,6 @@ class SystemSnapshot:
     actors: tuple[ActorSnapshot, ...]
 
     def __iter__(self) -> Iterator[ActorSnapshot]:
-        """Iterate over every actor, parents first."""
         waiting = list(reversed(self.actors))
         while waiting:
             actor = waiting.pop()
@@ -73,7 +71,6 @@ class SystemSnapshot:
             waiting.extend(reversed(actor.children))
 
     def find(self, path: str) -> ActorSnapshot | None:
-        """Return the actor at `path`."""
         return next((actor for actor in self if actor.ref.path == path), None)
 
 
@@ -87,7 +84,6 @@ class Inspection:
         self._turns: dict[Ref, int] = {}
 
     def take_snapshot(self) -> SystemSnapshot:
-        """Take a snapshot of the system."""
         with self._lock:
             now_ms = self._system.clock.now_ms()
             seconds = (now_ms - self._looked_ms) / 1000

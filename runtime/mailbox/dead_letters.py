@@ -47,7 +47,6 @@ class DeadLetters:
             envelope.reply_to.overflow(reason)
 
     def publish(self, message: Message, sender: Ref | None, recipient: Ref, reason: str) -> None:
-        """Publish a dead letter."""
         system = self._system
         if system.recorder is not None:
             now_ms = system.clock.now_ms()
@@ -88,7 +87,6 @@ class EmptyLocalActorRef:
 
     @property
     def receptive(self) -> bool:
-        """False: it handles nothing."""
         return False
 
     def schedule(self) -> None:

@@ -46,7 +46,6 @@ class Envelope(PykkaEnvelope[Message]):
 
     @staticmethod
     def wrap(entry: Told | Envelope) -> Envelope:
-        """Make an envelope of any entry of a mailbox."""
         if isinstance(entry, Envelope):
             return entry
         return Envelope(*entry) if isinstance(entry, tuple) else Envelope(entry, None, None)
@@ -134,5 +133,4 @@ class FaultEnvelope(Envelope):
         self.error = error
 
     def open(self, cell: Cell) -> Message | None:
-        """Raise the error."""
         raise self.error

@@ -65,7 +65,6 @@ class Mailbox:
             self._drain()
 
     def empty(self) -> bool:
-        """Tell whether no message waits."""
         return not self.messages
 
     def release(self) -> None:

@@ -51,7 +51,6 @@ class ReplayLoop(VirtualLoop):
 
     @property
     def has_calls(self) -> bool:
-        """Tell whether there is a call to be made."""
         return bool(self._ready)
 
     def due(self, now_ms: int, is_wanted: Callable[[Any], bool]) -> Any:
@@ -77,7 +76,6 @@ class Coroutines:
         self._waiting: dict[AsyncCell, list[Future[Any]]] = {}
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """A coroutine of `cell` waits for `future`, which may be there already."""
         told = self._system.taken.told
         if not isinstance(cell, AsyncCell) or told is None:
             return
@@ -159,7 +157,6 @@ def _is_cancelled(outcome: Awaited) -> bool:
 
 
 def complete(future: Future[Any], outcome: Awaited, resolve: Resolve) -> None:
-    """Give a future the outcome that was recorded."""
     failure = outcome.failure
     if failure is None:
         future.try_set(None if outcome.message is None else living(outcome.message, resolve))

@@ -49,7 +49,6 @@ class ReplayDispatcher(SeededDispatcher):
 
     @property
     def loop(self) -> ReplayLoop:
-        """The event loop of the cells that need one."""
         return self._loop
 
     def execute(self, runnable: Runnable) -> None:

@@ -78,7 +78,6 @@ class ReplayMailbox(Mailbox):
             super().wake()
 
     def empty(self) -> bool:
-        """Tell whether no message waits."""
         return not self._told and super().empty()
 
     def close(self) -> None:
@@ -156,7 +155,6 @@ class DeafMailbox(ReplayMailbox):
     __slots__ = ()
 
     def put(self, entry: Entry) -> None:
-        """Not heard."""
         if self._is_live:
             super().put(entry)
 

@@ -105,7 +105,6 @@ class TakenTurn(Recorder):
         self._waiting: dict[int, Told] = {}
 
     def begin(self, recorded: Turn) -> None:
-        """A turn is to be taken, of which this was recorded."""
         self.effects = self.failure = self._told = None
         self._recorded = recorded
 

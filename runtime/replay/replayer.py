@@ -44,7 +44,6 @@ class ReplayResult:
 
     @property
     def ok(self) -> bool:
-        """Tell whether something was replayed, and all of that is as recorded."""
         return self.divergence is None and not self.is_empty
 
 

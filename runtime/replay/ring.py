@@ -88,7 +88,6 @@ class RingStart:
 
 
 def _begun(guardian: Cell | None) -> Cell | None:
-    """A guardian, begun long ago."""
     if guardian is not None and guardian.life is Life.STARTING:
         guardian.make_instance()
         guardian.life = Life.RUNNING
@@ -104,7 +103,6 @@ class _StateReader:
         self._cell: Cell | None = None
 
     def restore(self, cell: Cell) -> None:
-        """Give the cell its state."""
         self._cell = cell
         restore(cell, self.graph.read(1))
 

@@ -54,7 +54,6 @@ class BoundaryActor(Actor):
             system.fork.on_created(self)
 
     def handle_message(self, message: Message) -> None:
-        """Do what the fork says."""
         if self.handle is not None:
             self.handle(message)
 
@@ -78,7 +77,6 @@ class ReplayPromise(PromiseRef):
         self._is_answered = False
 
     def tell(self, message: Message) -> None:
-        """Note the reply."""
         if self._replay.fork is not None:
             super().tell(message)
             return
@@ -89,12 +87,10 @@ class ReplayPromise(PromiseRef):
             self._replay.forget_promise(self)
 
     def fail(self, failure: SerializedThrowable) -> None:
-        """The asked actor raised, as it did then."""
         if self._replay.fork is not None:
             super().fail(failure)
 
     def refuse(self, reason: str) -> None:
-        """The asked actor ended, as it did then."""
         if self._replay.fork is not None:
             super().refuse(reason)
 
@@ -108,7 +104,6 @@ class LateEnd(EmptyLocalActorRef):
     """Behind a ref that was made before its actor, as in the snapshots that begin a ring: the actor, if it lives."""
 
     def reject(self, envelope: Envelope) -> None:
-        """Hand it on, or make it a dead letter."""
         cell = self._system.cells.find(self.ref.path)
         if cell is not None and cell.ref == self.ref:
             cell.mailbox.put(envelope)
@@ -143,7 +138,6 @@ class ReplaySystem(ActorSystem):
 
     @property
     def loop(self) -> ReplayLoop:
-        """The event loop of the coroutines."""
         return self.schedule.loop
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
@@ -193,14 +187,12 @@ class ReplaySystem(ActorSystem):
         return super().look_up(path, found)
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        """The error of a child that was given a directive then; None for any other."""
         told = None if self.fork is not None else self.taken.told
         if told is None:
             return super().undecided(child, failed, error)
         return (error or child.faults.error or error_of(failed.failure)) if told.directs() else None
 
     def read_clock(self) -> int:
-        """The recorded time."""
         told = None if self.fork is not None else self.taken.told
         recorded = None if told is None else told.time()
         if recorded is not None:
@@ -208,7 +200,6 @@ class ReplaySystem(ActorSystem):
         return super().read_clock()
 
     def promise(self, asked: ActorRef) -> PromiseRef:
-        """The ref of the recorded ask."""
         told = None if self.fork is not None else self.taken.told
         number = None if told is None else told.promise()
         if number is None:
@@ -246,7 +237,6 @@ class ReplaySystem(ActorSystem):
         return self.cells.attach(parent, props, name, is_sure=True)
 
     def incarnation(self, path: str, following: int) -> int:
-        """The recorded incarnation."""
         told = None if RUNNING.cell is None or self.fork is not None else self.taken.told
         recorded = None if told is None else told.incarnation(path)
         return following if recorded is None else recorded

@@ -23,7 +23,6 @@ class Alarm:
         self._queue = queue
 
     def cancel(self) -> None:
-        """Cancel the call."""
         if self.callback is not None:
             self.callback = None
             self._queue.forget()
@@ -54,7 +53,6 @@ class AlarmQueue:
         return len(self._heap)
 
     def add(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Queue a call."""
         alarm = Alarm(due_ms, callback, self)
         self._made += 1
         heapq.heappush(self._heap, (due_ms, self._made, alarm))
@@ -96,7 +94,6 @@ class SystemClock:
         self._closed = False
 
     def now_ms(self) -> int:
-        """Return milliseconds since the epoch, monotonic."""
         return (self._origin_ns + time.monotonic_ns()) // 1_000_000
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:

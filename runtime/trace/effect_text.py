@@ -43,7 +43,6 @@ def effects_text(record: Record) -> str:
 
 
 def effect_text(effect: Effect) -> str:
-    """Tell an effect in short."""
     match effect:
         case Send(target=target, message=message):
             return f"{_verb(effect)} {message_name(message)} to {target.path}"

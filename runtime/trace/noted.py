@@ -29,7 +29,6 @@ def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props
 
 
 def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:
-    """An actor was killed."""
     return (KILLED, sequence, now_ms, ref)
 
 

@@ -84,7 +84,6 @@ class _OnLane:
     what: str
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Put the work in line."""
         self.workers.run(self.lane, self.number, self.what, work)
 
 
@@ -152,7 +151,6 @@ class SparkEngine(OperatorChain[Slices]):
 
     @property
     def has_state(self) -> bool:
-        """True if something is kept between stages: state, or broadcast variables."""
         return super().has_state or bool(self._variables)
 
     def lane(self, command: Command, piece: int, what: str) -> _OnLane:
@@ -180,13 +178,11 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def recover(self, read: ChannelStateRead) -> BatchRef | None:
-        """The batch of rows that were in flight."""
         return self._in_flight.read(read)
 
     # Stages
 
     def read_splits(self, command: ReadSplits) -> StageResult:
-        """Read splits as one batch."""
         source = self.head
         assert isinstance(source, SourceOperator), "only a source reads splits"
         read = BatchResult(staged=source.note_read(command.splits))
@@ -225,33 +221,27 @@ class SparkEngine(OperatorChain[Slices]):
         return super().advance_watermark(command)
 
     def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
-        """Emit what processing time completes."""
         self._lifecycle.open()
         return super().advance_processing_time(command)
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """Note the state."""
         if self.has_state:
             self._lifecycle.open()
         return super().snapshot_state(command)
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
-        """Make a snapshot durable, with the broadcast variables."""
         written = super().write_snapshot(command)
         return replace(written, operators=self._variables.added_to(written.operators))
 
     def result(self, stage: int, result: BatchResult, **seen: Any) -> StageResult:
-        """The answer for rows that were moved, with the counts of the operators."""
         return replace(super().result(stage, result, **seen), accumulators=self._lifecycle.accumulators())
 
     def emit(
         self, operator: Operator[Slices], output: Output[Slices], stage: int, read: Slices | None = None
     ) -> BatchResult:
-        """Take what an operator emits to everything that reads it."""
         return self._flow.emit(self._links[operator.operator_id], output, stage, read or ())
 
     def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
-        """The rows of batches, held by the attempt from now on."""
         rows: Slices = ()
         for source, slices in slices_of(
             self._services.store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids
@@ -293,7 +283,6 @@ class SparkEngine(OperatorChain[Slices]):
         return ChannelStateWritten(checkpoint_id=command.checkpoint_id, folders=folders)
 
     def release_batches(self, command: ReleaseBatches) -> None:
-        """Release batches that a holder holds."""
         if command.batch_ids is None:
             self._services.store.release_held_by(command.holder)
         else:

@@ -85,7 +85,6 @@ class AttemptScope:
 
     @property
     def is_cancelled(self) -> bool:
-        """True if the attempt is over."""
         return self._cancelled.is_set()
 
     @property

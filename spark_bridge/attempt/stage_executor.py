@@ -157,7 +157,6 @@ class StageExecutor:
         return ()
 
     def at_work(self) -> tuple[Work, ...]:
-        """Return the running work."""
         with self._changed:
             return tuple(self._at_work.values())
 

@@ -33,16 +33,13 @@ class CollectSink(Sink):
 
     @property
     def publishes_per_checkpoint(self) -> bool:
-        """False: rows are shown as they come."""
         return False
 
     @property
     def format(self) -> str:
-        """The same for every such sink."""
         return "collect"
 
     def writer(self, context: SinkContext) -> CollectWriter:
-        """Make the writer of one attempt."""
         return CollectWriter(self, context)
 
     def __str__(self) -> str:

@@ -65,12 +65,10 @@ class DataFrameSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """It has been computed."""
         return Boundedness.BOUNDED
 
     @property
     def format(self) -> str:
-        """The same for every such sink."""
         return "dataframe"
 
     def __str__(self) -> str:
@@ -85,17 +83,14 @@ class DataFrameSource(Source):
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
-        """An empty DataFrame with the columns."""
         return session.createDataFrame([], self.computed.frame.schema)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> PartitionsDiscovery:
-        """Groups the partitions."""
         return PartitionsDiscovery(self, operator_id)
 
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """The rows of some partitions."""
         partitions = [part for split in splits for part in split_of(PartitionsSplit, split, self).partitions]
         blocks = self.computed.blocks
         if not in_slices:

@@ -69,11 +69,9 @@ class DatasetSink(FileSink):
         return True
 
     def for_job(self, job_id: JobId) -> Self:
-        """With the folder of this job."""
         return replace(self, path=f"{self.root}/{in_a_name(job_id)}")
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Below the folder of the job."""
         return FileSink.staging_folder(self.for_job(job_id), job_id, checkpoint_directory)
 
     def __str__(self) -> str:
@@ -109,7 +107,6 @@ class DatasetSource(FileSource):
 
 class _NothingToFind(FileSplitDiscovery):
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """No splits."""
         return SplitsDiscovered(
             operator_id=self._operator_id, splits=(), finished=True, begun_at=position, position=position
         )

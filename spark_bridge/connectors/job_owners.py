@@ -133,7 +133,6 @@ class JobOwners:
             take_over_staged(job_graph, self._registry, filesystem, run, number)
 
     def held_for(self, job_id: JobId) -> list[Ownership]:
-        """The ownership of each folder of a job."""
         with self._lock:
             return [held.ownership for held in self._held.values() if job_id in held.jobs]
 
@@ -163,11 +162,9 @@ class JobOwners:
             self._release(file, job_id, unused=unused)
 
     def give_up_waiting(self) -> None:
-        """Have no folder waited for any more."""
         self._gives_up.set()
 
     def close(self) -> None:
-        """Give up everything."""
         self.give_up_waiting()
         with self._lock:
             jobs = {job_id for held in self._held.values() for job_id in held.jobs}
@@ -231,19 +228,15 @@ class HadoopFiles:
         self.creates_exclusively = filesystem.qualified(folder).startswith(("hdfs:", "file:"))
 
     def names(self) -> list[str]:
-        """Names of the files."""
         return [status.name for status in self._filesystem.list(self._folder) if not status.is_folder]
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         return self._filesystem.read(f"{self._folder}/{name}")
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a file that is not there."""
         self._filesystem.write(f"{self._folder}/{name}", data, overwrite=False)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file."""
         self._filesystem.write(f"{self._folder}/{name}", data)
 
     def remove(self, name: str) -> None:

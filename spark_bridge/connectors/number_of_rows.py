@@ -9,5 +9,4 @@ ROWS = "rows bigint"
 
 
 def number_of(rows: int) -> pa.RecordBatch:
-    """Make the answer."""
     return pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})

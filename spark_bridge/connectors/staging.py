@@ -227,7 +227,6 @@ class StagedRows:
     """Batches kept just as they are until they are read again, by this attempt or a later one."""
 
     def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
-        """The layout is one of parquet."""
         self._staging = staging
         self._layout = layout
         self._schemas: dict[str, str] = {}
@@ -358,7 +357,6 @@ def _sync_above(root: str) -> None:
 
 
 def read_staged(session: SparkSession, batches: Sequence[StagedBatch]) -> DataFrame:
-    """The rows of batches."""
     paths: dict[str, list[str]] = {}
     for batch in batches:
         paths.setdefault(batch.schema, []).append(batch.path)

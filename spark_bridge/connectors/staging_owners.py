@@ -34,7 +34,6 @@ class StagingOwner:
 
     @property
     def folder(self) -> str:
-        """The folder of this owner."""
         return f"{self.root}/{self.number}"
 
     def check(self) -> None:

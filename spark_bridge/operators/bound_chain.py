@@ -45,16 +45,13 @@ class Link:
 
     @property
     def uid(self) -> str:
-        """The uid of the operator."""
         return self.operator.ref.uid
 
     @property
     def operator_id(self) -> OperatorId:
-        """The id of the operator."""
         return self.operator.operator_id
 
     def walk(self) -> Iterator[Link]:
-        """This link and all behind it."""
         yield self
         for reader in self.readers:
             yield from reader.walk()
@@ -103,7 +100,6 @@ class OperatorContext:
 
     @property
     def operator_id(self) -> OperatorId:
-        """The id of the operator."""
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:

@@ -55,7 +55,6 @@ class BroadcastVariable:
         self.is_restored = False
 
     def __call__(self) -> list[Row]:
-        """Return the rows."""
         return rows_of(self.parts)
 
     def __reduce__(self) -> tuple[type[RowsOfBroadcast], tuple[Any]]:
@@ -87,7 +86,6 @@ class BroadcastVariables:
         }
 
     def __bool__(self) -> bool:
-        """True if there are any."""
         return bool(self.by_name)
 
     def is_gate(self, gate: int) -> bool:
@@ -135,7 +133,6 @@ class BroadcastVariables:
         return (replace(head, operator_state=(*head.operator_state, *lists)), *others)
 
     def close(self) -> None:
-        """Let go of all."""
         for variable in self.by_name.values():
             variable.close()
 

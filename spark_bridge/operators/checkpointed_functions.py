@@ -44,7 +44,6 @@ class CheckpointedProcessOperator(ProcessOperator):
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the lists of a checkpoint."""
         self._state.restore(states)
 
     def open(self) -> None:
@@ -56,11 +55,9 @@ class CheckpointedProcessOperator(ProcessOperator):
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make a snapshot of what was noted."""
         return self._state.at_barriers.write(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         self._state.at_barriers.discard(checkpoint_id)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:
@@ -85,7 +82,6 @@ class SparkKeyedProcessOperator(KeyedProcessOperator[Slices, StateRows]):
         return self._spark_function.handled(events, watermark_ms, processing_time_ms)
 
     def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Note results of global aggregates, for the next call."""
         self._spark_function.sends.note_aggregates(results)
 
 
@@ -99,7 +95,6 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         self._state = state
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the state of a checkpoint."""
         super().restore(states)
         self._state.restore(states)
 
@@ -108,12 +103,10 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         self._state.initialize(self._spark_function.spec)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note all states."""
         super().snapshot_state(checkpoint_id, everything=everything)
         self._state.at_barriers.note(checkpoint_id, self._state.lists)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Write the keyed states, and add those of the subtask."""
         lists, keyed = self._state.at_barriers.write(checkpoint_id), super().write_snapshot(checkpoint_id, savepoint)
         return OperatorSnapshot(
             state=replace(keyed.state, operator_state=lists.state.operator_state),
@@ -121,6 +114,5 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         )
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted of all states."""
         super().discard_snapshot(checkpoint_id)
         self._state.at_barriers.discard(checkpoint_id)

@@ -28,12 +28,10 @@ class CheckpointedTransformOperator(TransformOperator):
         self._at_barriers = ListsAtBarriers(context.operator_id)
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Begin with the lists of a checkpoint."""
         is_restored = self.context.descriptor.restored_checkpoint_id is not None
         self._states = OperatorStates(restored_lists(states), is_restored=is_restored)
 
     def open(self) -> None:
-        """Let the function take its state, and open it. Raises `OperatorFailedError`."""
         with self.context.naming_failures("initializing the state of operator"):
             initialize_state(self.function, self._states)
         super().open()
@@ -44,9 +42,7 @@ class CheckpointedTransformOperator(TransformOperator):
             self._at_barriers.note(checkpoint_id, snapshot_state(self.function, self._states, checkpoint_id))
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make a snapshot of what was noted."""
         return self._at_barriers.write(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         self._at_barriers.discard(checkpoint_id)

@@ -60,7 +60,6 @@ class OperatorCode(ABC):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """The side outputs that it may have."""
         return ()
 
     @property
@@ -123,7 +122,6 @@ class SourceCode(OperatorCode):
         return () if self.source.side_output is None else (self.source.side_output.tag,)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return SourceOperator(context, self)
 
 
@@ -139,7 +137,6 @@ class TransformCode(OperatorCode):
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The operator state; None where there is none."""
         return StateSchema(operator_state=self.operator_state) if self.operator_state else None
 
     @property
@@ -148,7 +145,6 @@ class TransformCode(OperatorCode):
         return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return (CheckpointedTransformOperator if self.operator_state else TransformOperator)(context, self)
 
 
@@ -213,7 +209,6 @@ class WindowCode(AggregateCode):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Late rows."""
         return (LATE_DATA,)
 
     @property
@@ -225,24 +220,20 @@ class WindowCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """Windows, and the columns that state is kept in."""
         windows = self.windows
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return window_operator(context, self)
 
     @property
     def state_schema(self) -> StateSchema:
-        """Keys, what is kept of each window, and the windows."""
         windows = self.windows
         cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
         return replace(self.plan.state_schema, windows=cut)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows, by pane."""
         return local_state(self, rows)
 
     def state_times(self) -> Mapping[str, Column]:
@@ -250,7 +241,6 @@ class WindowCode(AggregateCode):
         return batch_times(self.windows)
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The results of all windows of some rows."""
         return all_fired(self, rows)
 
 
@@ -266,36 +256,29 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def fingerprint(self) -> str:
-        """The columns that state is kept in."""
         return f"group_aggregate(state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return group_aggregate_operator(context, self)
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
         return self.plan.key_fields
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The keys: each batch emits their newest aggregates."""
         return tuple(columns_of(self.plan.state_schema.keys))
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of the parts."""
         return self.plan.part_fields
 
     @property
     def emitted(self) -> tuple[StructField, ...]:
-        """Keys and parts."""
         return (*self.plan.key_fields, *self.plan.part_fields)
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """None."""
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
@@ -303,28 +286,22 @@ class GroupAggregateCode(AggregateCode):
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The aggregates of keys and parts."""
         return self.plan.evaluated(emitted)
 
     @property
     def state_schema(self) -> StateSchema:
-        """Keys, and what is kept of each."""
         return self.plan.state_schema
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """State made of rows, all of one time."""
         return self.plan.local(rows, F.lit(0).cast("bigint"))
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """State made of each row by itself."""
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
-        """State that is not cut by event time has none."""
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The aggregates of some rows."""
         return self.plan.results_of(self.local_state(rows))
 
 
@@ -337,7 +314,6 @@ class LocalCode(OperatorCode):
         return self.kind
 
     def name_of(self, operator: str) -> str:
-        """The name of the part, of that of the operator."""
         return f"local {operator}"
 
 
@@ -353,20 +329,16 @@ class LocalAggregateCode(LocalCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The local kind of the aggregates it feeds."""
         return self.of.local_kind
 
     @property
     def fingerprint(self) -> str:
-        """The schema of the aggregates it feeds."""
         return f"local_{self.of.fingerprint}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return LocalAggregateOperator(context, self)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """The times of state."""
         return self.of.state_times()
 
 
@@ -384,5 +356,4 @@ class SinkCode(OperatorCode):
         return f"sink({self.sink.format})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return self.sink.operator(context)

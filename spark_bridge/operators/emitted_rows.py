@@ -76,7 +76,6 @@ def computed_once(context: OperatorContext, rows: DataFrame, name: str, wanted: 
 
 
 def computed_by_reader(rows: DataFrame, wanted: Mapping[str, Column]) -> EmittedRows:
-    """Rows that are computed by the job of their reader, of which there is one."""
     observation, observed = counted(rows, wanted)
 
     def numbers() -> Mapping[str, Any]:

@@ -43,7 +43,6 @@ class FunctionSends:
             self._results = {**self._results, **{each.name: each.result for each in results}}
 
     def begin(self, spec: FunctionSpec) -> FunctionSpec:
-        """The function for one more call."""
         self._calls += 1
         call = CallOfFunction(number=self._calls, accumulator=self._pickled, results=self._results)
         return replace(spec, call=call)

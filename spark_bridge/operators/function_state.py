@@ -35,7 +35,6 @@ class FunctionState(Generic[R]):
 
     @property
     def lists(self) -> Lists:
-        """The state behind the last batch."""
         return self._state.lists
 
     def of(self, spec: FunctionSpec) -> FunctionSpec:

@@ -43,15 +43,12 @@ class TagInputCode(LocalCode):
 
     @property
     def fingerprint(self) -> str:
-        """The input: no state depends on its columns."""
         return f"input({self.number + 1})"
 
     def name_of(self, operator: str) -> str:
-        """The name of the part, of that of the operator."""
         return f"input {self.number + 1} of {operator}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return _TagInputOperator(context, self)
 
     def tagged(self, rows: DataFrame) -> DataFrame:
@@ -66,7 +63,6 @@ class TagInputCode(LocalCode):
         return rows.select(*columns)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """The event times of the rows, whose column has another name now."""
         return LocalCode.batch_times(self, rows, None if event_time is None else tagged(self.number, event_time))
 
 

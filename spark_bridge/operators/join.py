@@ -30,7 +30,6 @@ class Side(StrEnum):
 
     @property
     def other(self) -> Side:
-        """The other side."""
         return Side.RIGHT if self is Side.LEFT else Side.LEFT
 
     @property
@@ -170,7 +169,6 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         return tuple(finished)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state, and how far it is through."""
         super().snapshot_state(checkpoint_id, everything=everything)
         closed_to = self._segments[Side.LEFT].closed_to_ms
         # As with windows: what goes on behind a job that was drained begins event time again.
@@ -181,7 +179,6 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         super().discard_snapshot(checkpoint_id)
         del self._bounds[checkpoint_id]
 
@@ -197,7 +194,6 @@ class RegularJoinOperator(JoinOperator[Rows, Frame]):
         return processing_time_ms if has_time else WATERMARK_MIN
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Join a batch, and let go of what is over."""
         output = super().process_batch(element)
         time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
         if time_ms == WATERMARK_MIN:

@@ -81,7 +81,6 @@ class JoinCode(OperatorCode):
 
     @property
     def sides(self) -> Mapping[Side, JoinSide]:
-        """Both sides."""
         return {Side.LEFT: self.left, Side.RIGHT: self.right}
 
     @property
@@ -116,11 +115,9 @@ class PairsCode(JoinCode):
     condition: Column | str | None = None
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return join_operator(context, self, SparkPairs(context, self))
 
     def results(self, left: DataFrame, right: DataFrame, how: str) -> DataFrame:
-        """Join rows of both sides."""
         met = self._marked(Side.LEFT, left).join(self._marked(Side.RIGHT, right), self._meets(), how)
         return self._selected(met)
 
@@ -134,7 +131,6 @@ class PairsCode(JoinCode):
         return self._selected(joined)
 
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """The results of some rows, of which those are left out that can meet none."""
         one, other = (side.came(side.kept(rows), 0) for side, rows in ((self.left, left), (self.right, right)))
         return self.results(one, other, _KINDS[self.outer])
 
@@ -228,7 +224,6 @@ class RegularJoinCode(PairsCode):
         )
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return regular_join_operator(context, self, SparkRegularPairs(context, self))
 
     @property
@@ -280,11 +275,9 @@ class CoGroupCode(JoinCode):
         return f"co_group({_cut(self.windows)}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return join_operator(context, self, SparkGroups(context, self))
 
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """The results of some rows."""
         return self.grouped(self.left.kept(left), self.right.kept(right))
 
     def grouped(self, left: DataFrame, right: DataFrame) -> DataFrame:

@@ -88,7 +88,6 @@ class JoinSide:
 
     @classmethod
     def of(cls, joined: JoinedRows, read: Sequence[str]) -> JoinSide:
-        """A side of which a join reads these columns."""
         rows = joined.prototype
         times = () if joined.event_time is None else (joined.event_time.column,)
         needed = {*read, *columns_read(rows.select(*joined.keys)), *times}
@@ -103,7 +102,6 @@ class JoinSide:
         )
 
     def no_rows(self, like: DataFrame) -> DataFrame:
-        """No rows of the side, in the session of other rows."""
         nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in self.schema]
         starts = [] if self.windows is None else [F.lit(None).cast("bigint").alias(TIME)]
         return like.limit(0).select(*nulls, *starts)
@@ -142,7 +140,6 @@ class JoinSideOperator(Operator[Slices]):
         self._side = side
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """The rows that the join needs."""
         return Output(rows=tuple(map(self._side.kept, element.rows)))
 
 
@@ -156,13 +153,10 @@ class JoinSideCode(LocalCode):
 
     @property
     def fingerprint(self) -> str:
-        """The columns that are kept."""
         return f"join_side({self.side.rows.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return JoinSideOperator(context, self.side)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """The event times of the stream, whichever its source's are."""
         return {} if self.side.event_time is None else self.side.times

@@ -45,7 +45,6 @@ class KeyRanges:
         return frame.observe(observation, *self._wanted)
 
     def of_rows(self, rows: DataFrame) -> tuple[Any, Any]:
-        """The range of some rows, by a job."""
         (found,) = rows.select(*self._wanted).collect()
         return found[_LEAST], found[_GREATEST]
 

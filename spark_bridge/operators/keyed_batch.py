@@ -67,7 +67,6 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
 
     @property
     def is_ordered(self) -> bool:
-        """True: what is made of a batch depends on the batches before it."""
         return True
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
@@ -88,7 +87,6 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         )
 
     def update_state(self, stage: int) -> None:
-        """Add to the state what a batch has changed."""
         self.store.add(self._arrived.pop(stage))
 
     def made(self, make: Callable[[Sequence[Reading[Frame]], int], Made[Rows, Frame]]) -> Made[Rows, Frame]:

@@ -60,12 +60,10 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
         return self._fired(self._event_timers, watermark_ms, watermark_ms, processing_time_ms)
 
     def advance_processing_time(self, processing_time_ms: int, watermark_ms: int) -> Output[Rows]:
-        """Fire the processing-time timers that are due."""
         return self._fired(self._processing_timers, processing_time_ms, watermark_ms, processing_time_ms)
 
     @property
     def next_timer_ms(self) -> int | None:
-        """The first processing-time timer, also in what is to be added to the state."""
         arrived = (segment for segment in self._arrived.values() if segment is not None)
         return self._processing_timers.first_ms([*self.store.segments.live, *arrived])
 

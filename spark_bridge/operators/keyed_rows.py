@@ -147,7 +147,6 @@ def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | Red
 
 
 def _name_of(prototype: DataFrame, column: str) -> str:
-    """The name of a column as it is in the rows."""
     (name,) = transformed(prototype, lambda rows: rows.select(rows[quoted(column)])).columns
     found: str = next((each for each in prototype.columns if each.lower() == name.lower()), name)
     return found

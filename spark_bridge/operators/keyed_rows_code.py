@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 def with_keys(rows: DataFrame, key_fields: Sequence[StructField], keys: Sequence[Column | str]) -> DataFrame:
-    """The rows with their keys, in columns of their own."""
     pairs = zip(key_fields, keys, strict=True)
     columns = {field: F.col(key) if isinstance(key, str) else key for field, key in pairs}
     return rows.withColumns({each.name: normalised_column(key, each.dataType) for each, key in columns.items()})
@@ -70,12 +69,10 @@ class KeyedRowsCode(OperatorCode):
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """None."""
         return ()
 
     @property
     def fingerprint(self) -> str:
-        """The columns of keys and state."""
         return f"{self.does}({self.kept})"
 
     @property
@@ -86,15 +83,12 @@ class KeyedRowsCode(OperatorCode):
         return f"keys: {keys}; state: {columns}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return keyed_batch_operator(context, self)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """The rows with their keys."""
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows as they are emitted."""
         return emitted
 
 
@@ -111,15 +105,12 @@ class ProcessTableCode(KeyedRowsCode):
     on_timer: TableSpec | None = None
 
     def function(self, watermark_ms: int) -> ProcessTable:
-        """Call the user's function."""
         return ProcessTable(spec=self.spec)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return keyed_batch_operator(context, self) if self.on_timer is None else keyed_table_operator(context, self)
 
     def firing(self, due_ms: int) -> FireTableTimers:
-        """Call the user's function of timers."""
         assert self.on_timer is not None, "there are timers"
         return FireTableTimers(spec=self.on_timer, due_ms=due_ms)
 
@@ -137,11 +128,9 @@ class KeptRowsCode(KeyedRowsCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The keys, where all of them are columns of the rows."""
         return self.columns_of_keys
 
     def function(self, watermark_ms: int) -> KeepExtremeRow | ReduceRows:
-        """The same for all batches."""
         return self.keep
 
 
@@ -164,7 +153,6 @@ class DropDuplicatesCode(KeyedRowsCode):
         return (StructField(SEEN_AT, TimestampType()),)
 
     def function(self, watermark_ms: int) -> DropDuplicates | DropDuplicatesWithin:
-        """Drop the duplicates of a batch."""
         if self.within_ms is None:
             return DropDuplicates(columns=self.columns)
         assert self.event_time is not None, "times are compared"
@@ -176,5 +164,4 @@ class DropDuplicatesCode(KeyedRowsCode):
         )
 
     def clean_up(self, watermark_ms: int) -> ForgetSeen | None:
-        """Forget what was seen before the time."""
         return None if self.within_ms is None else ForgetSeen(within_ms=self.within_ms, watermark_ms=watermark_ms)

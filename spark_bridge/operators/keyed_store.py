@@ -41,7 +41,6 @@ class _AtBarrier(Generic[Frame]):
 
     @property
     def held(self) -> tuple[BatchId, ...]:
-        """All segments."""
         return tuple(segment.batch_id for segment in self.live)
 
     def placed(self, written: Sequence[Written]) -> list[Segment[Frame]]:
@@ -200,7 +199,6 @@ class KeyedStore(Generic[Frame]):
             self.backend.release(noted.held, self._holder(checkpoint_id))
 
     def confirm(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete."""
         with self._lock:
             self.segments.confirm(checkpoint_id)
         self.backend.local.confirm(checkpoint_id)
@@ -238,7 +236,6 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
         return any(store.has_to_read for store in self.stores.values())
 
     def read_restored(self) -> None:
-        """Read the restored state."""
         for store in self.stores.values():
             store.read_restored()
 
@@ -257,12 +254,10 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
         return ResultBounds()
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note all states."""
         for store in self.stores.values():
             store.snapshot_state(checkpoint_id, everything=everything)
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Write all states, or none."""
         bounds = self.bounds_at(checkpoint_id)
         written: dict[Written, ResultBounds] = {}
         new: list[Written] = []
@@ -282,7 +277,6 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
         return OperatorSnapshot(state=state, incremental_bytes=size)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted of all states."""
         for store in self.stores.values():
             store.discard(checkpoint_id)
 

@@ -49,7 +49,6 @@ class OperatorLifecycle:
         return any(isinstance(each, TransformOperator) and each.is_ordered for each in self._last_to_first)
 
     def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
-        """Return their counts so far."""
         return self._accumulators.snapshot()
 
     def open(self) -> None:

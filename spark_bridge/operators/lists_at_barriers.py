@@ -11,7 +11,6 @@ from flykka.spark_bridge.operators.operator import OperatorSnapshot
 
 
 def restored_lists(states: Sequence[OperatorSubtaskState]) -> Lists:
-    """The lists that a checkpoint has for a subtask."""
     return tuple(each for state in states for each in state.operator_state)
 
 
@@ -23,7 +22,6 @@ class ListsAtBarriers:
         self._noted: dict[int, Lists] = {}
 
     def note(self, checkpoint_id: int, lists: Lists) -> None:
-        """Note the state at a barrier."""
         self._noted[checkpoint_id] = lists
 
     def write(self, checkpoint_id: int) -> OperatorSnapshot:
@@ -34,5 +32,4 @@ class ListsAtBarriers:
         return OperatorSnapshot(state=state, incremental_bytes=size)
 
     def discard(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         self._noted.pop(checkpoint_id, None)

@@ -90,7 +90,6 @@ class LocalStates:
         self._by_vertex: dict[JobVertexId, tuple[int, dict[int, LocalState[Any]]]] = {}
 
     def of(self, vertex_id: JobVertexId, subtask: int, parallelism: int) -> LocalState[Any]:
-        """The local state of a subtask. What the vertex has of another parallelism is let go."""
         with self._lock:
             before, states = self._by_vertex.get(vertex_id, (parallelism, {}))
             if before != parallelism:

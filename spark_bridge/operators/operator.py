@@ -91,7 +91,6 @@ class Operator(Generic[Rows]):
         """Make ready what `process_batch` needs."""
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Process one batch."""
         raise AssertionError(f"{self.operator_id} reads no other operator")
 
     def update_state(self, stage: int) -> None:

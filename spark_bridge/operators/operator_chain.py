@@ -176,7 +176,6 @@ class OperatorChain(ABC, Generic[Rows]):
         self._release(command.stage)
 
     def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
-        """Emit what the watermark completes."""
         completed = self._completed(command.watermark_ms, command.processing_time_ms)
         return self.result(command.stage, self._emitted(completed, command.stage))
 
@@ -281,7 +280,6 @@ class OperatorChain(ABC, Generic[Rows]):
         """Raise if the attempt is over."""
 
     def discard_snapshot(self, command: DiscardSnapshot) -> None:
-        """Release the noted state."""
         for operator in self._stateful:
             operator.discard_snapshot(command.checkpoint_id)
 

@@ -66,7 +66,6 @@ class ProcessOperator(Operator[Slices]):
     def handle_operator_events(
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
     ) -> Output[Slices]:
-        """Let the function handle events of its coordinator."""
         spec = self._sends.begin(self.spec)
         assert spec.call is not None, "events are handled in a call"
         work = HandleOperatorEvents(
@@ -79,7 +78,6 @@ class ProcessOperator(Operator[Slices]):
         return self._emitted(self._context.services.session.range(1), work, f"events-{spec.call.number}")
 
     def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Note results of global aggregates, for the next call."""
         self._sends.note_aggregates(results)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:

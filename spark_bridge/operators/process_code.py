@@ -56,7 +56,6 @@ class ProcessCode(OperatorCode):
 
     @property
     def has_coordinator(self) -> bool:
-        """True if the function brings one."""
         return self.coordinated is not None
 
     @property
@@ -66,16 +65,13 @@ class ProcessCode(OperatorCode):
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The operator state; None where there is none."""
         return StateSchema(operator_state=self.operator_state) if self.operator_state else None
 
     @property
     def fingerprint(self) -> str:
-        """The operator state."""
         return f"process({described(self.operator_state)})" if self.operator_state else "process"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return (CheckpointedProcessOperator if self.operator_state else ProcessOperator)(context, self)
 
 
@@ -98,17 +94,14 @@ class KeyedProcessCode(ProcessCode):
 
     @property
     def fingerprint(self) -> str:
-        """The types of keys, and the states."""
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
         lists = f"; {described(self.operator_state)}" if self.operator_state else ""
         return f"keyed_process(keys: {keys}; state: {self.state_schema.columns}{lists})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return keyed_process_operator(context, self)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """The rows with their keys."""
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:

@@ -49,12 +49,10 @@ class SessionWindowCode(AggregateCode):
         return f"sessions(gap={self.gap_ms}, state={self.plan.structure})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return keyed_table_operator(context, self)
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
         return self.plan.key_fields
 
     @property
@@ -65,12 +63,10 @@ class SessionWindowCode(AggregateCode):
 
     @property
     def emitted(self) -> tuple[StructField, ...]:
-        """The columns of keys and sessions."""
         return (*self.plan.key_fields, *self._session_fields)
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """None."""
         return ()
 
     @property
@@ -82,7 +78,6 @@ class SessionWindowCode(AggregateCode):
         return rows
 
     def function(self, watermark_ms: int) -> MergeSessions:
-        """Merge a batch into the sessions."""
         return MergeSessions(
             functions=self.plan.merging,
             rows_column=ROWS,
@@ -90,7 +85,6 @@ class SessionWindowCode(AggregateCode):
         )
 
     def firing(self, due_ms: int) -> FireSessions:
-        """Emit the sessions that have ended."""
         return FireSessions(due_ms=due_ms)
 
     def clean_up(self, watermark_ms: int) -> None:
@@ -109,7 +103,6 @@ class SessionWindowCode(AggregateCode):
         return self.plan.local(rows.where(time.isNotNull()), stretch, *bounds).drop(TIME)
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """The session of each row by itself."""
         time = event_time_micros(self.event_time)
         bounds = time.alias(START), (time + self._gap_micros).alias(END)
         return self.plan.row_by_row(rows.where(time.isNotNull()), time, *bounds).drop(TIME)
@@ -119,7 +112,6 @@ class SessionWindowCode(AggregateCode):
         return {"first_micros": F.min(START), "last_micros": F.max(END) - self._gap_micros}
 
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """The sessions of some rows."""
         session = F.session_window(F.timestamp_micros(START), f"{self.gap_ms} milliseconds").alias(TIME)
         bounds = (F.unix_micros(f"{TIME}.{bound}").alias(name) for bound, name in (("start", START), ("end", END)))
         merged = self.plan.merge(self.state_row_by_row(rows), session)

@@ -25,14 +25,11 @@ class SideOutputCode(OperatorCode):
 
     @property
     def reads_side_output(self) -> str:
-        """The side output."""
         return self.tag
 
     @property
     def fingerprint(self) -> str:
-        """Stateless."""
         return "side_output"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return SideOutputOperator(context, self)

@@ -79,7 +79,6 @@ class SourceRows:
 
     @property
     def slices(self) -> Slices:
-        """The rows with the columns of the source."""
         return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
 
     def numbers(self) -> SourceNumbers:
@@ -134,7 +133,6 @@ class SourceReader:
         self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, link.functions)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        """The rows of splits as one batch."""
         frames = self._source.read(self._session, self._schema, splits, in_slices=self._in_slices)
         known, partitions = self._known(splits), self._source.partitions_of(splits)
         wanted = self._to_count(known, partitions)
@@ -202,7 +200,6 @@ class SourceReaders:
         self._made: dict[JobVertexId, SourceReader] = {}
 
     def reader(self, session: SparkSession, vertex_id: JobVertexId, link: Link, code: SourceCode) -> SourceReader:
-        """The reader of a vertex that begins with a source."""
         known = self._made.get(vertex_id)
         # Made by two threads at once it is made twice, and is the same.
         return known or self._made.setdefault(vertex_id, SourceReader(session, link, code))
@@ -231,7 +228,6 @@ class SourceOperator(Operator[Slices]):
 
     @property
     def commits(self) -> bool:
-        """True if the source is told of complete checkpoints."""
         return self._code.source.is_notified_of_checkpoints
 
     @property
@@ -265,7 +261,6 @@ class SourceOperator(Operator[Slices]):
         self._reader = services.readers.reader(services.session, vertex_id, link, self._code)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        """The rows of splits as one batch."""
         assert self._reader is not None, "a source reads splits when it is open"
         return self._reader.read(splits)
 

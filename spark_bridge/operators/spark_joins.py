@@ -41,11 +41,9 @@ class SideLayout(StateLayout):
         self._retained_ms = retained_ms
 
     def times(self) -> Mapping[str, Column]:
-        """The event times of rows."""
         return self._side.times
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """The rows of these times."""
         if (time := self._side.time) is None:
             return state
         if from_ms is not None:
@@ -66,7 +64,6 @@ class _SparkJoining:
         self._backends: dict[Side, SparkStateBackend] = {}
 
     def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
-        """The backend of a side's state."""
         layout = SideLayout(self._code.sides[side], segments.retained_ms)
         context = self.context
         made = SparkStateBackend(layout, context.descriptor, context.scope, context.services, side.value)
@@ -148,7 +145,6 @@ class SparkRegularPairs(SparkPairs):
         self._ranges = {side: KeyRanges(code.sides[side].rows.keys[0]) for side in Side}
 
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Keep a batch as it is. None is late."""
         batch, (rows,) = element.batch, element.rows
         assert batch is not None, "joins read the input gates"
         arrival_ms = latest(closed_to_ms, element.processing_time_ms) or 0
@@ -193,7 +189,6 @@ class SparkGroups(_SparkJoining):
         raise AssertionError("a batch is no group")
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Call the function."""
         rows = {closing.side: self.read(closing.side, closing.readings) for closing in closings}
         for side in Side:
             if side not in rows:
@@ -207,7 +202,6 @@ class SparkGroups(_SparkJoining):
 def regular_join_operator(
     context: OperatorContext, code: JoinCode, joining: SparkRegularPairs
 ) -> RegularJoinOperator[Slices, DataFrame]:
-    """The regular join of one attempt."""
     return RegularJoinOperator(
         context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer
     )
@@ -216,5 +210,4 @@ def regular_join_operator(
 def join_operator(
     context: OperatorContext, code: JoinCode, joining: SparkPairs | SparkGroups
 ) -> JoinOperator[Slices, DataFrame]:
-    """The join of one attempt."""
     return JoinOperator(context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer)

@@ -72,7 +72,6 @@ def group_aggregate_operator(
 
 
 def keyed_batch_operator(context: OperatorContext, code: TableCode) -> KeyedBatchOperator[Slices, StateRows]:
-    """A function of all rows of a batch."""
     batches = SparkKeyedTables(context, code)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
@@ -84,7 +83,6 @@ def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> Keye
 
 
 def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
-    """A user's function of each row."""
     if not code.operator_state:
         return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, code))
     state = FunctionState(context, KeyedFunctionRunner)
@@ -147,7 +145,6 @@ class SparkKeyedBatches:
         return None
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker process a batch."""
         assert element.batch is not None, "keyed state is read over the input gates"
         (rows,) = element.rows
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
@@ -235,11 +232,9 @@ class SparkTimedTables(SparkKeyedTables):
 
     @property
     def emits_with_batches(self) -> bool:
-        """True unless timers alone emit rows."""
         return self._timed_code.emits_with_batches
 
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker fire timers."""
         return self._fired(firing, self._timed_code.firing(firing.due_ms), readings, version)
 
 
@@ -249,7 +244,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
     def __init__(
         self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
     ) -> None:
-        """`state` is that of the subtask, of a function that has some."""
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)
@@ -260,7 +254,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
 
     @property
     def told_in(self) -> tuple[StructField, ...]:
-        """The state of the subtask."""
         return () if self._state is None else (STATE_FIELD,)
 
     def on_told(self, numbers: Mapping[str, Any]) -> None:
@@ -280,7 +273,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
 
     @property
     def sees_watermarks(self) -> bool:
-        """True if the function is called for each watermark."""
         return self.spec.sees_watermarks
 
     def clean_up(self) -> CleanUp | None:
@@ -293,7 +285,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
 
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker fire timers."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         spec = self._spec_of_call()
         fire = FireTimers(
@@ -305,7 +296,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
         return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.take(spec))
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
-        """Let a worker process a batch."""
         self._times = element.watermark_ms, element.processing_time_ms
         spec = self._called = self._spec_of_call()
         return replace(super().processed(element, readings, version), sent=lambda: self.sends.take(spec))

@@ -42,7 +42,6 @@ class WindowLayout(StateLayout):
         self._windows = code.windows
 
     def times(self) -> Mapping[str, Column]:
-        """The first and the last pane."""
         return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
@@ -126,7 +125,6 @@ class AppliedPanes(SparkPanes):
 
 
 def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperator[Slices, DataFrame]:
-    """The windows of one attempt."""
     backend = SparkStateBackend(WindowLayout(code), context.descriptor, context.scope, context.services)
     calls_function = isinstance(code.plan, RowsApplied)
     panes = AppliedPanes(code, backend, context) if calls_function else SparkPanes(code, backend)
@@ -185,7 +183,6 @@ def fired(code: WindowCode, state: DataFrame, *, are_all_news: bool = True) -> D
 
 
 def all_fired(code: WindowCode, rows: DataFrame) -> DataFrame:
-    """The results of all windows of some rows, as if these were all there are."""
     return fired(code, by_window(code.windows, local_state(code, rows), None, _LONG_MAX))
 
 
@@ -207,7 +204,6 @@ def pane_of(windows: EventTimeWindows, time: Column) -> Column:
 
 
 def since_last_start(windows: EventTimeWindows, micros: Column) -> Column:
-    """The time since the start of the last window, as a column."""
     since_offset = micros - F.lit(windows.offset_ms * MICROS_PER_MS) if windows.offset_ms else micros
     return F.pmod(since_offset, F.lit(windows.slide_ms * MICROS_PER_MS))
 

@@ -87,7 +87,6 @@ class LocalAggregateOperator(Operator[Slices]):
         self._batches_unaggregated = 0
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """The state of each slice."""
         aggregates = self._aggregates
         if not aggregates.may_come_unaggregated:
             return Output(rows=tuple(aggregates.local_state(rows) for rows in element.rows))
@@ -114,5 +113,4 @@ class SideOutputOperator(Operator[Slices]):
         super().__init__(context.operator_id)
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """The rows as they are."""
         return Output(rows=element.rows)

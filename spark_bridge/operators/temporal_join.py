@@ -71,11 +71,9 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         return replace(restored, parts=parts)
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """Keep a batch."""
         return super().process_batch(replace(element, watermark_ms=self._closed_at(element.watermark_ms)))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Join what is through."""
         watermark_ms = self._closed_at(watermark_ms)
         self._closed_to_ms = None if watermark_ms == WATERMARK_MIN else watermark_ms
         return super().advance_watermark(watermark_ms, processing_time_ms)
@@ -84,7 +82,6 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         return latest(self._closed_to_ms, watermark_ms) or WATERMARK_MIN
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state, and how far it is through."""
         super().snapshot_state(checkpoint_id, everything=everything)
         # As with windows: what goes on behind a job that was drained begins event time again.
         closed_to = None if self._closed_to_ms == WATERMARK_MAX else self._closed_to_ms
@@ -95,7 +92,6 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
         return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         super().discard_snapshot(checkpoint_id)
         del self._bounds[checkpoint_id]
 
@@ -111,7 +107,6 @@ class TemporalInputCode(TagInputCode):
     needs_key: bool
 
     def tagged(self, rows: DataFrame) -> DataFrame:
-        """The rows with the columns of both inputs."""
         rows = TagInputCode.tagged(self, rows.where(F.col(quoted(self.event_time)).isNotNull()))
         if not self.needs_key:
             return rows
@@ -144,7 +139,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def fingerprint(self) -> str:
-        """The kind of the join, and the columns of keys and state."""
         return f"{self.does}({'left' if self.sides.is_outer else 'inner'}, {self.kept})"
 
     @property
@@ -162,19 +156,15 @@ class TemporalJoinCode(KeyedRowsCode):
         return (Side.LEFT.late_data,)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return TemporalJoinOperator(context, self)
 
     def function(self, watermark_ms: int) -> KeepForTemporalJoin:
-        """Keep the rows of a batch."""
         return KeepForTemporalJoin(sides=self.sides, watermark_ms=watermark_ms, late_data=self._late)
 
     def firing(self, due_ms: int) -> FireTemporalJoin:
-        """Join what is through."""
         return FireTemporalJoin(sides=self.sides, due_ms=due_ms, late_data=self._late)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows as they are emitted."""
         if self.condition is not None:
             rows = self._with_names(emitted)
             condition = F.expr(self.condition) if isinstance(self.condition, str) else self.condition

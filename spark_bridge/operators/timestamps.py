@@ -40,11 +40,9 @@ class TimestampsAndWatermarksCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """Stateless."""
         return "timestamps_and_watermarks"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
         return TimestampsAndWatermarksOperator(context, self)
 
 

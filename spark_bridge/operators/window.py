@@ -104,7 +104,6 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         return replace(output, updates_state=True)
 
     def update_state(self, stage: int) -> None:
-        """Add the batch of a stage to the state."""
         self._store.add(self._arrived.pop(stage))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
@@ -130,7 +129,6 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         return Output(rows=self._panes.fired(readings, firing.to_ms) if readings else None, on_emitted=on_emitted)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Note the state, and how far windows have fired."""
         super().snapshot_state(checkpoint_id, everything=everything)
         closed_to, emitted_to = self._segments.closed_to_ms, self._segments.emitted_to_ms
         bounds = ResultBounds(closed_to_ms=closed_to, emitted_to_ms=emitted_to)
@@ -139,10 +137,8 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         self._bounds[checkpoint_id] = ResultBounds() if emitted_to == WATERMARK_MAX else bounds
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
-        """Return the windows that were through and those that had fired at the barrier."""
         return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of what was noted."""
         super().discard_snapshot(checkpoint_id)
         del self._bounds[checkpoint_id]

@@ -29,7 +29,6 @@ class AccumulatedMetricGroup(MetricGroup):
         self._accumulators = accumulators
 
     def add_group(self, name: str) -> MetricGroup:
-        """Return the group of this name in this one."""
         return AccumulatedMetricGroup(self._accumulators, f"{self._prefix}{name}.", self._metrics)
 
     def read_gauges(self) -> None:

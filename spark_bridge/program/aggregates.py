@@ -60,7 +60,6 @@ class PartialAggregates:
 
     @property
     def keys(self) -> tuple[Column, ...]:
-        """The keys, as expressions over state."""
         return tuple(F.col(_key(place)) for place in range(len(self.key_names)))
 
     @property
@@ -81,7 +80,6 @@ class PartialAggregates:
 
     @property
     def merging(self) -> dict[str, PartFunction]:
-        """The functions by which parts of one name are merged."""
         return {**{part.name: part.function for part in self.parts}, ROWS: PartFunction.SUM}
 
     def local(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
@@ -115,7 +113,6 @@ class PartialAggregates:
         return tuple(key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
 
     def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Merge, and turn parts into results."""
         return self.evaluated(self.merge(state), **of_time)
 
     def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
@@ -123,7 +120,6 @@ class PartialAggregates:
         return self.evaluated(self.merge(state, TIME, _has_news()).where(NEWS), **of_time)
 
     def rows_behind(self, counted: Column) -> Column:
-        """Every row of parts knows."""
         return F.sum(F.when(counted, F.col(ROWS)))
 
 
@@ -148,11 +144,9 @@ class KeptRows:
         return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl)
 
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
-        """Keep the columns that are needed."""
         return rows.select(time.alias(TIME), *(F.col(quoted(name)) for name in self.needed))
 
     def merge(self, state: DataFrame) -> DataFrame:
-        """Rows do not merge."""
         return state
 
     def rows_behind(self, counted: Column) -> Column:
@@ -189,7 +183,6 @@ class RowsApplied(KeptRows):
         return state.select(*_named(of_time), *own)
 
     def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """The rows that the function makes."""
         return applied(self.function, self.given(state, **of_time))
 
     def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:

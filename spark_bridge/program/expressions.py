@@ -113,7 +113,6 @@ class ExpressionBuilder:
         return expression.withNewChildren(self.sequence([self.rebuilt(child, replace) for child in children]))
 
     def sequence(self, items: Sequence[Any]) -> Any:
-        """Return a Scala sequence."""
         return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
@@ -121,11 +120,9 @@ class ExpressionBuilder:
         return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
-        """Return the expression of a Column."""
         return jvm_class(self._context, _EXPRESSIONS).expression(column._jc)
 
     def column(self, expression: Any) -> Column:
-        """Return the Column of an expression."""
         return ClassicColumn(jvm_class(self._context, _EXPRESSIONS).column(expression))
 
 
@@ -146,12 +143,10 @@ class Aggregation:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of the keys in the result."""
         return tuple(str(key.name()) for key in self._keys)
 
     @property
     def key_types(self) -> tuple[DataType, ...]:
-        """The types of the keys."""
         return tuple(_type(key) for key in self._keys)
 
     def needed_columns(self) -> tuple[str, ...]:
@@ -295,7 +290,6 @@ def _counts_rows(count: Any) -> bool:
 
 
 def elements(sequence: Any) -> Iterator[Any]:
-    """Iterate over a Scala sequence."""
     return (sequence.apply(place) for place in range(sequence.length()))
 
 

@@ -28,7 +28,6 @@ KEY_OF_ALL = "__all"
 
 
 def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
-    """These columns."""
     return rows.select(*columns)
 
 
@@ -38,12 +37,10 @@ def select_expr(rows: DataFrame, expressions: tuple[str, ...]) -> DataFrame:
 
 
 def where(rows: DataFrame, condition: Column | str) -> DataFrame:
-    """The rows for which the condition is true."""
     return rows.where(condition)
 
 
 def where_not(rows: DataFrame, condition: Column | str) -> DataFrame:
-    """All the others: those for which it is false, or null."""
     column = F.expr(condition) if isinstance(condition, str) else condition
     return rows.where(~F.coalesce(column, F.lit(False)))
 
@@ -54,17 +51,14 @@ def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
 
 
 def with_column_renamed(rows: DataFrame, existing: str, new: str) -> DataFrame:
-    """The rows with another name for a column."""
     return rows.withColumnRenamed(existing, new)
 
 
 def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
-    """The rows without these columns."""
     return rows.drop(*columns)
 
 
 def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
-    """Apply a function to the rows as pandas DataFrames."""
     declared = emitted_columns(schema)
     return for_python(rows).mapInArrow(mapping_frames(function, arrow_schema(declared)), declared)
 
@@ -75,19 +69,16 @@ def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | 
 
 
 def join(rows: DataFrame, static: DataFrame, on: JoinOn | None, how: str) -> DataFrame:
-    """The rows with what `static` has for them."""
     return rows.join(static, on=on, how=how)
 
 
 def counted_rows(name: str) -> Column:
-    """The number of rows, as a column of this name."""
     return F.count("*").alias(name)
 
 
 def aggregated_columns(
     rows: DataFrame, function: Literal["sum", "min", "max"], names: tuple[str, ...]
 ) -> tuple[Column, ...]:
-    """Columns of rows aggregated by a function, each under its own name."""
     aggregate = {"sum": F.sum, "min": F.min, "max": F.max}[function]
     return tuple(aggregate(quoted(name) if name in rows.columns else name).alias(name) for name in names)
 

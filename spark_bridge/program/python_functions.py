@@ -30,5 +30,4 @@ def flat_map_rows(
 
 
 def filter_rows(rows: DataFrame, function: Callable[[Row], object]) -> DataFrame:
-    """The rows for which a Python function is true."""
     return for_python(rows).mapInArrow(FilterRows(function=function), rows.schema)

@@ -65,7 +65,6 @@ class JoinRefreshed(RichFunction):
         self._table.forget()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """The rows with what the table has for them."""
         return join(rows, self._table.rows(), self._on, self._how)
 
 

@@ -25,7 +25,6 @@ _ROW_BY_ROW = frozenset({"Project", "Filter", "SubqueryAlias"})
 def works_row_by_row(
     session: SparkSession, schema: StructType, functions: Sequence[Callable[[DataFrame], DataFrame]]
 ) -> bool:
-    """True if the functions, one after the other, make of each row what they would make of it alone."""
     if not functions:
         return True
     if any(isinstance(function, RichFunction) for function in functions):

@@ -55,7 +55,6 @@ class Blocks:
         self.rdd_id = int(self.rdd.id())
 
     def is_whole(self) -> bool:
-        """True if an executor has each of them."""
         infos = self.rdd.context().getRDDStorageInfo()
         here = (info for info in infos if info.id() == self.rdd_id)
         return any(info.numCachedPartitions() == info.numPartitions() for info in here)
@@ -180,7 +179,6 @@ class BatchStore:
         self._free(lambda held: held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
-        """Let go of everything that one holder holds."""
         self._free(lambda held: held.release_held_by(holder))
 
     def release_attempt(

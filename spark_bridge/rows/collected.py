@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
-    """Collect rows."""
     schema = rows.schema
     return [_struct(row, schema) for row in rows.collect()]
 

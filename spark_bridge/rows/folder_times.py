@@ -30,12 +30,10 @@ class FolderTimes:
         self._begun_ns = 0
 
     def clear(self) -> None:
-        """Forget all folders."""
         self._noted, self._doubtful_until_ns = {}, None
         self._begun_ns = time.time_ns()
 
     def note(self, folder: str) -> None:
-        """Note the time of a folder, which may be none yet."""
         now_ns, changed_ns = time.time_ns(), _changed_ns(folder)
         self._noted[folder] = changed_ns
         if changed_ns is not None and abs(now_ns - changed_ns) < _TICK_NS:

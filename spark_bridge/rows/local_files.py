@@ -19,7 +19,6 @@ def exists(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    """Return True if there is a folder."""
     return os.path.isdir(path)
 
 

@@ -37,17 +37,14 @@ class Materialised:
 
     @property
     def frame(self) -> DataFrame:
-        """All the rows."""
         return self.blocks.frame
 
     @property
     def rows(self) -> int:
-        """The number of them."""
         return int(self.numbers.get("rows", 0))
 
 
 def together(slices: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all slices."""
     if len(slices) == 1:
         return slices[0]
     # One after the other, Spark would analyze them again with each that is added.

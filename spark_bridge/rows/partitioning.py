@@ -35,7 +35,6 @@ class KeyGroups:
     max_parallelism: int
 
     def of_row(self) -> Column:
-        """The key group of a row."""
         return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
 
     def position(self) -> Column:
@@ -48,7 +47,6 @@ class KeyGroups:
         return F.floor(self.of_row() * F.lit(parallelism) / F.lit(self.max_parallelism)).cast("int")
 
     def within(self, rows: DataFrame, owned: KeyGroupRange) -> DataFrame:
-        """The rows whose key group is in a range."""
         return rows.where(self.of_row().between(owned.start, owned.end))
 
 

@@ -105,7 +105,6 @@ def has_collation(data_type: DataType) -> bool:
 
 
 def parts_of(data_type: DataType) -> Iterator[DataType]:
-    """A type, and all that it consists of."""
     yield data_type
     match data_type:
         case StructType():

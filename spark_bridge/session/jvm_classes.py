@@ -61,11 +61,9 @@ def is_instance(java: Any, name: str) -> bool:
 
 
 def scala_sequence(context: SparkContext, items: Iterable[Any]) -> Any:
-    """The items as a Scala sequence."""
     return jvm_class(context, "PythonUtils").toSeq(list(items))
 
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
-    """The rows of a logical plan."""
     datasets = jvm_class(session.sparkContext, "org.apache.spark.sql.classic.Dataset")
     return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)

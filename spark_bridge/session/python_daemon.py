@@ -44,7 +44,6 @@ def _attempt(task: TaskContext | None) -> str | None:
 
 
 def main() -> None:
-    """Run the daemon."""
     run_worker = daemon.worker
     folder = os.environ.get(FOLDER_VARIABLE)
     watch = Thread(target=end_with_attempt, args=(Path(folder or ""),), name="attempt watch", daemon=True)

@@ -69,7 +69,6 @@ class SparkSessions:
 
     @property
     def current(self) -> SparkSession:
-        """The current session, whether it runs or not."""
         return self._current
 
     def is_lost(self, session: SparkSession) -> bool:

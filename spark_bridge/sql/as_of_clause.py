@@ -31,7 +31,6 @@ class AsOfClause:
 
     @property
     def shown(self) -> str:
-        """The column as it is written."""
         return ".".join(self.column)
 
 

@@ -266,7 +266,6 @@ def _one_part(parts: Any, position: Position | None) -> str:
 
 
 def _behind(text: str, word: str) -> Position | None:
-    """The place behind a word."""
     found = tokens(text)
     places = (behind.start for token, behind in pairwise(found) if token.says(word))
     return next((position_at(text, place) for place in places), None)

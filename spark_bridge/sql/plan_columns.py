@@ -102,22 +102,18 @@ class PlanColumns:
 
 
 def named(name: str) -> Column:
-    """The column of this name."""
     return F.col(quoted(name))
 
 
 def named_of(side: str, name: str) -> Column:
-    """The column of this name of a side of a join."""
     return F.col(f"{side}.{quoted(name)}")
 
 
 def null_of(type_: DataType) -> Column:
-    """The null of a type."""
     return F.lit(None).cast(type_)
 
 
 def first_of(*columns: Column) -> Column:
-    """The first of some columns that is not null."""
     return F.coalesce(*columns)
 
 

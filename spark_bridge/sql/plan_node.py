@@ -72,7 +72,6 @@ class Expression(_Node):
 
     @cached_property
     def children(self) -> tuple[Expression, ...]:
-        """The expressions that it is made of."""
         return expressions(self.java.children())
 
     @property
@@ -126,13 +125,11 @@ class Expression(_Node):
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
     def walk(self) -> Iterator[Expression]:
-        """Iterate over it and all that it is made of."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def conjuncts(self) -> Iterator[Expression]:
-        """Iterate over the conditions that must all be true for it to be true."""
         if self.kind == "And":
             for child in self.children:
                 yield from child.conjuncts()
@@ -145,7 +142,6 @@ class Expression(_Node):
 
     @cached_property
     def called(self) -> Expression:
-        """The function that an AggregateExpression calls."""
         return Expression(self.java.aggregateFunction())
 
     @property
@@ -218,7 +214,6 @@ class PlanNode(_Node):
 
     @cached_property
     def children(self) -> tuple[PlanNode, ...]:
-        """The nodes whose rows it reads."""
         return tuple(PlanNode(child) for child in elements(self.java.children()))
 
     @cached_property
@@ -228,7 +223,6 @@ class PlanNode(_Node):
 
     @cached_property
     def output(self) -> tuple[Attribute, ...]:
-        """Its columns."""
         return tuple(each.attribute for each in expressions(self.java.output()))
 
     def columns_named(self, parts: Sequence[str]) -> tuple[Attribute, ...]:
@@ -246,12 +240,10 @@ class PlanNode(_Node):
 
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:
-        """Its expressions."""
         return expressions(self.java.expressions())
 
     @cached_property
     def subqueries(self) -> tuple[PlanNode, ...]:
-        """The plans of the subqueries in its expressions."""
         return tuple(PlanNode(each) for each in elements(self.java.subqueries()))
 
     def part(self, name: str) -> tuple[Expression, ...]:
@@ -288,7 +280,6 @@ class PlanNode(_Node):
 
     @cached_property
     def reads_common_tables(self) -> bool:
-        """True if it, or what it reads, is a common table."""
         return self.kind == "CTERelationRef" or any(
             each.reads_common_tables for each in (*self.children, *self.subqueries)
         )
@@ -300,7 +291,6 @@ class PlanNode(_Node):
 
 
 def expressions(sequence: Any) -> tuple[Expression, ...]:
-    """The expressions of a Scala sequence."""
     return tuple(Expression(each) for each in elements(sequence))
 
 

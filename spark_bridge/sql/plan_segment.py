@@ -38,7 +38,6 @@ class PlanSegment:
     carried: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Make the rows of the segment of those of a batch."""
         session = rows.sparkSession
         project = jvm_class(session.sparkContext, f"{_LOGICAL}.Project")
         plan = rows._jdf.queryExecution().analyzed()

@@ -38,17 +38,14 @@ def kind_where(condition: Column, row_kind: str | None) -> Column:
 
 
 def kind_of(row_kind: str | None) -> Column:
-    """The kind of rows: that of their column, or where they have none, `+I`."""
     return F.lit(INSERT) if row_kind is None else named(row_kind)
 
 
 def null_of(data_type: DataType) -> Column:
-    """A null of a type."""
     return F.lit(None).cast(data_type)
 
 
 def constant(value: bool) -> Column:
-    """The value, for every row."""
     return F.lit(value)
 
 
@@ -81,7 +78,6 @@ class RetractedCall:
 
     @property
     def can_be_taken_back(self) -> bool:
-        """True if a value can be taken out of it without the others."""
         return self._function in (None, PartFunction.SUM) and not self.call.java.isDistinct()
 
     def sums(self, row_kind: str) -> list[Column]:

@@ -29,7 +29,6 @@ class ScriptStatement:
 
     @classmethod
     def whole(cls, text: str) -> ScriptStatement:
-        """A text as one statement."""
         text = text.removeprefix(_BYTE_ORDER_MARK)
         return cls(text=text, script=text, position=Position(line=1, column=1))
 

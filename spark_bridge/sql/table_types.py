@@ -22,7 +22,6 @@ def first_rows_types(prototype: DataFrame, emitted: Sequence[str], number: str) 
 
 
 def numbered_type(prototype: DataFrame, emitted: Sequence[str], number: str) -> StructType:
-    """The output of numbered rows."""
     return StructType([*(prototype.schema[name] for name in emitted), StructField(number, IntegerType())])
 
 

@@ -37,7 +37,6 @@ class Token:
 
     @property
     def end(self) -> int:
-        """The place behind it."""
         return self.start + len(self.written)
 
     @property

@@ -103,7 +103,6 @@ class StateFiles:
 
     @classmethod
     def of(cls, descriptor: TaskDeploymentDescriptor, services: Services) -> Self:
-        """The files of an attempt."""
         return cls(filesystem=services.filesystem, session=services.session, sync=descriptor.checkpoint_fsync)
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:

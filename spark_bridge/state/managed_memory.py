@@ -22,7 +22,6 @@ class ManagedMemory:
 
     @property
     def used_bytes(self) -> int:
-        """The bytes of all that is counted."""
         with self._lock:
             return self._used
 

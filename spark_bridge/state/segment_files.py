@@ -83,7 +83,6 @@ class _File:
         return self._folder.has(self._name)
 
     def free(self) -> None:
-        """Delete the file."""
         self._folder.delete(self._name)
 
 
@@ -141,7 +140,6 @@ class FileStateBackend:
         first_event_timer_ms: int | None,
         first_processing_timer_ms: int | None,
     ) -> Segment[StateRows] | None:
-        """The segment that was written under a name; None where it has no rows, and no file."""
         if not rows:
             return None
         ref = BatchRef(batch_id=BatchId(name), rows=rows, size_bytes=estimated_bytes(self.schema, rows))
@@ -182,7 +180,6 @@ class FileStateBackend:
         return self._services.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
 
     def read(self, readings: Sequence[Reading[StateRows]]) -> SegmentFiles:
-        """The rows of segments."""
         segments = sorted((reading.segment for reading in readings), key=lambda segment: segment.version)
         names: list[str] = []
         for segment in segments:
@@ -249,11 +246,9 @@ class FileStateBackend:
             )
 
     def delete(self, handle: Handle) -> None:
-        """Delete a folder."""
         self._services.filesystem.delete(handle.path)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """Files take none."""
         return True
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
@@ -277,7 +272,6 @@ class FileStateBackend:
 
 
 def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, ...]) -> StructType:
-    """The columns of a row of state."""
     return StructType(
         [
             StructField(POSITION, LongType()),
@@ -290,7 +284,6 @@ def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, .
 
 
 def saved_file(row: Row) -> FileDigest:
-    """The file in a row of `SAVED`."""
     return FileDigest(name=row["name"], size_bytes=row["size_bytes"], digest=bytes(row["digest"]))
 
 

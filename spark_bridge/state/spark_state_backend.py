@@ -153,7 +153,6 @@ class SparkStateBackend:
         return together([between(reading.segment.frame, reading.from_ms, reading.until_ms) for reading in readings])
 
     def merge(self, rows: DataFrame, *, are_oldest: bool) -> DataFrame:
-        """State with fewer rows, or the same."""
         return self._layout.plan.merge(rows)
 
     def load(self, part: StatePart) -> DataFrame:
@@ -202,7 +201,6 @@ class SparkStateBackend:
         )
 
     def delete(self, handle: Handle) -> None:
-        """Delete a folder."""
         self._services.filesystem.delete(handle.path)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:

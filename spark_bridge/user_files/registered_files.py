@@ -49,7 +49,6 @@ class RegisteredFiles:
         )
 
     def of_job(self) -> JobFiles:
-        """Return the files of a job that begins now."""
         units = tuple(dict.fromkeys((*self._on_path, *(file.unit for file in self._cached.values()))))
         return JobFiles(resources=self.resources, units=units, on_path=tuple(self._on_path))
 

@@ -61,7 +61,6 @@ class StagedFiles:
             self._archive(unit).unlink(missing_ok=True)
 
     def path(self, unit: str) -> Path:
-        """Return the path of a unit in this process."""
         assert self._root is not None, "a unit was added"
         return self._root / unit
 

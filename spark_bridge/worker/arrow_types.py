@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(columns: StructType) -> pa.Schema:
-    """The columns as Arrow's."""
     return held_schema(to_arrow_schema(columns, timezone="UTC"))
 
 
 def collected_table(rows: DataFrame) -> pa.Table:
-    """All rows, in the driver."""
     return rows.to(nullable(rows.schema)).toArrow()

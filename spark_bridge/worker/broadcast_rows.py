@@ -26,7 +26,6 @@ def part_of(table: pa.Table) -> bytes:
 
 
 def rows_of(parts: Iterable[bytes]) -> list[Row]:
-    """The rows of all parts."""
     return [row for part in parts for row in dicts(pa.ipc.open_stream(part).read_all())]
 
 
@@ -38,7 +37,6 @@ class RowsOfBroadcast:
         self._rows: list[Row] | None = None
 
     def __call__(self) -> list[Row]:
-        """Return the rows."""
         if self._rows is None:
             self._rows = rows_of(self._parts.value)
         return self._rows

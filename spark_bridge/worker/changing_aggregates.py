@@ -43,7 +43,6 @@ class AggregatesOfChangingRows(ChangingResults):
 
 
 def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numbers: Rows) -> dict[str, Any]:
-    """The columns of a call, for keys with these numbers."""
     there = np.flatnonzero(argument.is_valid().to_numpy())
     values = pa.table({"key": key_of[there], "value": argument.take(there)})
     if call.is_distinct:

@@ -40,7 +40,6 @@ class ChangingResults(ABC):
     emitted: tuple[str, ...]
 
     def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Apply the changes of a batch."""
         keys = state.select(list(self.keys))
         lists = state.column(ROWS).combine_chunks()
         before = KeyedLists.of(lists, self.columns)
@@ -153,7 +152,6 @@ class JoinChanges:
     emitted_kind: str
 
     def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Apply the changes of a batch."""
         keys = state.select(list(self.keys))
         key_of = key_numbers(keys, rows.select(list(self.keys)))
         is_right = np.asarray(rows.column(self.side).to_numpy(), np.bool_)

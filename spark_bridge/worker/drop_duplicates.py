@@ -31,7 +31,6 @@ class DropDuplicates:
     columns: tuple[str, ...]
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch."""
         new: Rows = np.flatnonzero(pc.is_null(state.column(IS_SEEN)).to_numpy())
         seen = pa.Table.from_arrays([pa.array(np.ones(len(new), dtype=np.bool_))], schema=state.schema)
         rows = batch.rows.select(self.columns).take(batch.starts[new])
@@ -52,7 +51,6 @@ class DropDuplicatesWithin:
     watermark_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch."""
         watermark, within = first_micros_of(self.watermark_ms), MICROS_PER_MS * self.within_ms
         event_times = batch.rows.column(self.event_time.column)
         keys, times = batch.key_of_row(), _times(event_times, watermark, self.event_time.offset_ms)

@@ -24,7 +24,6 @@ class FirstOfValues:
     conditions: tuple[str, ...]
 
     def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Mark the rows of a batch."""
         key_of = key_numbers(state.select(list(self.keys)), rows.select(list(self.keys)))
         marked, kept = rows.select(list(self.columns)), state
         for name in self.conditions:

@@ -51,7 +51,6 @@ class FirstRows:
         return emitted, keys.append_column(FIRST_ROWS, self._lists(both.take(first), key_of[first], lists))
 
     def _lists(self, rows: pa.Table, key_of: Rows, before: Any) -> Any:
-        """The rows of each key as a list."""
         offsets = np.concatenate([[0], np.cumsum(np.bincount(key_of, minlength=len(before)))])
         fields = [column.combine_chunks() for column in rows.columns]
         structs = pa.StructArray.from_arrays(fields, fields=list(rows.schema))

@@ -28,7 +28,6 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
-    """A table as a frame."""
     import pandas as pd
 
     nullable = {

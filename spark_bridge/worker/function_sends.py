@@ -33,11 +33,9 @@ class SendsParam:
     """Keeps the last for each place, as an `AccumulatorParam`."""
 
     def zero(self, value: Sends) -> Sends:
-        """Return nothing."""
         return {}
 
     def addInPlace(self, value1: Sends, value2: Sends) -> Sends:
-        """Add the second to the first."""
         value1.update(value2)
         return value1
 

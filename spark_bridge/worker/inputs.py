@@ -57,7 +57,6 @@ class OneInput:
     event_time: EventTime | None
 
     def read(self, table: pa.Table) -> RowsRead:
-        """The rows of a batch."""
         return RowsRead(rows=dicts(table, self.columns), timestamps=self.timestamps(table))
 
     def timestamps(self, table: pa.Table) -> list[int | None] | None:

@@ -34,7 +34,6 @@ class KeepExtremeRow:
     is_greatest: bool
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Emit the row of each key of the batch."""
         columns = [name for name in state.column_names if name != IS_KEPT]
         kept = np.flatnonzero(_is_kept(state))
         rows = pa.concat_tables([state.select(columns).take(kept), _as_state(batch, state, columns)])
@@ -64,7 +63,6 @@ class ReduceRows:
     pickled: bytes = field(repr=False)
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Emit the row of each key of the batch."""
         columns = [name for name in state.column_names if name != IS_KEPT]
         reduced = _Reducing(_loaded(self.pickled), columns)
         made: list[Row | None] = [

@@ -24,10 +24,8 @@ class KeyedBatch:
 
     @property
     def has_one_row_of_each(self) -> bool:
-        """True if no key has several rows."""
         return len(self.starts) == int(self.rows.num_rows)
 
     def key_of_row(self) -> Rows:
-        """The number of its key, for each row."""
         counts = np.diff(np.append(self.starts, self.rows.num_rows))
         return np.repeat(np.arange(len(self.starts)), counts)

@@ -29,7 +29,6 @@ class ProcessKeyedRows:
     processing_time_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch."""
         columns, read = as_lists(state), self.spec.inputs.read(batch.rows)
         with self.spec.running(KeyedFunctionRunner) as runner:
             emitted = runner.process(
@@ -55,7 +54,6 @@ class FireTimers:
     processing_time_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Fire the timers of the keys of a batch."""
         columns = as_lists(state)
         times = {"watermark_ms": self.watermark_ms, "processing_time_ms": self.processing_time_ms}
         with self.spec.running(KeyedFunctionRunner) as runner:

@@ -107,7 +107,6 @@ def numbers_of_rows(table: pa.Table) -> Rows:
 
 
 def _numbers(values: pa.ChunkedArray) -> Rows:
-    """A number for each value, the same for those that are the same."""
     if pa.types.is_nested(values.type):
         number_of: dict[Any, int] = {}
         return np.fromiter(

@@ -34,7 +34,6 @@ def look_up(segments: Iterable[Segment], keys: pa.Table, schema: pa.Schema) -> p
 
 
 def _in_run(run: Run, keys: pa.Table, asked: Rows) -> tuple[Rows, Rows]:
-    """Return those of the asked keys that a run has, and the rows where it has them."""
     positions: Rows = keys.column(POSITION).to_numpy()[asked]
     rows: Rows = np.searchsorted(run.positions, positions)
     hit = np.flatnonzero(run.positions[np.minimum(rows, len(run.positions) - 1)] == positions)

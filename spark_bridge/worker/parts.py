@@ -40,7 +40,6 @@ class MergeParts:
     functions: dict[str, PartFunction]
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Merge a batch of parts into the state of its keys."""
         keys = batch.key_of_row()
         new = batch.rows.select(state.column_names).cast(state.schema)
         merged = [
@@ -89,5 +88,4 @@ def _sum(kept: pa.ChunkedArray, new: pa.ChunkedArray, data_type: pa.DataType) ->
 
 
 def _or_nan(numbers: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
-    """NaN where the others are NaN."""
     return pc.if_else(pc.fill_null(pc.is_nan(others), False), others, numbers)

@@ -68,7 +68,6 @@ class ProcessBatch:
     function: BatchFunction
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process all rows as one batch."""
         arrived = [batch for batch in batches if batch.num_rows]
         if arrived:
             yield from self._processed(
@@ -116,7 +115,6 @@ class ProcessDueKeys(ProcessBatch):
     after_version: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process them, for a single row."""
         for _ in batches:
             segments = self._read()
             due = [self._due(run) for segment in segments for run in segment]

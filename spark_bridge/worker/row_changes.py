@@ -34,7 +34,6 @@ class NormalizeChanges:
     emitted_kind: str
 
     def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Apply the changes of a batch."""
         rows = _without_kind(rows, self.row_kind, UPDATE_BEFORE)
         keys = state.select(list(self.keys))
         last = np.full(state.num_rows, -1)
@@ -119,7 +118,6 @@ def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind
 
 
 def _keys_of(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The keys of rows; without any all rows are of one."""
     return rows.select(list(keys)) if keys else pa.table({"all": np.zeros(rows.num_rows, np.int8)})
 
 
@@ -144,7 +142,6 @@ def _without_kind(rows: pa.Table, row_kind: str | None, kind: str) -> pa.Table:
 
 
 def _with_kind(rows: pa.Table, chosen: Mask, kinds: Any, name: str) -> pa.Table:
-    """The chosen rows with their kinds."""
     return rows.append_column(name, pa.array(kinds, pa.string())).filter(pa.array(chosen))
 
 

@@ -52,7 +52,6 @@ class FilterRows:
     function: Callable[[Row], object]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the rows of a partition."""
         for batch in batches:
             yield batch.filter(pa.array([bool(_called(self.function, row)) for row in _rows(batch)], pa.bool_()))
 

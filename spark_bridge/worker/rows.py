@@ -23,7 +23,6 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def dicts(rows: pa.Table | pa.RecordBatch, names: Sequence[str] | None = None) -> list[Row]:
-    """Rows as dicts, with these columns or all of them."""
     chosen = tuple(rows.schema.names if names is None else names)
     made: list[Row] = _maker(chosen)(*(listed(rows.column(name)) for name in chosen))
     return made

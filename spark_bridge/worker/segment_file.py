@@ -50,12 +50,10 @@ class Run:
 
     @property
     def first(self) -> int:
-        """The first position."""
         return int(self.positions[0])
 
     @property
     def last(self) -> int:
-        """The last position."""
         return int(self.positions[-1])
 
     def between(self, first: int, before: int) -> pa.Table:

@@ -29,11 +29,9 @@ class SegmentFolder:
     shared: str | None = None
 
     def path(self, segment: str) -> Path:
-        """The path of a segment on this machine."""
         return Path(SparkFiles.getRootDirectory()) / self.name / segment
 
     def read(self, segments: Sequence[str]) -> list[Segment]:
-        """Map segments into memory."""
         for segment in segments:
             if self.shared is not None and not self.path(segment).exists():
                 self._fetch(segment)

@@ -148,7 +148,6 @@ def _sync_names(addresses: Sequence[str], within: str | None) -> None:
 
 
 def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.Table]]:
-    """Cut batches where another subtask begins."""
     for batch in batches:
         table = pa.Table.from_batches([batch])
         subtasks = table.column(column).to_numpy()

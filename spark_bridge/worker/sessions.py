@@ -43,7 +43,6 @@ class Sessions:
         return cls(keys=np.repeat(np.arange(state.num_rows), lengths), table=pa.table(columns))
 
     def only(self, chosen: Mask) -> Sessions:
-        """Choose some of the sessions."""
         return Sessions(keys=self.keys[chosen], table=self.table.filter(pa.array(chosen)))
 
     def ends_ms(self) -> Rows:
@@ -51,7 +50,6 @@ class Sessions:
         return not_before(self.table.column(END).to_numpy())
 
     def as_state(self, changed: Rows, schema: pa.Schema) -> pa.Table:
-        """The state of keys, of which all sessions are here."""
         firsts = np.searchsorted(self.keys, changed)
         offsets = np.append(firsts, len(self.keys))
         first_ends = np.append(self.ends_ms(), 0)[firsts]
@@ -81,7 +79,6 @@ class MergeSessions:
     watermark_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Merge a batch."""
         merged, was_open = self._merged(Sessions.open_in(state), batch)
         is_late = (merged.ends_ms() <= self.watermark_ms) & ~was_open
         late, left = merged.only(is_late), merged.only(~is_late)
@@ -119,7 +116,6 @@ class FireSessions:
     due_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Emit those of some keys."""
         sessions = Sessions.open_in(state)
         has_ended = sessions.ends_ms() <= self.due_ms
         ended = sessions.only(has_ended)

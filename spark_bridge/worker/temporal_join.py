@@ -166,7 +166,6 @@ class KeepForTemporalJoin:
     late_data: str | None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch."""
         sides, key_of = self.sides, batch.key_of_row()
         is_right = batch.rows.column(INPUT).to_numpy() == 1
         left_rows, right_rows = np.flatnonzero(~is_right), np.flatnonzero(is_right)
@@ -218,7 +217,6 @@ def emitted_types(state: pa.Schema) -> pa.Schema:
 
 
 def structs(rows: pa.Table, field: pa.Field, is_null: Mask | None = None) -> pa.StructArray:
-    """Rows as structs of a type."""
     columns = [column.combine_chunks() for column in rows.columns]
     mask = None if is_null is None else pa.array(is_null)
     made: Any = pa.StructArray.from_arrays(columns, fields=list(rows.schema), mask=mask)

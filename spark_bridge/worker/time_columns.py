@@ -50,7 +50,6 @@ def not_before(in_micros: Rows) -> Rows:
 
 @lru_cache(maxsize=64)
 def held_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of such rows."""
     return pa.schema([_field(field) for field in schema])
 
 

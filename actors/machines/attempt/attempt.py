@@ -192,7 +192,6 @@ class StreamTask:
         return explain_task(self.state, self._stages, self._inputs, self._source, self._book, now)
 
     def check(self) -> None:
-        """Assert the invariants of the parts."""
         self._stages.check()
         self._inputs.check()
         self._book.check()

@@ -98,7 +98,6 @@ class BatchHolders(Generic[Content]):
         return self._release(batch_ids, lambda _: {holder})
 
     def release_held_by(self, holder: str) -> dict[BatchId, Content]:
-        """Release all batches of one holder."""
         return self._release(list(self._entries), lambda _: {holder})
 
     def release_attempt(
@@ -120,25 +119,20 @@ class BatchHolders(Generic[Content]):
         return self._release(list(self._entries), released)
 
     def release_produced(self, producer: ExecutionAttemptId) -> dict[BatchId, Content]:
-        """Release the batches of a producer: another attempt produces them again."""
         return self._release(
             list(self._entries), lambda entry: {IN_TRANSIT, KEPT} if entry.producer == producer else set()
         )
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> dict[BatchId, Content]:
-        """Release the batches of BLOCKING partitions."""
-
         def released(entry: _Entry[Content]) -> set[str]:
             return {KEPT} if entry.address is not None and entry.address.partition in partitions else set()
 
         return self._release(list(self._entries), released)
 
     def release_all(self) -> dict[BatchId, Content]:
-        """Release every batch from all its holders."""
         return self._release(list(self._entries), lambda entry: set(entry.holders))
 
     def contents(self) -> list[tuple[Address | None, Content]]:
-        """The contents of all batches, with their addresses."""
         return [(entry.address, entry.content) for entry in self._entries.values()]
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
@@ -186,7 +180,6 @@ class OutputRoutes:
         return self._selectors[output.output].select_channels()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
-        """The id of the batch of a stage for a subpartition."""
         return BatchId(f"{self._attempt}/{stage}/{output.output}.{subpartition}")
 
 
@@ -208,7 +201,6 @@ def first_holder(output: ResultPartitionDescriptor) -> str:
 
 
 def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
-    """The address of the batches for a subpartition of this output."""
     return Address(partition=output.partition_id, subpartition=subpartition)
 
 

@@ -49,7 +49,6 @@ class ChannelStateWriter:
             checkpoint.overtaken = OvertakenBatches(inputs_complete=inputs_complete)
 
     def add_inputs(self, checkpoint_id: int, inputs: Iterable[InputInFlight]) -> list[TaskEffect]:
-        """Add batches in flight at the inputs."""
         overtaken, added = self._collecting(checkpoint_id), tuple(inputs)
         if overtaken is None:
             return []
@@ -200,7 +199,6 @@ def to_recover(descriptor: TaskDeploymentDescriptor) -> tuple[ChannelStateRead, 
 
 
 def recovered_batch(read: ChannelStateRead, rows: int, size_bytes: int) -> BatchRef:
-    """The batch of channel state that was read back."""
     return BatchRef(
         batch_id=read.batch_id,
         rows=rows,
@@ -225,7 +223,6 @@ def recovered_inputs(
 def recovered_outputs(
     reads: Iterable[ChannelStateRead], recovered: Iterable[BatchRef | None]
 ) -> tuple[StageOutput, ...]:
-    """The recovered batches of the outputs."""
     return tuple(
         StageOutput(output=read.output, batch=batch)
         for read, batch in zip(reads, recovered, strict=True)
@@ -234,7 +231,6 @@ def recovered_outputs(
 
 
 def without_channel_state(restore: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
-    """The state of the operators alone."""
     if restore is None:
         return None
     return replace(restore, operators=tuple(state for state in restore.operators if not is_in_flight(state)))

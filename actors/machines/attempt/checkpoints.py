@@ -53,7 +53,6 @@ UNDER_WAY = frozenset({P.BARRIER, P.NOTED, P.PREPARED, P.WRITTEN})
 
 
 def checkpoint_may_move(from_phase: CheckpointPhase, to_phase: CheckpointPhase) -> bool:
-    """True if the table of checkpoints has the move."""
     return to_phase in CHECKPOINT_MOVES[from_phase]
 
 
@@ -134,7 +133,6 @@ class Checkpoint:
 
     @property
     def has_durable_part(self) -> bool:
-        """A part of its state is durable."""
         return self.written is not None or (self.overtaken is not None and self.overtaken.written is not None)
 
 
@@ -162,7 +160,6 @@ class BackgroundWork:
 
     @property
     def is_idle(self) -> bool:
-        """No job is in line."""
         return not self._jobs
 
     def add(self, command: CheckpointCommand, checkpoint: Checkpoint | None = None) -> list[TaskEffect]:
@@ -180,7 +177,6 @@ class BackgroundWork:
         return job
 
     def continue_with(self, command: CheckpointCommand) -> list[TaskEffect]:
-        """Continue the job at work with another command."""
         self._jobs[0].command = command
         return [Tell(to=Role.BRIDGE, message=command)]
 
@@ -245,7 +241,6 @@ class CheckpointBook:
         return Begin.TAKEN
 
     def get(self, checkpoint_id: int) -> Checkpoint | None:
-        """The checkpoint, if it is under way."""
         record = self._records.get(checkpoint_id)
         return record if record is not None and record.is_under_way else None
 

@@ -61,7 +61,6 @@ class AttemptState:
 
     @property
     def is_running(self) -> bool:
-        """The attempt is RUNNING, and not about to end."""
         return self.current is _RUNNING and self._end is None
 
     @property
@@ -71,7 +70,6 @@ class AttemptState:
 
     @property
     def may_process(self) -> bool:
-        """The attempt is running or finishing."""
         return self.is_running or self.is_finishing
 
     @property
@@ -113,13 +111,11 @@ class AttemptState:
         return [] if self.is_closing else self._close(cancel=False)
 
     def cancel(self) -> list[TaskEffect]:
-        """Cancel the work, and approach CANCELED."""
         if not self._has_final_end:
             self._move(S.CANCELING)
         return self._begin_end(_End(state=S.CANCELED))
 
     def fail(self, failure: SerializedThrowable) -> list[TaskEffect]:
-        """Cancel the work, and approach FAILED."""
         return self._begin_end(_End(state=S.FAILED, failure=failure))
 
     def on_cancellation_due(self) -> list[TaskEffect]:
@@ -212,7 +208,6 @@ class TaskCancellation:
         self._begun_ms: int | None = None
 
     def configure(self, job: TaskCancellationSettings) -> None:
-        """Apply the settings of the job."""
         if job.interval_ms is not None:
             self.interval_ms = job.interval_ms
         if job.timeout_ms is not None:

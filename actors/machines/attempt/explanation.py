@@ -35,7 +35,6 @@ def explain_task(
     book: CheckpointBook,
     now: int,
 ) -> TaskExplained:
-    """Explain the attempt at `now`."""
     channels = list(_channels(inputs))
     # Those that the task waits for come first: their barrier, then anything at all.
     channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))

@@ -81,7 +81,6 @@ class BatchArrived:
 
     @property
     def channels(self) -> tuple[int | None, ...]:
-        """The channels of all its batches."""
         return (self.channel, *(each.channel for each in self.coalesced))
 
 
@@ -190,7 +189,6 @@ class TaskInputs:
 
     @property
     def has_next(self) -> bool:
-        """An element can be read."""
         return bool(self._elements or self._checkpoint_elements or self._recovered) or self.gate.has_data
 
     @property
@@ -205,7 +203,6 @@ class TaskInputs:
 
     @property
     def failure(self) -> ChannelFailed | None:
-        """The failed channel, if there is one: nothing more is read."""
         return self.gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
@@ -222,7 +219,6 @@ class TaskInputs:
         return self._effects(self.gate.on_connection_failed(task_manager))
 
     def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
-        """Queue an element from a producer."""
         return self._effects(self.gate.on_buffer(response))
 
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
@@ -273,7 +269,6 @@ class TaskInputs:
         return self._elements.popleft()
 
     def check(self) -> None:
-        """Assert the invariants of the parts."""
         self.gate.check()
         self.barriers.check()
         self._valve.check()

@@ -162,7 +162,6 @@ class TaskMeter:
         self._watermark_ms = watermark_ms
 
     def report(self, attempt: ExecutionAttemptId) -> ReportTaskMetrics:
-        """The message with all counters."""
         metrics = TaskIOMetrics(
             rows_in=self._rows_in,
             rows_out=self._rows_out,

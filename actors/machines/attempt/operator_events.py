@@ -53,7 +53,6 @@ class OperatorEventDispatcher:
 
     @property
     def is_due(self) -> bool:
-        """Events wait to be handled."""
         return bool(self._waiting)
 
     def on_message(self, message: OperatorEvents | GlobalAggregateResults) -> None:

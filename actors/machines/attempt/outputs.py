@@ -54,12 +54,10 @@ class TaskOutputs:
 
     @property
     def partitions(self) -> Iterable[ResultPartition]:
-        """The partitions, by the number of the output."""
         return self._by_output.values()
 
     @property
     def keeps_results(self) -> bool:
-        """An output outlives the task."""
         return any(partition.is_blocking for partition in self._by_output.values())
 
     def keep(self, attempt: ExecutionAttemptId) -> list[TaskEffect]:
@@ -128,7 +126,6 @@ class TaskOutputs:
         return None
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
-        """Add a batch to its subpartition."""
         return _effects(self._by_output[output].add_batch(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
@@ -172,7 +169,6 @@ class TaskOutputs:
         return effects, tuple(overtaken)
 
     def check(self) -> None:
-        """Assert the invariants of the partitions."""
         for partition in self._by_output.values():
             partition.check()
 

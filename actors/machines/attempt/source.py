@@ -110,7 +110,6 @@ class ReadLimit:
             self.bytes = max(min(in_target, self.bytes), self.bytes // 2, LIMIT_MIN)
 
     def check(self) -> None:
-        """Assert the invariant."""
         assert LIMIT_MIN <= self.bytes <= LIMIT_MAX, f"a batch is limited to {self.bytes} bytes"
 
 
@@ -150,12 +149,10 @@ class SplitReader:
 
     @property
     def has_unread(self) -> bool:
-        """A split can be read."""
         return bool(self._unread)
 
     @property
     def files_unread(self) -> int:
-        """The number of files in the unread splits."""
         return files_in(unread.split for unread in self._unread)
 
     @property
@@ -172,7 +169,6 @@ class SplitReader:
 
     @property
     def is_exhausted(self) -> bool:
-        """All splits have arrived and are read."""
         return self._has_all and not self._unread
 
     def restore(self, states: Iterable[OperatorSubtaskState]) -> None:
@@ -185,7 +181,6 @@ class SplitReader:
         self._unread.extend(sorted(elements_of(own, _STATE, UnreadSplit), key=lambda split: split.number))
 
     def snapshot(self) -> OperatorSubtaskState:
-        """The splits that are unread now."""
         return self._state(self._unread) if self._unread else self._empty_state
 
     def splits_to_request(self) -> int:
@@ -242,12 +237,10 @@ class AlignedReading:
 
     @property
     def group(self) -> str | None:
-        """The group of the source."""
         return None if self._alignment is None else self._alignment.group
 
     @property
     def is_too_far_ahead(self) -> bool:
-        """The source pauses."""
         return self._stages.event_time.watermark_ms > self._max_watermark_ms
 
     def start(self) -> list[TaskEffect]:
@@ -255,7 +248,6 @@ class AlignedReading:
         return [] if self._alignment is None else self.on_due()
 
     def on_due(self) -> list[TaskEffect]:
-        """Report, and start the timer again."""
         assert self._alignment is not None, "a timer is started for an alignment alone"
         if self._has_ended:
             return []
@@ -345,7 +337,6 @@ class SourceReading:
         return []
 
     def request_splits(self) -> list[TaskEffect]:
-        """Request splits ahead of need."""
         count = self.reader.splits_to_request()
         if count == 0 or self.end_of_data:
             return []

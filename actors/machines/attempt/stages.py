@@ -79,17 +79,14 @@ class Stage:
 
     @property
     def is_over(self) -> bool:
-        """No work of it is left."""
         return not self.at_work and self.next is None
 
     @property
     def reads_rows(self) -> bool:
-        """It reads splits, or processes batches."""
         return isinstance(self.command, ReadSplits | ProcessBatch)
 
     @property
     def batches_read(self) -> int:
-        """The number of batches that it has read."""
         return 1 if isinstance(self.command, ReadSplits) else len(self.channels)
 
 
@@ -275,7 +272,6 @@ class Stages:
         return Tell(to=Role.JOB_MASTER, message=replace(report, accumulators=self._accumulators))
 
     def check(self) -> None:
-        """Assert the invariants of the parts."""
         self.line.check()
         self.outputs.check()
 

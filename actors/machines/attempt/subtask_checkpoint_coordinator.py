@@ -101,7 +101,6 @@ class SubtaskCheckpointCoordinator:
         self._waiting: int | None = None
 
     def open(self, chain: ChainOpened) -> None:
-        """Take from the open chain if it has state."""
         self._has_state = chain.has_state
 
     # Barriers
@@ -236,7 +235,6 @@ class SubtaskCheckpointCoordinator:
         return []
 
     def on_answer(self, answer: CommitPrepared | SnapshotWritten | ChannelStateWritten | WorkDone) -> list[TaskEffect]:
-        """Take the answer to a part of a snapshot."""
         match answer:
             case CommitPrepared():
                 return self._on_prepared(answer)
@@ -330,7 +328,6 @@ class SubtaskCheckpointCoordinator:
         return self._book.background.end_job()
 
     def on_aborted(self, checkpoint_id: int) -> list[TaskEffect]:
-        """Abort a checkpoint, as the coordinator has done."""
         if self.final_checkpoint == checkpoint_id:
             self.final_checkpoint = None
         return self._abort(checkpoint_id)
@@ -344,7 +341,6 @@ class SubtaskCheckpointCoordinator:
         return _acknowledged(self._book.end())
 
     def is_end(self, committed: int) -> bool:
-        """True if the commit of this checkpoint is the end of the task."""
         return self.final_checkpoint is not None and committed >= self.final_checkpoint
 
     def decline(

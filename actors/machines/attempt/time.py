@@ -61,12 +61,10 @@ class TaskEventTime:
 
     @property
     def makes_watermarks(self) -> bool:
-        """The task makes watermarks."""
         return self._generator is not None
 
     @property
     def generator(self) -> TimestampsAndWatermarksOperator:
-        """The generator of the watermarks that the task makes."""
         assert self._generator is not None, "the task makes no watermarks"
         return self._generator
 
@@ -77,12 +75,10 @@ class TaskEventTime:
 
     @property
     def state(self) -> WatermarkState | None:
-        """The state of the generator, if there is one."""
         return None if self._generator is None else self._generator.state
 
     @property
     def silence_clock_ms(self) -> int:
-        """The clock of silence."""
         return self._now_ms - self._paused_ms
 
     def on_tick(self, now: int) -> None:

@@ -109,7 +109,6 @@ class CompletedCheckpointStore:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        """The one to restore from."""
         return self._checkpoints[-1] if self._checkpoints else None
 
     @property
@@ -119,7 +118,6 @@ class CompletedCheckpointStore:
 
     @property
     def latest_id(self) -> int:
-        """The latest completed checkpoint, 0 where there is none."""
         return self.latest.checkpoint_id if self.latest else 0
 
     @property
@@ -150,7 +148,6 @@ class CompletedCheckpointStore:
         return subsumed
 
     def is_discarded_when_subsumed(self, checkpoint: CompletedCheckpoint) -> bool:
-        """True if the checkpoint is deleted when it is subsumed."""
         return self._properties_of(checkpoint).discard_subsumed
 
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
@@ -172,14 +169,12 @@ class CompletedCheckpointStore:
         return with_shared_state(state, self.registry.kept), redundant
 
     def is_being_added(self, checkpoint_id: int) -> bool:
-        """True if it is on its way into the store."""
         write = self._writing.get(checkpoint_id)
         return write is not None and write.is_retained
 
     def write(
         self, checkpoint: CompletedCheckpoint, target_location: str | None, *, is_retained: bool = True
     ) -> Iterator[WriteMetadata]:
-        """Make the metadata durable."""
         write = WriteMetadata(checkpoint=checkpoint, target_location=target_location, is_retained=is_retained)
         self._writing[checkpoint.checkpoint_id] = write
         yield write
@@ -265,7 +260,6 @@ class CompletedCheckpointStore:
             yield from self._cleaner.add(Dispose(retained=ids, checkpoints=paths, state=handles))
 
     def disposal_ended(self) -> Iterator[Dispose]:
-        """A deletion has run its course."""
         yield from self._cleaner.ended()
 
     def restore(self, version: int, path: str | None = None, *, allow_non_restored_state: bool = False) -> None:
@@ -402,7 +396,6 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def abandon(self) -> None:
-        """Nothing is to be deleted here any more."""
         self._under_way = 0
         self._waiting.clear()
 

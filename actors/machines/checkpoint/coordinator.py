@@ -142,7 +142,6 @@ class CheckpointCoordinatorMachine:
 
     @property
     def completed(self) -> CompletedCheckpointStore:
-        """The retained completed checkpoints."""
         return self._state.completed
 
     def registrations(self, state_id: str) -> int:
@@ -290,7 +289,6 @@ class CheckpointCoordinatorMachine:
             yield from self._initialize(event.checkpoint_id, request, now)
 
     def _initialize(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
-        """A request has its id, and nothing is in its way."""
         properties = with_alignment(request.properties, self._state.settings)
         pending = PendingCheckpoint(
             job=self._state.job,
@@ -331,7 +329,6 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger_hooks(pending, now)
 
     def _on_master_hooks(self, event: MasterHooksTriggered | MasterHookFailed, now: int) -> Effects:
-        """The master hooks have run."""
         pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None or pending.phase is not PendingPhase.MASTER_HOOKS:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for master hooks")
@@ -378,7 +375,6 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.resume(now)
 
     def _receive_acknowledge(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
-        """A task has taken its snapshot."""
         checkpoint_id, attempt = event.checkpoint_id, event.attempt
         match self._state.pendings.expects(checkpoint_id, attempt):
             case TaskAcknowledgeResult.SUCCESS:
@@ -402,7 +398,6 @@ class CheckpointCoordinatorMachine:
                 assert_never(unreachable)
 
     def _receive_decline(self, event: DeclineCheckpoint, now: int) -> Effects:
-        """A task cannot take part."""
         pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
@@ -538,7 +533,6 @@ class CheckpointCoordinatorMachine:
         yield from self._trigger.resume(now)
 
     def _abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
-        """Every pending checkpoint is given up."""
         for pending in self._state.pendings:
             yield from self._abort(pending, CheckpointFailure(reason=reason), now)
 

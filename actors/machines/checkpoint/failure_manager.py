@@ -90,7 +90,6 @@ class CheckpointFailureManager:
         return count.limit
 
     def succeed(self, checkpoint_id: int) -> None:
-        """A checkpoint has completed."""
         if self._last_succeeded is None or checkpoint_id > self._last_succeeded:
             self._last_succeeded = checkpoint_id
             self._reset()

@@ -52,7 +52,6 @@ class FinalCheckpoint:
 
     @property
     def stop(self) -> StopCheckpointRequest | None:
-        """The stop that has requested it."""
         return self._stop
 
     @property
@@ -77,11 +76,9 @@ class FinalCheckpoint:
 
     @property
     def is_to_be_retried(self) -> bool:
-        """True if it has failed and will be retried."""
         return self.phase is FinalPhase.WAITING_TO_RETRY
 
     def properties(self) -> CheckpointProperties:
-        """Its properties, for its present requesters."""
         if self._stop is not None and self._stop.target_location is not None:
             return for_sync_savepoint(self._stop.target_location, drain=self._stop.drain)
         return for_final_checkpoint(drain=self._stop is not None and self._stop.drain)
@@ -106,7 +103,6 @@ class FinalCheckpoint:
         self.move(FinalPhase.PENDING)
 
     def complete(self) -> None:
-        """Record that it is complete."""
         self.move(FinalPhase.COMPLETED)
 
     def decline(self) -> None:

@@ -54,7 +54,6 @@ class MasterHookRestores:
         )
 
     def restored(self, event: MasterHooksRestored | MasterHookRestoreFailed) -> Effects:
-        """The hooks have run."""
         answer = self._waiting.pop(event.version, None)
         if answer is None:
             yield Ignore(reason=f"nobody waits for the master hooks of version {event.version}")

@@ -108,12 +108,10 @@ class PendingCheckpoint:
 
     @property
     def acknowledged(self) -> frozenset[ExecutionAttemptId]:
-        """The attempts that have acknowledged."""
         return frozenset(self._states)
 
     @property
     def awaited(self) -> frozenset[ExecutionAttemptId]:
-        """The attempts that have not acknowledged."""
         return frozenset(self._awaited)
 
     @property
@@ -137,7 +135,6 @@ class PendingCheckpoint:
         self._master_states = states
 
     def expects(self, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-        """The result that an acknowledgement of this attempt would have."""
         if attempt in self._awaited:
             return TaskAcknowledgeResult.SUCCESS
         return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
@@ -248,7 +245,6 @@ class PendingCheckpoints:
         return min((completed_id, *staying))
 
     def get(self, checkpoint_id: int) -> PendingCheckpoint | None:
-        """The pending checkpoint of this id."""
         return self._pending.get(checkpoint_id)
 
     def use_id(self, checkpoint_id: int) -> None:
@@ -261,7 +257,6 @@ class PendingCheckpoints:
         self._last_id = max(self._last_id, checkpoint_id)
 
     def add(self, pending: PendingCheckpoint) -> None:
-        """Add a checkpoint that begins."""
         assert pending.checkpoint_id == self._last_id, "a checkpoint begins with the id drawn last"
         self._pending[pending.checkpoint_id] = pending
 
@@ -273,11 +268,9 @@ class PendingCheckpoints:
             del self._recent[min(self._recent)]
 
     def forget_all(self) -> None:
-        """Forget all of them: none ends here."""
         self._pending.clear()
 
     def expects(self, checkpoint_id: int, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-        """The result that an acknowledgement would have."""
         pending = self._pending.get(checkpoint_id)
         if pending is not None:
             return pending.expects(attempt)
@@ -322,7 +315,6 @@ _PHASES = {
 
 
 def explain_checkpoints(job_id: JobId, pending: Iterable[PendingCheckpoint], now: int) -> CheckpointsExplained:
-    """The pending checkpoints at `now`."""
     return CheckpointsExplained(job_id=job_id, now_ms=now, pending=tuple(_pending(each) for each in pending))
 
 

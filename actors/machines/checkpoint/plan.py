@@ -69,20 +69,17 @@ class CheckpointPlanCalculator:
         return not self._not_ready and self._finished < len(self._tasks)
 
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
-        """An attempt of the job."""
         return self._tasks.get(attempt)
 
     def failure_of(
         self, attempt: ExecutionAttemptId, reason: CheckpointDeclineReason, cause: SerializedThrowable | None
     ) -> CheckpointFailure:
-        """Return the failure of a checkpoint at this attempt."""
         task = self._tasks.get(attempt)
         if task is None:
             return CheckpointFailure(reason=reason, cause=cause)
         return CheckpointFailure(reason=reason, cause=cause, task_name=task.name, task_manager=task.task_manager)
 
     def replace_tasks(self, tasks: Iterable[PlannedTask]) -> None:
-        """Forget the former attempts."""
         self._tasks = {}
         self._not_ready = set()
         self._finished = 0

@@ -67,11 +67,9 @@ class MinimumPause:
         self._last_completion_ms: int | None = None
 
     def completed(self, now: int) -> None:
-        """It begins."""
         self._last_completion_ms = now
 
     def remaining_ms(self, now: int) -> int:
-        """The milliseconds that it still lasts."""
         if self._last_completion_ms is None:
             return 0
         return max(0, self._last_completion_ms + self._min_pause_ms - now)
@@ -123,10 +121,8 @@ class CheckpointRequestDecider:
         return RequestDecision(chosen=first)
 
     def abort_all(self) -> tuple[CheckpointTriggerRequest, ...]:
-        """Empty the queue."""
         queued, self._queued = tuple(self._queued), []
         return queued
 
     def completed(self, now: int) -> None:
-        """The pause begins."""
         self._pause.completed(now)

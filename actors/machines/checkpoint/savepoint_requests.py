@@ -160,7 +160,6 @@ class SavepointRequests:
         return frozenset(self._savepoints | self._checkpoints | ({self._stop.request_id} if self._stop else set()))
 
     def handle(self, event: SavepointEvent) -> list[SavepointEffect]:
-        """Handle the event."""
         match event:
             case SavepointWanted() | CheckpointWanted():
                 return self._on_snapshot_wanted(event)

@@ -50,7 +50,6 @@ class SharedStateRegistry:
         return entry.handle
 
     def kept(self, handle: SharedStateHandle) -> SharedStateHandle:
-        """The handle under which acknowledged state is kept."""
         return self._entries[handle.state_id].handle
 
     def adopt(self, checkpoint_id: int, handles: Iterable[SharedStateHandle]) -> None:

@@ -67,7 +67,6 @@ class CheckpointTrigger:
     # --- the scheduler -----------------------------------------------------------------------------------------------
 
     def start_scheduler(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Trigger periodically from now on."""
         if self._is_shut_down:
             yield Ignore(reason="the coordinator is shut down")
             return
@@ -81,7 +80,6 @@ class CheckpointTrigger:
         yield from self.periodic.stop()
 
     def shut_down(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """Trigger nothing any more."""
         self._is_shut_down = True
         yield from self.give_up_stop(reason)
         yield from self.stop_scheduler(reason)
@@ -109,7 +107,6 @@ class CheckpointTrigger:
         is_periodic: bool = False,
         request_id: str | None = None,
     ) -> Iterator[CoordinatorEffect]:
-        """Somebody wants a checkpoint."""
         self._requested += 1
         request = CheckpointTriggerRequest(
             properties=properties,
@@ -409,7 +406,6 @@ class PeriodicTrigger:
             yield self._arm(now, self._first_delay_ms)
 
     def stop(self) -> Iterator[CancelTimer]:
-        """Switch off."""
         self.is_on = False
         if self._due is not None:
             self._due = None

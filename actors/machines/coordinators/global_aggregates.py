@@ -32,7 +32,6 @@ class GlobalAggregates:
         self._is_at_work = False
 
     def on_updates(self, sent: SendOperatorEvents) -> list[AggregateEffect]:
-        """A function has added values."""
         for update in sent.sent.updates:
             self._readers.setdefault(update.name, {})[sent.attempt] = None
             self._waiting.append(update)
@@ -64,7 +63,6 @@ class GlobalAggregates:
             readers.pop(attempt, None)
 
     def check(self) -> None:
-        """Assert that nothing waits for nothing."""
         assert self._is_at_work or not self._waiting, "updates wait for nothing"
 
     def _update_next(self) -> list[AggregateEffect]:

@@ -147,7 +147,6 @@ class OperatorCoordinatorHolder:
         return len(self._queue) + len(self._at_work or ())
 
     def check(self) -> None:
-        """Assert the invariants."""
         for gateway in self._gateways:
             gateway.check()
         assert self._at_work is not None or not self._queue or not self._is_started, "calls wait for nothing"
@@ -309,11 +308,9 @@ class SubtaskGateway:
 
     @property
     def is_open(self) -> bool:
-        """True if events reach the subtask."""
         return not self.closed_for
 
     def send(self, attempt_number: int, events: list[bytes]) -> list[bytes]:
-        """Return the events that are to be sent now, of those that are for an attempt."""
         if attempt_number != self.attempt_number:
             return []
         if self.is_open:
@@ -342,6 +339,5 @@ class SubtaskGateway:
         return released
 
     def check(self) -> None:
-        """Assert that nothing waits for nothing."""
         assert self.closed_for or not self.held, "events wait for no barrier"
         assert self.attempt_number is not None or not self.closed_for, "nobody runs, and a barrier is waited for"

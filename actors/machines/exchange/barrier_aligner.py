@@ -69,12 +69,10 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     @property
     def missing_channels(self) -> frozenset[int]:
-        """Open channels that have not delivered the barrier of the checkpoint at hand."""
         return frozenset() if self._alignment is None else frozenset(self._alignment.missing)
 
     @property
     def blocked_channels(self) -> frozenset[int]:
-        """Channels that are not to be read."""
         return frozenset() if self._alignment is None else frozenset(self._alignment.blocked)
 
     def check(self) -> None:
@@ -88,7 +86,6 @@ class BarrierAligner(CheckpointBarrierHandler):
             assert alignment.checkpoint_id == self.latest_checkpoint_id
 
     def time_out(self, checkpoint_id: int) -> list[BarrierAction]:
-        """The checkpoint has been aligned for long enough."""
         alignment = self._alignment
         if alignment is None or alignment.checkpoint_id != checkpoint_id or alignment.is_unaligned:
             return []

@@ -45,7 +45,6 @@ class BarrierTracker(CheckpointBarrierHandler):
 
     @property
     def missing_channels(self) -> frozenset[int]:
-        """Open channels that have not delivered the barrier of the newest checkpoint that is counted."""
         newest = next(reversed(self._pending.values()), None)
         return frozenset() if newest is None else frozenset(self._open - newest.arrived)
 
@@ -58,7 +57,6 @@ class BarrierTracker(CheckpointBarrierHandler):
         assert all(pending.arrived < self._open for pending in self._pending.values())
 
     def time_out(self, checkpoint_id: int) -> list[BarrierAction]:
-        """Nothing is aligned."""
         return []
 
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]:

@@ -108,7 +108,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def last_size(self) -> int:
-        """Its size at the last calculation of sizes."""
         return self._size
 
     @property
@@ -119,7 +118,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def used(self) -> int:
-        """Buffers in use."""
         return self.held - self._idle
 
     @property
@@ -129,7 +127,6 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def is_available(self) -> bool:
-        """A buffer can be taken."""
         self._provider.redistribute_buffers()
         return self._idle > 0 or self.held < self._size
 

@@ -33,7 +33,6 @@ class ForwardPartitioner(ChannelSelector):
     """To the one reader there is."""
 
     def select_channel(self) -> int:
-        """The first channel."""
         return 0
 
 
@@ -41,7 +40,6 @@ class GlobalPartitioner(ChannelSelector):
     """To the first subtask of the reader."""
 
     def select_channel(self) -> int:
-        """The first channel."""
         return 0
 
 
@@ -53,7 +51,6 @@ class RebalancePartitioner(ChannelSelector):
         self._next = first % channels
 
     def select_channel(self) -> int:
-        """The one after that of the last batch."""
         channel, self._next = self._next, (self._next + 1) % self._channels
         return channel
 
@@ -73,7 +70,6 @@ class ShufflePartitioner(ChannelSelector):
         self._draw = draw
 
     def select_channel(self) -> int:
-        """A channel by chance."""
         return self._draw(self._channels)
 
 
@@ -81,7 +77,6 @@ class BroadcastPartitioner(ChannelSelector):
     """To every reader."""
 
     def select_channels(self) -> range:
-        """All of them."""
         return range(self._channels)
 
     def select_channel(self) -> int:

@@ -121,7 +121,6 @@ class CheckpointBarrierHandler(ABC):
 
     @property
     def open_channels(self) -> int:
-        """Channels whose end was not met."""
         return len(self._open)
 
     @property
@@ -136,7 +135,6 @@ class CheckpointBarrierHandler(ABC):
 
     @property
     def blocked_channels(self) -> frozenset[int]:
-        """Channels that are not to be read."""
         return frozenset()
 
     def handle(self, channel: int, event: BarrierEvent, now_ms: int) -> list[BarrierAction]:

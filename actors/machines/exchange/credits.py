@@ -133,7 +133,6 @@ class ChannelCredits:
         return NotificationResult.BUFFER_USED_NO_NEED_FOR_MORE
 
     def buffer_pool_destroyed(self) -> None:
-        """No floating credit will come."""
         self.is_waiting = False
 
     def release(self) -> list[ChannelCredits]:

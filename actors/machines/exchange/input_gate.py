@@ -138,7 +138,6 @@ class InputGate:
 
     @property
     def has_data(self) -> bool:
-        """Something can be read now."""
         return bool(self._turns) and self.failure is None
 
     @property

@@ -22,7 +22,6 @@ class KeptPartition:
         self._readers: dict[tuple[int, Ref], Subpartition] = {}
 
     def request(self, request: PartitionRequest) -> list[PartitionEffect]:
-        """A consumer asks for a subpartition."""
         index, descriptor = request.subpartition, self._finished.descriptor
         if not 0 <= index < descriptor.subpartitions:
             return [Tell(to=request.consumer, message=unknown_subpartition(descriptor, index))]
@@ -40,7 +39,6 @@ class KeptPartition:
         return self._served(place)
 
     def cancel(self, message: CancelPartitionRequest, consumer: Ref | None) -> list[PartitionEffect]:
-        """A consumer reads no further."""
         if consumer is None or self._readers.pop((message.subpartition, consumer), None) is None:
             return [Ignore(reason=f"{consumer} does not read subpartition {message.subpartition}")]
         return []

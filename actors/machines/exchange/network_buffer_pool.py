@@ -32,13 +32,11 @@ class NetworkBufferPool:
 
     @property
     def free(self) -> int:
-        """Buffers that no pool holds."""
         self.redistribute_buffers()
         return self._free
 
     @property
     def pools(self) -> tuple[LocalBufferPool[BufferListener], ...]:
-        """The pools, the oldest first."""
         return tuple(self._pools)
 
     def create_pool(self, minimum: int, maximum: int | None = None) -> LocalBufferPool[BufferListener]:
@@ -86,7 +84,6 @@ class NetworkBufferPool:
         return taken
 
     def give_back_exclusive(self, count: int) -> None:
-        """Exclusive buffers are no longer needed."""
         self.is_settled = self.is_settled and self._is_abundant
         self.promised -= count
         self.give_back_buffers(count)

@@ -121,7 +121,6 @@ class ResultPartition:
         return any(self.subpartitions[index].credit > 0 for index in self._unconsumed)
 
     def resize(self, size: int) -> None:
-        """Have so many buffers from now on."""
         self._size = size
 
     def add_batch(self, batch: BatchRef) -> list[PartitionEffect]:
@@ -162,7 +161,6 @@ class ResultPartition:
         return effects, tuple(overtaken)
 
     def holds_barrier(self, subpartition: int, checkpoint_id: int) -> bool:
-        """True if the barrier of the checkpoint waits in this subpartition."""
         return not self.is_blocking and self.subpartitions[subpartition].holds_barrier(checkpoint_id)
 
     def prioritize_barrier(
@@ -173,7 +171,6 @@ class ResultPartition:
         return self._served(subpartition), overtaken
 
     def finish(self) -> list[PartitionEffect]:
-        """Nothing follows."""
         return self.broadcast_event(EndOfPartition())
 
     def request(

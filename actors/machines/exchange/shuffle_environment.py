@@ -111,7 +111,6 @@ class ShuffleEnvironment:
         return {attempt: self._buffers_of(attempt) for attempt in resized}
 
     def check(self) -> None:
-        """Assert that nothing is given twice."""
         self.buffers.check()
         assert len(self._task_of) == sum(len(task.outputs) + len(task.gates) for task in self._tasks.values())
 

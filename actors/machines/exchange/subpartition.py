@@ -81,16 +81,13 @@ class Subpartition:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """The waiting elements, in order."""
         return tuple(self._queue)
 
     @property
     def queued(self) -> int:
-        """Elements that wait, events and all."""
         return len(self._queue)
 
     def add(self, buffer: Buffer) -> None:
-        """Queue an element behind all others."""
         assert not self.is_finished, f"{self}: an element behind the end"
         self._queue.append(buffer)
         self.backlog += isinstance(buffer, BatchRef)
@@ -104,7 +101,6 @@ class Subpartition:
         return self._batches()
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
-        """True if the barrier of the checkpoint waits here."""
         return self._place_of_barrier(checkpoint_id) is not None
 
     def prioritize_barrier(self, checkpoint_id: int) -> tuple[BatchRef, ...]:

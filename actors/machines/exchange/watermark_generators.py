@@ -133,7 +133,6 @@ class NoWatermarks:
 
 
 def watermark_generator(vertex: JobVertex) -> WatermarkGenerator:
-    """The generator that a vertex asks for."""
     if vertex.watermark_delay_ms is None:
         return NoWatermarks()
     if vertex.punctuated_watermarks:
@@ -195,7 +194,6 @@ class WatermarkOutputMultiplexer:
         )
 
     def start(self, now: int) -> None:
-        """The silence of all partitions begins."""
         for partition in self._partitions.values():
             partition.last_read_ms = now
 
@@ -305,7 +303,6 @@ class TimestampsAndWatermarksOperator:
         return WatermarkState(watermark_ms=self.said_ms, partitions=self._partitions.partitions)
 
     def start(self, now: int) -> None:
-        """Silence is measured from here."""
         self._partitions.start(now)
 
     def on_read(self, now: int) -> None:

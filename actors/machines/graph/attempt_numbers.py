@@ -19,10 +19,8 @@ class VertexAttemptNumberStore:
         self._next: dict[Subtask, int] = {}
 
     def next(self, task: Subtask) -> int:
-        """The number of the next attempt of a subtask."""
         return self._next.get(task, self._first)
 
     def note(self, subtasks: Iterable[ExecutionVertex]) -> None:
-        """The attempts of these subtasks are over."""
         for subtask in subtasks:
             self._next[subtask.job_vertex.vertex_id, subtask.subtask] = subtask.execution.number + 1

@@ -19,7 +19,6 @@ class CurrentAttempts:
     """The current attempt of each subtask, from the begin of the job to its end."""
 
     def __init__(self, subtasks: Iterable[ExecutionVertex]) -> None:
-        """Every subtask has an attempt that is CREATED."""
         self._by_id = {subtask.execution.attempt: subtask for subtask in subtasks}
         self._in_state = Counter({ExecutionState.CREATED: len(self._by_id)})
         self._at_end_of_data = 0
@@ -28,13 +27,11 @@ class CurrentAttempts:
         return self._by_id[attempt]
 
     def get(self, attempt: ExecutionAttemptId) -> Execution | None:
-        """The attempt, where it is the current one of its subtask."""
         subtask = self._by_id.get(attempt)
         return subtask.execution if subtask else None
 
     @property
     def live(self) -> int:
-        """The number that have not ended."""
         return len(self._by_id) - sum(self._in_state[state] for state in EXECUTION_TERMINAL)
 
     @property
@@ -45,12 +42,10 @@ class CurrentAttempts:
 
     @property
     def have_finished(self) -> bool:
-        """All of them are FINISHED."""
         return self._in_state[ExecutionState.FINISHED] == len(self._by_id)
 
     @property
     def have_reached_end_of_data(self) -> bool:
-        """All of them have said so."""
         return self._at_end_of_data == len(self._by_id)
 
     def moved(self, attempt: ExecutionAttemptId, previous: ExecutionState, state: ExecutionState) -> None:
@@ -73,7 +68,6 @@ class CurrentAttempts:
         self._at_end_of_data += 1
 
     def check(self) -> None:
-        """Assert that the counts are true."""
         executions = [subtask.execution for subtask in self._by_id.values()]
         assert {state: count for state, count in self._in_state.items() if count} == Counter(
             execution.state for execution in executions

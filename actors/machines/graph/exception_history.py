@@ -63,7 +63,6 @@ class ExceptionHistory:
         return tuple(self._entries.values())
 
     def check(self) -> None:
-        """Assert the invariants."""
         assert len(self._entries) <= MAX_ENTRIES
         assert all(number == entry.number <= self._last_number for number, entry in self._entries.items())
         open_ones = [entry for entry in self._entries.values() if entry.outcome is FailureOutcome.UNDECIDED]

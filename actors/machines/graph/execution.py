@@ -69,11 +69,9 @@ class Execution:
 
     @property
     def is_terminal(self) -> bool:
-        """True if its state is terminal."""
         return self.state in EXECUTION_TERMINAL
 
     def schedule(self, now: int) -> list[AttemptEffect]:
-        """Begin to wait for a slot."""
         if self.state is not ExecutionState.CREATED:
             return [self._ignore("scheduling")]
         return [self._move(ExecutionState.SCHEDULED, now)]

@@ -124,7 +124,6 @@ class ExecutionGraph:
 
     @property
     def executions(self) -> Iterator[Execution]:
-        """The current attempt of every subtask."""
         return (subtask.execution for subtask in self._tasks.subtasks())
 
     def accumulators(self) -> AccumulatorResults:
@@ -133,7 +132,6 @@ class ExecutionGraph:
         return merged(snapshot for execution in finished for snapshot in execution.accumulators)
 
     def subtask(self, vertex_id: JobVertexId, subtask: int) -> ExecutionVertex:
-        """A subtask and its attempts."""
         return self._tasks.subtask((vertex_id, subtask))
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
@@ -149,7 +147,6 @@ class ExecutionGraph:
         return self._tasks.is_whole(version)
 
     def check(self) -> None:
-        """Assert the invariants."""
         self._tasks.check()
         self._failovers.check()
         if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:

@@ -20,7 +20,6 @@ class Consumer:
 
     @property
     def job_vertex(self) -> JobVertex:
-        """The reading vertex, as it is now."""
         return self.reader.job_vertex
 
 

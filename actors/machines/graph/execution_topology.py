@@ -37,7 +37,6 @@ def _exchanges(source: JobVertex, target: JobVertex, edge: JobEdge) -> Iterator[
 
 
 def _connected(upstream: int, downstream: int, edge: JobEdge) -> Iterator[tuple[range, range]]:
-    """The producers that each consumer reads."""
     if edge.ship_strategy not in POINTWISE:
         yield range(upstream), range(downstream)
     elif upstream <= downstream:

@@ -60,7 +60,6 @@ class JobWaits:
                 pass
 
     def explain(self, job_id: JobId, graph: ExecutionGraph, now: int) -> JobExplained:
-        """The job at `now`."""
         waiting = [each for each in graph.executions if each.state is ExecutionState.SCHEDULED and each.slot is None]
         return JobExplained(
             job_id=job_id,

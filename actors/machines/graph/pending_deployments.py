@@ -93,7 +93,6 @@ class Deployments:
         return taken
 
     def clear(self) -> None:
-        """Nobody is deployed any more."""
         self._group_of.clear()
         self._needs.clear()
         self._ready.clear()
@@ -110,7 +109,6 @@ class Deployments:
             self._parked.setdefault(producer, []).append((group, unreadable))
 
     def check(self) -> None:
-        """Assert that the counts are true."""
         for group in dict.fromkeys(self._group_of.values()):
             assert group.missing == sum(self._needs[task] for task in group.members)
         assert all(task in group.members for task, group in self._group_of.items())

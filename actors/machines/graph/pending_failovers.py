@@ -120,13 +120,11 @@ class ExecutionVertexVersioner(Generic[T]):
         self._versions: dict[T, int] = {}
 
     def record_modifications(self, tasks: Iterable[T]) -> dict[T, int]:
-        """Give these tasks a new version."""
         for task in tasks:
             self._versions[task] = self.version(task) + 1
         return {task: self._versions[task] for task in tasks}
 
     def version(self, task: T) -> int:
-        """The version of a task."""
         return self._versions.get(task, 0)
 
     def is_modified(self, task: T, version: int) -> bool:

@@ -46,7 +46,6 @@ class RescalableExecutionGraph(ExecutionGraph):
         self._rescaling_version: int | None = None
 
     def handle(self, event: events.RescalableEvent, now: int) -> list[Effect]:
-        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
             case events.RescaleRequested(parallelism=parallelism):
                 effects = self._on_rescale_requested(parallelism, now)
@@ -61,7 +60,6 @@ class RescalableExecutionGraph(ExecutionGraph):
         return [*effects, *self._act_on_ends(now)]
 
     def check(self) -> None:
-        """Assert the invariants."""
         if self._is_rescaling:
             self._tasks.check()
             assert self._target is not None, "the job is rescaled to nothing"

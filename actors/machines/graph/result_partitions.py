@@ -102,7 +102,6 @@ class ResultPartitions:
         return self._vertices[vertex_id].subtasks[subtask].execution
 
     def check(self) -> None:
-        """Assert that the indexes agree."""
         assert sorted(self._kept) == sorted(each for kept in self._kept_at.values() for each in kept)
 
 
@@ -148,7 +147,6 @@ class RegionPartitionReleaseStrategy(Generic[T]):
         return tuple(partition for exchange in self._reads[region] for partition in self._read(exchange))
 
     def unfinished(self, task: T) -> None:
-        """The task restarts."""
         if task not in self._finished:
             return
         self._finished.remove(task)

@@ -72,7 +72,6 @@ class TaskScheduling:
         self._number = {task: number for number, task in enumerate(self.topology.tasks)}
 
     def subtask(self, task: Subtask) -> ExecutionVertex:
-        """A subtask and its attempts."""
         vertex_id, subtask = task
         return self.vertices[vertex_id].subtasks[subtask]
 
@@ -96,7 +95,6 @@ class TaskScheduling:
         self._strategy.reset(tasks)
 
     def failover_strategy(self) -> FailoverStrategy[Subtask]:
-        """The strategy of the job."""
         strategy = failover_strategy(self._job_graph.failover_strategy, self.topology, self.results.availability)
         if not self._is_approximate:
             return strategy
@@ -107,7 +105,6 @@ class TaskScheduling:
     # Who begins
 
     def start(self, version: int, now: int) -> list[Effect]:
-        """The job begins."""
         return self._begin(version, self.topology.tasks, self._strategy.start(), now, is_whole=True)
 
     def restart(self, version: int, tasks: tuple[Subtask, ...], now: int, *, is_whole: bool) -> list[Effect]:
@@ -203,14 +200,12 @@ class TaskScheduling:
                 del self._restores[version]
 
     def give_up_all(self) -> None:
-        """Nobody is to be deployed."""
         self._deployments.clear()
         self._restores.clear()
 
     # Into their slots
 
     def deploy_when_ready(self, now: int) -> list[Effect]:
-        """Deploy who waits for nothing any more."""
         looks_at_producers = self._is_lazy or self._is_approximate
         ready = self._deployments.take_ready(looks_at_producers=looks_at_producers)
         if not ready:
@@ -269,7 +264,6 @@ class TaskScheduling:
                     yield edge.source, channel.producer
 
     def execution_of(self, task: Subtask) -> Execution:
-        """The current attempt of a task."""
         return self.subtask(task).execution
 
     def note(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
@@ -282,7 +276,6 @@ class TaskScheduling:
         return noted
 
     def check(self) -> None:
-        """Assert the invariants."""
         self.attempts.check()
         self.results.check()
         self._deployments.check()
@@ -298,12 +291,10 @@ class TaskScheduling:
 
 
 def task_of(execution: Execution) -> Subtask:
-    """The subtask of an attempt."""
     return execution.vertex_id, execution.subtask
 
 
 def scheduling_strategy(job_graph: JobGraph, topology: SchedulingTopology[Subtask]) -> SchedulingStrategy[Subtask]:
-    """The strategy of a job."""
     match job_graph.schedule_mode:
         case ScheduleMode.EAGER:
             return EagerSchedulingStrategy(topology)

@@ -34,7 +34,6 @@ class UnacknowledgedDeployments:
         return attempt in self._deployment_of
 
     def submit(self, attempts: Iterable[ExecutionAttemptId], now: int) -> StartTimer:
-        """These attempts are submitted together."""
         self._last += 1
         deployment = self._deployments[self._last] = _Deployment(dict.fromkeys(attempts), now)
         self._deployment_of.update(dict.fromkeys(deployment.attempts, self._last))
@@ -64,7 +63,6 @@ class UnacknowledgedDeployments:
         return tuple(deployment.attempts)
 
     def check(self) -> None:
-        """Assert the invariants."""
         waiting = {each: number for number, deployment in self._deployments.items() for each in deployment.attempts}
         assert waiting == self._deployment_of
         assert all(deployment.attempts for deployment in self._deployments.values())

@@ -22,7 +22,6 @@ _MIX = 37
 
 
 def operator_id(uid: str) -> OperatorId:
-    """The id of an operator that was given this uid."""
     return OperatorId(_of_uid(uid).hex())
 
 

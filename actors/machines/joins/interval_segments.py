@@ -31,7 +31,6 @@ class Interval:
 
     @property
     def reversed(self) -> Interval:
-        """The interval of the other side."""
         return Interval(
             lower_ms=-self.upper_ms,
             upper_ms=-self.lower_ms,
@@ -51,7 +50,6 @@ class Interval:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing can be in it."""
         both_inclusive = self.is_lower_inclusive and self.is_upper_inclusive
         return self.lower_ms > self.upper_ms or (self.lower_ms == self.upper_ms and not both_inclusive)
 
@@ -108,25 +106,20 @@ class IntervalSegments(Segments[Frame]):
         return finished
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
-        """The bound, where some row of the segment is through with it."""
         is_open = closed_to_ms is None or segment.first_ms + self._through_ms >= closed_to_ms
         return None if is_open else closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
-        """Return how far rows are through."""
         return ResultBounds(closed_to_ms=latest(self.closed_to_ms, segment.closed_to_ms))
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """Return the reading of all that is still needed of a segment."""
         from_ms = None if self.closed_to_ms is None else self.closed_to_ms - self.retained_ms
         return Reading(segment=segment, from_ms=from_ms if from_ms is not None and segment.first_ms < from_ms else None)
 
     def may_merge(self, segment: Segment[Frame]) -> bool:
-        """True if it is small."""
         return segment.rows <= MERGED_ROWS
 
     def check(self) -> None:
-        """Assert the invariants: those of all segments, and none that nothing needs."""
         super().check()
         assert all(self._is_needed(segment) for segment in self._live)
 

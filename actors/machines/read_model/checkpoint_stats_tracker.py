@@ -58,11 +58,9 @@ class CheckpointStatsTracker:
 
     @property
     def in_progress(self) -> tuple[CheckpointStatistics, ...]:
-        """The oldest first."""
         return tuple(map(self._present, self._in_progress.values()))
 
     def rescale(self, vertices: Mapping[JobVertexId, int]) -> None:
-        """These are the parallelisms from now on."""
         self._vertices.update(vertices)
 
     @property
@@ -99,7 +97,6 @@ class CheckpointStatsTracker:
         return None if known is None else self._present(known)
 
     def details(self, job_id: JobId, checkpoint_id: int) -> CheckpointDetails:
-        """A checkpoint with its subtasks."""
         return CheckpointDetails(
             job_id=job_id,
             checkpoint=self.lookup(checkpoint_id),
@@ -107,11 +104,9 @@ class CheckpointStatsTracker:
         )
 
     def with_subtasks(self, job_id: JobId) -> tuple[CheckpointDetails, ...]:
-        """The checkpoints whose subtasks are kept."""
         return tuple(self.details(job_id, checkpoint_id) for checkpoint_id in self._subtasks)
 
     def snapshot(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        """Everything but the subtasks."""
         return CheckpointStatsSnapshot(
             job_id=job_id,
             counts=self.counts,
@@ -143,7 +138,6 @@ class CheckpointStatsTracker:
                 pass
 
     def _on_triggered(self, message: CheckpointTriggered) -> None:
-        """A checkpoint is in progress."""
         stats = CheckpointStatistics(
             checkpoint_id=message.checkpoint_id,
             status=CheckpointStatsStatus.IN_PROGRESS,
@@ -164,7 +158,6 @@ class CheckpointStatsTracker:
                 known.setdefault((subtask.vertex_id, subtask.subtask), subtask)
 
     def _on_completed(self, message: CheckpointCompleted) -> None:
-        """A checkpoint is complete."""
         begun = self._begun(message.checkpoint_id, message.timestamp_ms - message.duration_ms)
         stats = replace(
             begun,
@@ -255,7 +248,6 @@ class CheckpointStatsTracker:
         )
 
     def _measured(self, stats: CheckpointStatistics) -> Iterator[VertexCheckpointStatistics]:
-        """The vertices whose subtasks have acknowledged."""
         by_vertex: dict[JobVertexId, list[SubtaskCheckpointStatistics]] = {}
         for subtask in self._subtasks.get(stats.checkpoint_id, {}).values():
             by_vertex.setdefault(subtask.vertex_id, []).append(subtask)

@@ -58,7 +58,6 @@ class ExecutionGraphInfoStore:
         return model.archived(now) if model.has_result and not is_over and model.archive_directory else None
 
     def overview(self, now: int) -> JobsOverview:
-        """All jobs at `now`."""
         return JobsOverview(jobs=tuple(model.overview(now) for model in self.jobs.values()))
 
     def answer(self, request: JobInfoRequest, now: int) -> Message:

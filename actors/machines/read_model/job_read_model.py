@@ -89,12 +89,10 @@ class JobReadModel:
 
     @property
     def job_id(self) -> JobId:
-        """The id of the job."""
         return self.job_graph.job_id
 
     @property
     def archive_directory(self) -> str | None:
-        """The directory that the job is to be archived in at its end."""
         return self.job_graph.checkpointing.archive_directory
 
     def on_message(self, message: Message, at_ms: int) -> None:
@@ -301,7 +299,6 @@ class Deployments:
         self.told = Deploying()
 
     def note(self, message: ExecutionStateChanged) -> None:
-        """An attempt has a new state."""
         if message.state is ExecutionState.DEPLOYING:
             self._attempts.add(message.attempt)
             if self.told.since_ms is None:

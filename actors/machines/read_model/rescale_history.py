@@ -44,7 +44,6 @@ class RescaleHistory:
             self.note(replace(rescale, ended_ms=at_ms, reason=reason, comment="its JobMaster has ended"))
 
     def snapshot(self, job_id: JobId) -> RescalesSnapshot:
-        """All of it, as a value."""
         return RescalesSnapshot(
             job_id=job_id,
             rescales=tuple(self._rescales.values()),

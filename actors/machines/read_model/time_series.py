@@ -44,7 +44,6 @@ class _Points(ABC):
         """The value of two steps that become one, or of two numbers that were noted in one step."""
 
     def note(self, at_ms: int, value: float) -> None:
-        """Note a number."""
         index = self.place(at_ms)
         self.values.extend([None] * (index + 1 - len(self.values)))
         known = self.values[index]
@@ -65,7 +64,6 @@ class Counts(_Points):
     """Counts per step, told as rates per second."""
 
     def combined(self, first: float, second: float) -> float:
-        """All of both."""
         return first + second
 
     def per_second(self, until_ms: int) -> TimeSeries:
@@ -86,7 +84,6 @@ class Peaks(_Points):
     """The highest of the numbers that were noted in each step."""
 
     def combined(self, first: float, second: float) -> float:
-        """The higher."""
         return max(first, second)
 
     def begins_step(self, at_ms: int) -> bool:
@@ -96,5 +93,4 @@ class Peaks(_Points):
         return new > 0
 
     def series(self) -> TimeSeries:
-        """The peaks so far."""
         return TimeSeries(start_ms=self.start_ms or 0, step_ms=self.step_ms, values=tuple(self.values))

@@ -171,7 +171,6 @@ class VertexReadModel:
             subtask.state = ExecutionState.CREATED
 
     def note_state(self, subtask: int, attempt_number: int, message: ExecutionStateChanged) -> None:
-        """An attempt has a new state."""
         noted = self._subtasks[subtask]
         if noted.has_attempt(attempt_number):
             noted.note_state(message)
@@ -201,7 +200,6 @@ class VertexReadModel:
 
     @property
     def is_source(self) -> bool:
-        """True if it reads a source."""
         return any(operator.kind is OperatorKind.SOURCE for operator in self._vertex.operators)
 
     @property
@@ -217,7 +215,6 @@ class VertexReadModel:
 
     @property
     def states(self) -> Counter[ExecutionState]:
-        """The number of subtasks by state."""
         return Counter(subtask.state for subtask in self._subtasks)
 
     def subtasks(

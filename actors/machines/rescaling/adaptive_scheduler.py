@@ -163,7 +163,6 @@ class AdaptiveScheduler:
                 assert_never(event)
 
     def check(self) -> None:
-        """Assert the invariants."""
         assert (self._phase is RescalePhase.IDLE) == (self._timeline.under_way is None), f"{self._phase} is not told so"
         assert self._restart is None or self._state is SchedulerState.WAITING_FOR_RESOURCES
 

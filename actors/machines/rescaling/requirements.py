@@ -35,7 +35,6 @@ def initial_requirements(job_graph: JobGraph) -> JobResourceRequirements:
 
 
 def updated(before: JobResourceRequirements, changed: JobResourceRequirements) -> JobResourceRequirements:
-    """The bounds before, with those that are changed."""
     bounds = {each.vertex_id: each for each in changed.vertices}
     return JobResourceRequirements(
         vertices=tuple(bounds.pop(each.vertex_id, each) for each in before.vertices) + tuple(bounds.values())
@@ -126,7 +125,6 @@ def common_bounds(
 
 
 def parallelism_of(job_graph: JobGraph) -> dict[JobVertexId, int]:
-    """The parallelism of each vertex."""
     return {vertex.vertex_id: vertex.parallelism for vertex in job_graph.vertices}
 
 

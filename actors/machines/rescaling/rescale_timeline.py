@@ -92,7 +92,6 @@ class RescaleTimeline:
         return [self._put(replace(self.under_way, vertices=vertices))]
 
     def end(self, reason: RescaleTerminatedReason, now: int, comment: str = "") -> list[Rescale]:
-        """End the rescale under way, if there is one."""
         if self.under_way is None:
             return []
         ended = replace(self.under_way, states=self._left(now), ended_ms=now, reason=reason, comment=comment)

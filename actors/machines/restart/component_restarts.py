@@ -79,7 +79,6 @@ class ComponentRestarts:
                 assert_never(event)
 
     def check(self) -> None:
-        """Assert the invariants."""
         assert all(0 <= component.ends <= MAX_ENDS for component in self._components.values())
 
     def _on_ended(self, name: str, now: int) -> ComponentEffect:

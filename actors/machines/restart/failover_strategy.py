@@ -41,11 +41,9 @@ class PartitionAvailability(Generic[T]):
         return partition not in self._gone
 
     def lose(self, partitions: Iterable[Partition[T]]) -> None:
-        """These can be read no more."""
         self._gone.update(partitions)
 
     def produced_again(self, partitions: Iterable[Partition[T]]) -> None:
-        """The producers of these restart."""
         self._gone.difference_update(partitions)
 
 
@@ -56,7 +54,6 @@ class RestartAllFailoverStrategy(Generic[T]):
         self.all_tasks = frozenset(topology.tasks)
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """All of them."""
         return self.all_tasks
 
 
@@ -69,7 +66,6 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
         self._availability = availability
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """The tasks of all regions that restart."""
         regions = dict.fromkeys(self._topology.regions_of(failed))
         ahead = deque(regions)
         # What many read, or many write, is looked at once from either side.
@@ -132,7 +128,6 @@ class ApproximateLocalRecoveryFailoverStrategy(Generic[T]):
 def failover_strategy(
     kind: FailoverStrategyKind, topology: SchedulingTopology[T], availability: PartitionAvailability[T]
 ) -> FailoverStrategy[T]:
-    """The strategy of a job."""
     if kind is FailoverStrategyKind.FULL:
         return RestartAllFailoverStrategy(topology)
     return RestartPipelinedRegionFailoverStrategy(topology, availability)

@@ -63,11 +63,9 @@ class NoRestartStrategy:
     allowance = "no restart"
 
     def can_restart(self, now: int) -> bool:
-        """No."""
         return False
 
     def restart(self, now: int) -> None:
-        """Never called."""
         raise AssertionError("no restart is allowed")
 
 
@@ -89,15 +87,12 @@ class FixedDelayRestartStrategy:
 
     @property
     def allowance(self) -> str:
-        """The number of restarts."""
         return "restarts without end" if self._attempts is None else _restarts(self._attempts)
 
     def can_restart(self, now: int) -> bool:
-        """True if one more restart is allowed."""
         return self._attempts is None or self.attempts_used < self._attempts
 
     def restart(self, now: int) -> None:
-        """Count a restart."""
         assert self.can_restart(now)
         self.attempts_used += 1
 
@@ -122,7 +117,6 @@ class FailureRateRestartStrategy:
         return f"{_restarts(self._restarts.maxlen or 0)} within {self._interval_ms / 1_000:g} s"
 
     def can_restart(self, now: int) -> bool:
-        """True if one more restart is allowed."""
         return len(self._restarts) < (self._restarts.maxlen or 0) or now - self._restarts[0] > self._interval_ms
 
     def restart(self, now: int) -> None:
@@ -176,11 +170,9 @@ class ExponentialDelayRestartStrategy:
 
     @property
     def allowance(self) -> str:
-        """All of them."""
         return "restarts without end"
 
     def can_restart(self, now: int) -> bool:
-        """Yes."""
         return True
 
     def restart(self, now: int) -> None:

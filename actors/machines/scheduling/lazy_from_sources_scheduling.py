@@ -39,7 +39,6 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
                 self._readers_of.setdefault(exchange.result, []).append(exchange)
 
     def start(self) -> Groups[T]:
-        """The sources."""
         return self._schedule(self._topology.tasks)
 
     def data_produced(self, task: T) -> Groups[T]:

@@ -29,7 +29,6 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
                 self._waits_for[region] += 1
 
     def start(self) -> Groups[T]:
-        """The regions that read nothing from others."""
         return self._schedule(range(len(self._topology.regions)))
 
     def data_produced(self, task: T) -> Groups[T]:

@@ -42,22 +42,18 @@ class EagerSchedulingStrategy(Generic[T]):
         self._topology = topology
 
     def start(self) -> Groups[T]:
-        """All tasks, together."""
         return [self._topology.tasks]
 
     def data_produced(self, task: T) -> Groups[T]:
-        """Nobody waits for that."""
         return []
 
     def finished(self, task: T) -> Groups[T]:
-        """Nobody waits for that."""
         return []
 
     def reset(self, tasks: Collection[T]) -> None:
         """Nobody waits for what they have made."""
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """All of them, together."""
         return [in_order(self._topology, tasks)]
 
 

@@ -38,7 +38,6 @@ class Exchange(Generic[T]):
 
     @property
     def partitions(self) -> Iterator[Partition[T]]:
-        """The partitions of its producers."""
         return (Partition(producer=producer, result=self.result) for producer in self.producers)
 
 
@@ -69,7 +68,6 @@ class SchedulingTopology(Generic[T]):
         return self._consumed.get(task, ())
 
     def produced(self, task: T) -> Sequence[Exchange[T]]:
-        """The partitions that a task writes."""
         return self._produced.get(task, ())
 
     def regions_of(self, tasks: Iterable[T]) -> tuple[int, ...]:

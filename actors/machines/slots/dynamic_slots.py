@@ -51,7 +51,6 @@ class DynamicSlots:
             self._declared[task_manager] = _Declared(budget=ResourceBudget(total))
 
     def forget(self, task_manager: TaskManagerId) -> None:
-        """It is gone."""
         self._declared.pop(task_manager, None)
 
     def note(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec, *, is_dynamic: bool) -> None:
@@ -94,7 +93,6 @@ class DynamicSlots:
         return own.open - room
 
     def block(self, task_manager: TaskManagerId, slot: SlotId) -> None:
-        """A free slot cannot be had."""
         own = self._declared[task_manager]
         own.open -= 1
         own.blocked[slot] = None
@@ -126,7 +124,6 @@ class DynamicSlots:
         return task_manager not in self._declared or not self._declared[task_manager].budget.utilization
 
     def totals(self) -> dict[TaskManagerId, ResourceSpec]:
-        """The resources of each."""
         return {task_manager: own.budget.total for task_manager, own in self._declared.items()}
 
     def resources(self, task_manager: TaskManagerId) -> tuple[ResourceSpec, ResourceSpec]:

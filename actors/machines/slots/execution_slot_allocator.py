@@ -98,7 +98,6 @@ class ExecutionSlotAllocator:
                 return self._tell_pool(event, now)
 
     def check(self) -> None:
-        """Assert the invariants."""
         self.pool.check()
         self.sharing.check()
 

@@ -21,12 +21,10 @@ def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
 
 
 def merged(one: ResourceSpec, other: ResourceSpec) -> ResourceSpec:
-    """The sum of both needs."""
     return total_of((one, other))
 
 
 def total_of(specs: Iterable[ResourceSpec]) -> ResourceSpec:
-    """The sum of all needs."""
     return of_figures(sum(each) for each in zip(*map(figures, (UNSPECIFIED, *specs)), strict=True))
 
 
@@ -41,7 +39,6 @@ def cut_for(required: ResourceSpec, default: ResourceSpec) -> ResourceSpec:
 
 
 def shown(spec: ResourceSpec) -> str:
-    """The resources in words."""
     words = [
         f"{spec.cpu_millis / 1000:g} {'core' if spec.cpu_millis == 1000 else 'cores'}" if spec.cpu_millis else "",
         f"{spec.heap_mib} MiB of memory" if spec.heap_mib else "",
@@ -51,12 +48,10 @@ def shown(spec: ResourceSpec) -> str:
 
 
 def figures(spec: ResourceSpec) -> tuple[int, int, int]:
-    """The resources as figures, in an order of their own."""
     return spec.cpu_millis, spec.heap_mib, spec.managed_mib
 
 
 def of_figures(numbers: Iterable[int]) -> ResourceSpec:
-    """The resources of these figures."""
     cpu_millis, heap_mib, managed_mib = numbers
     return ResourceSpec(cpu_millis=cpu_millis, heap_mib=heap_mib, managed_mib=managed_mib)
 

@@ -109,12 +109,10 @@ class SlotManager:
 
     @property
     def slot_states(self) -> dict[SlotId, SlotState]:
-        """The state of every known slot."""
         return {slot.slot_id: slot.state for slot in self._slots}
 
     @property
     def task_managers(self) -> tuple[TaskManagerId, ...]:
-        """The registered TaskManagers."""
         return self._slots.task_managers
 
     @property
@@ -146,7 +144,6 @@ class SlotManager:
         return self._tracker.is_idle(task_manager)
 
     def check(self) -> None:
-        """Assert the invariants."""
         self._tracker.check()
         self._slots.check()
         for slot in self._slots:
@@ -213,7 +210,6 @@ class SlotManager:
         return [Tell(to=JobMasterOf(slot.job_id), message=failed)]
 
     def _adopt(self, task_manager: TaskManagerId, report: SlotReport) -> None:
-        """Take what the TaskManager says for the truth."""
         for status in report.slots:
             slot = self._slots.get(status.slot_id) or self._slots.add(task_manager, status)
             if status.allocation_id is not None:
@@ -386,7 +382,6 @@ class SlotManager:
         self._note_use(slot.task_manager)
 
     def _release(self, slot: TaskManagerSlot) -> None:
-        """The slot is free."""
         if slot.state is SlotState.ALLOCATED:
             del self._allocated[slot.holder]
         self._slots.release(slot)
@@ -434,28 +429,23 @@ class PendingSlotRequests:
         return request.allocation_id in self._by_size.get(request.resources, {})
 
     def add(self, request: PendingSlotRequest) -> None:
-        """It waits behind all others."""
         self._last += 1
         request.order = self._last
         self._by_size.setdefault(request.resources, {})[request.allocation_id] = request
 
     def add_first(self, request: PendingSlotRequest) -> None:
-        """It waits before all others."""
         self._first -= 1
         request.order = self._first
         of_size = self._by_size.pop(request.resources, {})
         self._by_size[request.resources] = {request.allocation_id: request, **of_size}
 
     def discard(self, request: PendingSlotRequest) -> None:
-        """It does not wait."""
         self._by_size.get(request.resources, {}).pop(request.allocation_id, None)
 
     def sizes(self) -> tuple[tuple[ResourceSpec, int], ...]:
-        """The sizes that are waited for, and how many of each."""
         return tuple((size, len(requests)) for size, requests in self._by_size.items() if requests)
 
     def next(self, choose: Callable[[ResourceSpec], ChosenSlot | None]) -> tuple[PendingSlotRequest, ChosenSlot] | None:
-        """The first that a slot is chosen for, and the slot."""
         served: tuple[PendingSlotRequest, ChosenSlot] | None = None
         for size, requests in self._by_size.items():
             request = next(iter(requests.values()), None)

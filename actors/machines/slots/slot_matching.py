@@ -46,23 +46,19 @@ class LeastUtilized:
         self._registered = 0
 
     def register(self, task_manager: TaskManagerId) -> None:
-        """A TaskManager, without slots as yet."""
         self._candidates[task_manager] = _Candidate(order=self._registered)
         self._registered += 1
 
     def forget(self, task_manager: TaskManagerId) -> None:
-        """Its slots are gone, and it."""
         del self._candidates[task_manager]
 
     def add_slot(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec) -> None:
-        """Add a free slot."""
         candidate = self._candidates[task_manager]
         candidate.sizes[slot] = size
         candidate.free.setdefault(size, {})[slot] = None
         self._queue(task_manager)
 
     def remove_slot(self, task_manager: TaskManagerId, slot: SlotId) -> None:
-        """The slot is there no more, free or not."""
         candidate = self._candidates[task_manager]
         size = candidate.sizes.pop(slot)
         if slot in candidate.free[size]:
@@ -72,14 +68,12 @@ class LeastUtilized:
         self._queue(task_manager)
 
     def release(self, task_manager: TaskManagerId, slot: SlotId) -> None:
-        """The slot is free."""
         candidate = self._candidates[task_manager]
         candidate.free[candidate.sizes[slot]][slot] = None
         candidate.used -= 1
         self._queue(task_manager)
 
     def occupy(self, task_manager: TaskManagerId, slot: SlotId) -> None:
-        """The slot is not free."""
         candidate = self._candidates[task_manager]
         del candidate.free[candidate.sizes[slot]][slot]
         candidate.used += 1
@@ -101,7 +95,6 @@ class LeastUtilized:
         return any(fits(required, size) for size in sizes)
 
     def is_free(self, task_manager: TaskManagerId, slot: SlotId) -> bool:
-        """True if the slot is free."""
         candidate = self._candidates[task_manager]
         return slot in candidate.free[candidate.sizes[slot]]
 

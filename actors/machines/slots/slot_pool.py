@@ -185,7 +185,6 @@ class SlotPool:
         return {slot_id: slot.allocation_id for slot_id, slot in self._slots_of.get(task_manager, {}).items()}
 
     def check(self) -> None:
-        """Assert the invariants."""
         self._for_anybody.check()
         asked = {pending.allocation_id: request_id for request_id, pending in self._pending.items()}
         assert asked == self._asked
@@ -324,7 +323,6 @@ class SlotPool:
         return [*lost, *_cancel_timer(request_id, pending), self._assign(slot, request_id)]
 
     def _release(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
-        """The slot is for anybody."""
         self._for_anybody.release(slot.task_manager, slot.slot_id)
         return self._put_to_use(slot)
 
@@ -350,7 +348,6 @@ class SlotPool:
         return SlotAssigned(request_id=request_id, slot=assigned)
 
     def _remove(self, slot: _PooledSlot, reason: str) -> SlotRemoved:
-        """The slot is no longer held."""
         del self._slots[slot.allocation_id]
         del self._at[slot.slot_id]
         del self._slots_of[slot.task_manager][slot.slot_id]

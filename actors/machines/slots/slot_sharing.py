@@ -41,7 +41,6 @@ class SharedSlot:
 
     @property
     def required(self) -> ResourceSpec:
-        """The sum of the members' needs."""
         total = UNSPECIFIED
         for member in self.members.values():
             total = merged(total, member.resources)
@@ -99,23 +98,18 @@ class SlotSharing:
     # What is there
 
     def get(self, request_id: SlotRequestId) -> SharedSlot | None:
-        """The shared slot that was asked for by this request."""
         return self._by_request.get(request_id)
 
     def shared_slot_of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
-        """The shared slot where the attempt is, or waits."""
         return self._by_attempt.get(attempt)
 
     def shared_slot_of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
-        """The shared slot of the tasks of a co-location constraint."""
         return self._by_constraint.get(constraint)
 
     def shared_slot_at(self, allocation_id: AllocationId) -> SharedSlot | None:
-        """The shared slot that has this allocation."""
         return self._by_allocation.get(allocation_id)
 
     def slots_of(self, group: str) -> tuple[SharedSlot, ...]:
-        """The shared slots of a group."""
         return tuple(self._groups[group].slots.values()) if group in self._groups else ()
 
     def prior(self, request: SlotRequest) -> AllocationId | None:
@@ -160,7 +154,6 @@ class SlotSharing:
     # What changes
 
     def create(self, group: str, slot: AssignedSlot | None = None) -> SharedSlot:
-        """A new shared slot, which nobody is in."""
         self._created += 1
         shared = SharedSlot(request_id=SlotRequestId(f"{group}/{self._created}"), group=group, slot=slot)
         slots = self._groups.setdefault(group, _Group())
@@ -172,7 +165,6 @@ class SlotSharing:
         return shared
 
     def join(self, shared: SharedSlot, request: SlotRequest) -> None:
-        """Take one more in, which is kept nothing any more."""
         shared.members[request.attempt] = request
         self._by_attempt[request.attempt] = shared
         if request.co_location is not None:
@@ -201,7 +193,6 @@ class SlotSharing:
         return shared
 
     def resolve(self, shared: SharedSlot, slot: AssignedSlot) -> None:
-        """The slot that was asked for is there."""
         places = self._groups[shared.group].open
         for opened in places.values():
             opened.discard(shared)
@@ -260,7 +251,6 @@ class SlotSharing:
         return kept
 
     def check(self) -> None:
-        """Assert that the indexes agree."""
         slots = list(self._by_request.values())
         assert sum(len(group.slots) for group in self._groups.values()) == len(slots)
         assert sorted(self._by_attempt) == sorted(attempt for shared in slots for attempt in shared.members)
@@ -320,6 +310,5 @@ def _place(request: SlotRequest) -> Place:
 
 
 def _places(request: SlotRequest) -> tuple[Place, ...]:
-    """All places that the request takes."""
     vertex = ("vertex", str(request.vertex_id))
     return (vertex,) if request.co_location is None else (vertex, ("co-location", request.co_location.group))

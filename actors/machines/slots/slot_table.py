@@ -162,20 +162,16 @@ class SlotTable:
 
     @property
     def slot_states(self) -> dict[SlotId, TaskSlotState]:
-        """The state of every slot."""
         return {slot.slot_id: slot.state for slot in self._slots.values()}
 
     @property
     def is_closed(self) -> bool:
-        """Nothing runs here, and nothing will."""
         return self._is_closing and not self._tasks
 
     def holds_slots(self, job_id: JobId) -> bool:
-        """True if any slot is the job's."""
         return job_id in self._jobs and bool(self._jobs[job_id].slots)
 
     def check(self) -> None:
-        """Assert the invariants."""
         for slot in self._slots.values():
             assert (slot.state is TaskSlotState.FREE) == (slot.allocation_id is None) == (slot.job_id is None), slot
             assert not slot.tasks or slot.state in (TaskSlotState.ACTIVE, TaskSlotState.RELEASING), slot
@@ -282,7 +278,6 @@ class SlotTable:
         return [*activated, RunTask(descriptor=with_managed_memory(descriptor, slot.size))]
 
     def _activate(self, slot: _TaskSlot) -> list[SlotTableEffect]:
-        """Its JobMaster has taken the slot."""
         if slot.state is not TaskSlotState.ALLOCATED:
             return []
         assert slot.allocation_id is not None

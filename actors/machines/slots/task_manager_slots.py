@@ -36,7 +36,6 @@ class TaskManagerSlot:
 
     @property
     def holder(self) -> AllocationId:
-        """The allocation that has the slot, which is not free."""
         assert self.allocation_id is not None, f"{self.slot_id} is free"
         return self.allocation_id
 
@@ -69,12 +68,10 @@ class TaskManagerSlots:
         return self._by_id[slot_id]
 
     def get(self, slot_id: SlotId) -> TaskManagerSlot | None:
-        """The slot, if it is known."""
         return self._by_id.get(slot_id)
 
     @property
     def task_managers(self) -> tuple[TaskManagerId, ...]:
-        """The TaskManagers whose slots are known."""
         return tuple(self._of)
 
     def choose(self, required: ResourceSpec) -> ChosenSlot | None:
@@ -86,14 +83,12 @@ class TaskManagerSlots:
         return None if free is None else ChosenSlot(task_manager=self._by_id[free].task_manager, slot_id=free)
 
     def taken(self, chosen: ChosenSlot) -> TaskManagerSlot:
-        """The slot that was chosen, which is about to be held."""
         if chosen.cut is None:
             return self._by_id[chosen.slot_id]
         cut = SlotStatus(slot_id=chosen.slot_id, resources=chosen.cut, is_dynamic=True)
         return self.add(chosen.task_manager, cut)
 
     def sizes(self) -> set[ResourceSpec]:
-        """The largest slots that there can be, one of each size."""
         declared = self._dynamic.totals()
         return {*declared.values(), *(slot.size for slot in self if slot.task_manager not in declared)}
 
@@ -114,11 +109,9 @@ class TaskManagerSlots:
         return slot.state is SlotState.FREE and not self._dynamic.is_blocked(slot.task_manager, slot.slot_id)
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """True if all slots of the TaskManager are free."""
         return self._free.is_unused(task_manager) and self._dynamic.is_unused(task_manager)
 
     def register(self, task_manager: TaskManagerId, total: ResourceSpec, network_memory_bytes: int = 0) -> None:
-        """A TaskManager with these resources, without slots as yet."""
         self._network_memory_bytes[task_manager] = network_memory_bytes
         self._of[task_manager] = {}
         self._free.register(task_manager)
@@ -144,7 +137,6 @@ class TaskManagerSlots:
         return self.add(task_manager, SlotStatus(slot_id=confirmed.slot_id, resources=confirmed.cut, is_dynamic=True))
 
     def vanished(self, task_manager: TaskManagerId, report: SlotReport) -> list[TaskManagerSlot]:
-        """The dynamic slots that a TaskManager had and does not report any more."""
         reported = {status.slot_id for status in report.slots}
         cut = (slot for slot in self._of[task_manager].values() if slot.is_dynamic)
         return [slot for slot in cut if slot.state is SlotState.ALLOCATED and slot.slot_id not in reported]
@@ -196,7 +188,6 @@ class TaskManagerSlots:
             self._dynamic.block(task_manager, free)
 
     def check(self) -> None:
-        """Assert the invariants."""
         self._free.check()
         self._dynamic.check()
         assert sum(map(len, self._of.values())) == len(self._by_id)

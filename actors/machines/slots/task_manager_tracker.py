@@ -83,7 +83,6 @@ class TaskManagerTracker:
         return task_manager in self._starting or task_manager in self._registered
 
     def is_registered(self, task_manager: TaskManagerId) -> bool:
-        """It lives."""
         return task_manager in self._registered
 
     def is_gone(self, task_manager: TaskManagerId, instance: int) -> bool:
@@ -206,7 +205,6 @@ class TaskManagerTracker:
         return is_same and len(self._registered) > self._workers.configured
 
     def check(self) -> None:
-        """Assert the invariants."""
         assert not self._starting.keys() & self._registered.keys(), "a TaskManager is on its way and there"
         assert self._idle_since_ms.keys() <= self._registered.keys(), "a TaskManager is idle that is not there"
         for task_manager, instance in self._registered.items():

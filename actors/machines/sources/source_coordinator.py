@@ -168,7 +168,6 @@ class SourceCoordinator:
                 source.enumerator.set_parallelism(vertex.parallelism)
 
     def check(self) -> None:
-        """Assert the invariants."""
         for source in self._sources.values():
             source.enumerator.check()
             waits = source.discovery in (DiscoveryPhase.LATER, DiscoveryPhase.WHEN_FEW_ARE_LEFT)
@@ -332,7 +331,6 @@ class SplitEnumerator:
 
     @property
     def discovery_finished(self) -> bool:
-        """No discovery can bring more."""
         return self._finished
 
     def handle(self, event: SplitEnumeratorEvent, now: int) -> list[SplitEnumeratorEffect]:
@@ -402,7 +400,6 @@ class SplitEnumerator:
         self._turns.clear()
 
     def check(self) -> None:
-        """Assert the invariants."""
         returned = [split for kept in self._returned.values() for split, _ in kept]
         waiting = [split.split_id for split in (*returned, *self._unassigned)]
         assert len(waiting) == len(set(waiting)), "a split would be handed out twice"
@@ -557,7 +554,6 @@ class SplitAssignmentTracker:
         self._by_checkpoint: dict[int, Assignments] = {}
 
     def record(self, subtask: int, split: SourceSplit, number: int) -> None:
-        """A split has gone out."""
         self._uncheckpointed.setdefault(subtask, []).append((split, number))
 
     def on_checkpoint(self, checkpoint_id: int) -> None:

@@ -27,5 +27,4 @@ class Committables(Generic[Piece]):
         return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
 
     def on_committed(self, checkpoint_id: int) -> None:
-        """Forget what was due."""
         self.pending = tuple(piece for piece in self.pending if piece.checkpoint_id > checkpoint_id)

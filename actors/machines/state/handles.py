@@ -46,7 +46,6 @@ def with_shared_state(
 
 
 def snapshots(checkpoint: CompletedCheckpoint) -> Iterable[TaskStateSnapshot | None]:
-    """The snapshots of all subtasks."""
     return (entry.state for entry in checkpoint.task_states)
 
 
@@ -56,7 +55,6 @@ def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHan
 
 
 def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateHandle, ...]:
-    """The exclusive state of a whole checkpoint."""
     return tuple(handle for snapshot in snapshots(checkpoint) for handle in exclusive_state(snapshot))
 
 

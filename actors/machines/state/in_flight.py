@@ -87,7 +87,6 @@ class _Arrivals:
                     self._leave(vertex, held.parallelism, subtask, left)
 
     def states(self) -> dict[Place, OperatorSubtaskState]:
-        """The batches in flight by subtask."""
         return {
             place: OperatorSubtaskState(
                 operator_id=self._heads[place[0]],
@@ -110,7 +109,6 @@ class _Arrivals:
             self._arrive(reader, gate, left.subpartitions, left.subpartition, left.in_flight)
 
     def _arrive(self, reader: JobVertex, gate: int, old_parallelism: int, subtask: int, rows: InFlightRows) -> None:
-        """Rows for what was `subtask` of `old_parallelism` arrive at the reader."""
         if old_parallelism == reader.parallelism:
             self._put(reader, subtask, InputChannelStateHandle(gate=gate, in_flight=rows))
         elif reader.inputs[gate].ship_strategy is ShipStrategy.HASH:

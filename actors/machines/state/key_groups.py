@@ -25,7 +25,6 @@ def key_group_of(key_hash: int, max_parallelism: int) -> int:
 
 
 def owner(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """The subtask that owns a key group."""
     assert 0 <= key_group < max_parallelism, f"key group {key_group} of {max_parallelism}"
     return key_group * parallelism // max_parallelism
 
@@ -48,12 +47,10 @@ def key_group_range(start: int, end: int) -> KeyGroupRange | None:
 
 
 def groups_in(key_groups: KeyGroupRange) -> range:
-    """The key groups of a range, one by one."""
     return range(key_groups.start, key_groups.end + 1)
 
 
 def covers(outer: KeyGroupRange, inner: KeyGroupRange) -> bool:
-    """True if every key group of `inner` is in `outer`."""
     return inner.start in groups_in(outer) and inner.end in groups_in(outer)
 
 

@@ -107,11 +107,9 @@ class Segments(Generic[Frame]):
 
     @property
     def live(self) -> tuple[Segment[Frame], ...]:
-        """The segments that are still needed."""
         return tuple(self._live)
 
     def add(self, segment: Segment[Frame]) -> None:
-        """Add a segment."""
         self._live.append(segment)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
@@ -119,11 +117,9 @@ class Segments(Generic[Frame]):
         return closed_to_ms
 
     def bounds(self, segment: Segment[Frame]) -> ResultBounds:
-        """Return the results that a segment is not for, and those that have all of its rows."""
         return ResultBounds(closed_to_ms=segment.closed_to_ms)
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """Return the reading of all of a segment that is still needed."""
         return Reading(segment=segment, closed_to_ms=segment.closed_to_ms)
 
     def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:

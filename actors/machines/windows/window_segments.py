@@ -74,7 +74,6 @@ class WindowSegments(Segments[Frame]):
         return emitted is not None and self._has_rows_for(segment, self._emitted_to(segment), emitted)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
-        """The bound, where it closes some window of the segment's panes."""
         if closed_to_ms is None or segment.first_ms >= self._windows.end_of_last(closed_to_ms):
             return None
         return closed_to_ms
@@ -84,11 +83,9 @@ class WindowSegments(Segments[Frame]):
         return ResultBounds(closed_to_ms=self._closed_to(segment), emitted_to_ms=self._emitted_to(segment))
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """Return the reading of all of a segment that some window still needs."""
         return self._reading(segment, self._closed_to(segment), None)
 
     def check(self) -> None:
-        """Assert the invariants: those of all segments, and none that no window needs."""
         super().check()
         assert all(self._is_needed(segment) for segment in self._live)
         assert self.closed_to_ms is None or (self.emitted_to_ms is not None and self.closed_to_ms <= self.emitted_to_ms)

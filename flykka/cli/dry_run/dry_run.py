@@ -42,7 +42,6 @@ class DryRun(Launch):
         return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
-        """Note an environment, to close it if the app does not."""
         self._environments.append(environment)
 
     def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:

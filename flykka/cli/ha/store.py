@@ -16,7 +16,6 @@ from flykka.errors import ClusterError, ProgramError
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that names the store."""
     parser.add_argument("store", metavar="STORE", help="a folder, or zookeeper://HOST:PORT/PATH?storage_dir=DIR")
 
 

@@ -40,7 +40,6 @@ def add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """Add what says which job is meant."""
     what = "its name, or how its id begins; not needed where one runs"
     parser.add_argument("job", metavar="JOB", nargs="?", help=what)
 

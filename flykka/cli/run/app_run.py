@@ -63,11 +63,9 @@ class AppRun(Launch):
         super().override_settings(settings, overrides)
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
-        """Tell that Spark is being started, and for how long."""
         return spark_start(self._output, master)
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
-        """Note an environment, to close it if the app does not."""
         self._environments.append(environment)
         self.interrupts.install_handlers()
         wanted, there = self.options.values.get("master"), environment.spark.sparkContext.master
@@ -83,7 +81,6 @@ class AppRun(Launch):
         rest_address: str | None = None,
         rest_token: str | None = None,
     ) -> None:
-        """Show a job."""
         super().job_submitted(
             client, keeps_checkpoints=keeps_checkpoints, rest_address=rest_address, rest_token=rest_token
         )
@@ -104,11 +101,9 @@ class AppRun(Launch):
         self._console.say(text)
 
     def running(self) -> list[JobClient]:
-        """The jobs that have not ended."""
         return [client for client in self._clients if not client.done()]
 
     def has_jobs(self) -> bool:
-        """True if the app has had any job run."""
         return bool(self._clients)
 
     def forgotten_operators(self) -> int:
@@ -116,7 +111,6 @@ class AppRun(Launch):
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def failures(self) -> list[JobExecutionError]:
-        """Of the jobs that have failed."""
         ended = (client.exception() for client in self._clients if client.status is JobStatus.FAILED)
         return [failure for failure in ended if isinstance(failure, JobExecutionError)]
 

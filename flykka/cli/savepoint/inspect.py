@@ -177,7 +177,6 @@ def _rows(checkpoint: CompletedCheckpoint, uid: str, limit: int) -> Rows | str:
 
 
 def show_rows(output: RichConsole, rows: dict[str, Rows | str]) -> None:
-    """Print a table for each operator."""
     for uid, some in rows.items():
         output.print()
         told = some if isinstance(some, str) else f"{'the first rows' if some else 'no rows'} of its state"

@@ -212,7 +212,6 @@ class Waits:
         self._longest: list[Wait] = []
 
     def add(self, turn: Turn) -> None:
-        """The next turn, in whatever order."""
         place = turn.sequence % _REMEMBERED
         self._numbers[place], self._times[place] = turn.sequence, turn.now_ms
         # What an actor tells itself has not waited only: it may be what blocking work has come to.
@@ -251,7 +250,6 @@ class TraceStatistics:
 
     @classmethod
     def from_records(cls, records: Iterable[Record]) -> Self:
-        """The statistics of these records."""
         made = cls()
         for record in records:
             made._add(record)

@@ -36,7 +36,6 @@ class Leftovers:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing to be forgotten."""
         return not self.jobs and (self.run is None or self.run.is_concluded)
 
 
@@ -96,7 +95,6 @@ class _Contender:
         self.told: Queue[LeaderSessionId | BaseException] = Queue()
 
     def granted(self, session: LeaderSessionId) -> None:
-        """It leads."""
         self.told.put(session)
 
     def revoked(self, session: LeaderSessionId) -> None:

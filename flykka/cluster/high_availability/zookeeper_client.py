@@ -201,7 +201,6 @@ class ZooKeeperClient:
         return sorted(found, key=lambda name: name.rpartition("-")[2])
 
     def latch_path(self, latch: str) -> str:
-        """The full path of a latch."""
         return self._full(f"latch/{latch}")
 
     def watch_latch(self, latch: str, changes: Callable[[], None]) -> bool:
@@ -212,7 +211,6 @@ class ZooKeeperClient:
         return stat is not None
 
     def is_there(self, full_path: str) -> bool:
-        """True if there is a node."""
         return self._patiently(lambda: self._kazoo.exists_async(full_path)) is not None
 
     def delete_latch(self, full_path: str) -> None:

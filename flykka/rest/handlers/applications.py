@@ -26,7 +26,6 @@ class ApplicationHandlers:
         self._application_id = application_id
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         yield Endpoint("/applications/overview", self._overview, "The program of this process, and its jobs")
         yield Endpoint(_ONE, self._details, "The program with its jobs and times")
         yield Endpoint(f"{_ONE}/exceptions", self._exceptions, "The failures of all of its jobs")
@@ -60,7 +59,6 @@ class ApplicationCancelHandlers:
         self._application_id = application_id
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         yield Endpoint(f"{_ONE}/cancel", self._cancel, "Cancel all jobs of the program", "POST", 202)
 
     def _cancel(self, query: Query) -> Json:

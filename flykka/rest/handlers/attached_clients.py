@@ -20,7 +20,6 @@ class ResultHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """The one."""
         yield Endpoint("/jobs/{jobid}/execution-result", self._result, "How a job has ended, if it has")
 
     def _result(self, query: Query) -> Json:
@@ -34,7 +33,6 @@ class ClientHeartbeatHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """The one."""
         what = "A sign of life of a job's client: the job is cancelled at its expiredTimestamp, unless it comes again"
         body = fields(["expiredTimestamp"], expiredTimestamp="integer")
         yield Endpoint("/jobs/{jobid}/clientHeartbeat", self._heartbeat, what, "PATCH", 202, body=body)

@@ -28,7 +28,6 @@ class CheckpointHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         checkpoints = "/jobs/{jobid}/checkpoints"
         what = "The checkpoints of a job: counts, summary, history"
         yield Endpoint(checkpoints, self._statistics, what, arguments={"limit": "integer"})

@@ -35,7 +35,6 @@ class ClusterHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         yield Endpoint("/config", self._config, "What a page must know first")
         yield Endpoint("/overview", self._overview, "Slots, and jobs by their states")
         yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers", pages="taskmanagers")
@@ -105,7 +104,6 @@ class ShutdownHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """The one."""
         yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
 
     def _shut_down(self, query: Query) -> Json:

@@ -30,7 +30,6 @@ class NoDatasets:
     """The datasets of a cluster without an environment: none."""
 
     def listed(self) -> Sequence[ClusterDataset]:
-        """None."""
         return ()
 
     def release(self, dataset_id: str) -> None:
@@ -45,7 +44,6 @@ class DatasetHandlers:
         self._operations = operations
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         yield Endpoint("/datasets", self._list, "The rows that jobs keep for later ones: cache()")
         yield Endpoint("/datasets/{datasetid}", self._delete, "Delete kept rows", "DELETE", 202)
         yield Endpoint("/datasets/delete/{triggerid}", self._deleted, "What came of it")

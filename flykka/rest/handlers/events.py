@@ -73,7 +73,6 @@ class EventHandlers:
         self._open = 0
 
     def routes(self) -> Iterator[Route]:
-        """With and without the version."""
         for version in ("", "/v1"):
             yield Route(f"{version}/events", self._jobs)
             yield Route(f"{version}/jobs/{{jobid}}/events", self._job)

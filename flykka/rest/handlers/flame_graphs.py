@@ -24,7 +24,6 @@ class FlameGraphHandlers:
         self._now_ms = now_ms
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         path = "/jobs/{jobid}/vertices/{vertexid}/flamegraph"
         arguments = {"type": "string", "subtaskindex": "integer"}
         yield Endpoint(path, self._graph, "Samples of the stacks of its threads, as a tree", arguments=arguments)

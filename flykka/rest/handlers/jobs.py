@@ -34,7 +34,6 @@ class JobHandlers:
         self._now_ms = now_ms
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         job = "/jobs/{jobid}"
         yield Endpoint("/jobs", self._ids, "The ids and states of all jobs", pages="jobs")
         yield Endpoint("/jobs/overview", self._overview, "All jobs, with the states of their tasks", pages="jobs")
@@ -121,7 +120,6 @@ class CancelHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         job = "/jobs/{jobid}"
         how = {"mode": "string", "deleteCheckpoints": "boolean"}
         what = "Cancel a job (mode=cancel); deleteCheckpoints=true keeps none"
@@ -151,5 +149,4 @@ class CancelHandlers:
 
 
 def job_of(query: Query) -> JobId:
-    """The job that a path names."""
     return JobId(query.path["jobid"])

@@ -41,7 +41,6 @@ class LogUrlHandlers:
         self._urls = urls
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         job = "/jobs/{jobid}"
         yield Endpoint(f"{job}/jobmanager/log-url", self._of_job_manager, "Where the log of its driver is")
         one = f"{job}/taskmanagers/{{taskmanagerid}}/log-url"

@@ -29,7 +29,6 @@ class MetricHandlers:
         self._host = gethostname()
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         what, scope = "Metrics of the cluster and its jobs, for Prometheus", {"scope": "string"}
         yield Endpoint("/metrics", self._metrics, what, arguments=scope, gives=TEXT)
         over = {"get": "string", "agg": "string", "jobs": "string"}

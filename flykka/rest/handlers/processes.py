@@ -40,7 +40,6 @@ class JobManagerHandlers:
         self._process = process
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         one = "/jobmanager"
         yield Endpoint(
             f"{one}/metrics", self._metrics, "Metrics of the process, and of the JVM beside it", arguments=GET
@@ -63,7 +62,6 @@ class TaskManagerHandlers:
         self._process = process
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         one = "/taskmanagers/{id}"
         over = {"get": "string", "agg": "string", "taskmanagers": "string"}
         yield Endpoint("/taskmanagers/metrics", self._over_all, "Metrics over TaskManagers", arguments=over)

@@ -22,7 +22,6 @@ class RecorderHandlers:
         self._recording = recording
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         yield Endpoint("/recorder", lambda query: self._recording.held(), "What the recorder of the cluster holds")
         yield Endpoint(
             "/recorder/trace", self._trace, "All of that as a trace, for flykka trace and replay", gives=FILE

@@ -31,7 +31,6 @@ class RescaleHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         rescales = "/jobs/{jobid}/rescales"
         yield Endpoint(f"{rescales}/overview", self._overview, "The rescales of a job: counts, and the last ones")
         yield Endpoint(f"{rescales}/history", self._history, "The last rescales of a job, the newest first")
@@ -69,7 +68,6 @@ class ResourceRequirementsHandlers:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         path = "/jobs/{jobid}/resource-requirements"
         yield Endpoint(path, self._requirements, "The bounds of the parallelism of each vertex of a job")
         bounds = fields(["parallelism"]) | {"properties": {"parallelism": fields(**_BOUNDS)}}

@@ -35,7 +35,6 @@ class SnapshotHandlers:
         self._operations = operations
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         job = "/jobs/{jobid}"
         yield Endpoint(f"{job}/savepoints", self._savepoint, "Take a savepoint", "POST", 202, body=_SAVEPOINT)
         yield Endpoint(f"{job}/savepoints/{{triggerid}}", self._result, "What came of a savepoint or a stop")

@@ -23,7 +23,6 @@ class SubtaskHandlers:
         self._now_ms = now_ms
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         one = "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex:int}"
         attempt = f"{one}/attempts/{{attempt:int}}"
         yield Endpoint(one, self._current, "The current attempt of a subtask")

@@ -31,7 +31,6 @@ class VertexHandlers:
         self._now_ms = now_ms
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """All of them."""
         vertex = "/jobs/{jobid}/vertices/{vertexid}"
         yield Endpoint(vertex, self._details, "A vertex and its subtasks", pages="subtasks")
         yield Endpoint(

@@ -67,7 +67,6 @@ ProcessorTime = Callable[[ThreadSample], int | None]
 
 
 def processor_time(thread: ThreadSample) -> int | None:
-    """As Linux tells it."""
     try:
         return int(Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0])
     except OSError:
@@ -117,7 +116,6 @@ class FlameGraphs:
         return {"endTimestamp": last.ended_ms, "data": tree(wanted)}
 
     def close(self) -> None:
-        """Sample no more."""
         self._closed.set()
         self._worker.shutdown(wait=False, cancel_futures=True)
 

@@ -39,11 +39,9 @@ class ProcessLog(logging.Handler):
         self._changed_at = time.time()
 
     def attach(self) -> None:
-        """Keep what is logged from now on."""
         logging.getLogger(_LOGGER).addHandler(self)
 
     def detach(self) -> None:
-        """Keep nothing any more."""
         logging.getLogger(_LOGGER).removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -57,7 +55,6 @@ class ProcessLog(logging.Handler):
         _last_resort(record, self)
 
     def text(self) -> str:
-        """All that is kept."""
         with self._at_rest():
             return b"".join(self._lines).decode(errors="replace")
 

@@ -20,7 +20,6 @@ class ServedProcess:
     read_jvm: ReadJvm = no_jvm
 
     def open(self) -> None:
-        """Keep the log from now on."""
         self.log.attach()
 
     def close(self) -> None:

@@ -53,7 +53,6 @@ def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | 
 def checkpoint_details(
     found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics], vertices: Iterable[JobVertex]
 ) -> Json:
-    """A checkpoint with all vertices of its job: also those of which it has no acknowledgement."""
     return {**_checkpoint(found), "tasks": {each.vertex_id: _task(found, subtasks, each) for each in vertices}}
 
 

@@ -34,7 +34,6 @@ _WITHIN_A_TASK = "undefined"
 
 
 def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
-    """All jobs, those that have ended too."""
     return {"jobs": [job_in_list(job) for job in jobs]}
 
 
@@ -60,7 +59,6 @@ def job_in_list(job: JobOverview) -> Json:
 
 
 def ids_with_status(jobs: Iterable[JobOverview]) -> Json:
-    """The ids of all jobs."""
     return {"jobs": [{"id": job.job_id, "status": job.status.value} for job in jobs]}
 
 

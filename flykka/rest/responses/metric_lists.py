@@ -53,7 +53,6 @@ def chosen(functions: str | None) -> list[str]:
 
 
 def aggregate(name: str, values: Sequence[float], functions: Sequence[str]) -> Json:
-    """These aggregates of the values of a metric."""
     return {"id": name, **{function: round(_AGGREGATES[function](values), 3) for function in functions}}
 
 

@@ -63,7 +63,6 @@ def aggregates(
 
 
 def _of_each(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
-    """The values of the subtasks that have some."""
     if (read := _METRICS.get(name)) is not None:
         return [read(each) for each in subtasks]
     return [there[name] for each in subtasks if name in (there := _of_users(each))]

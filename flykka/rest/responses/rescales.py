@@ -66,7 +66,6 @@ def rescales_overview(snapshot: RescalesSnapshot) -> Json:
 
 
 def rescales_history(snapshot: RescalesSnapshot) -> list[Json]:
-    """The rescales, the newest first."""
     return [rescale_details(rescale) for rescale in reversed(snapshot.rescales)]
 
 

@@ -71,7 +71,6 @@ def _resource(spec: ResourceSpec, own: TaskManagerInfo) -> Json:
 
 
 def task_manager_details(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
-    """A TaskManager with its memory."""
     return {
         **task_manager(own, tasks, now_ms),
         "metrics": {**dict.fromkeys(_METRICS, 0), "garbageCollectors": []},

@@ -21,12 +21,10 @@ _LASTING = (
 
 
 def entered(attempt: AttemptDetails, state: ExecutionState) -> int:
-    """The time at which an attempt has entered a state."""
     return next((stamp.at_ms for stamp in attempt.timestamps if stamp.state is state), NEVER)
 
 
 def left_at(attempt: AttemptDetails) -> int:
-    """The time of its end."""
     return max((entered(attempt, state) for state in _ENDS), default=NEVER)
 
 
@@ -52,5 +50,4 @@ def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
 
 
 def timestamps(attempt: AttemptDetails) -> Json:
-    """The times of all states."""
     return {state.value: max(0, entered(attempt, state)) for state in ExecutionState}

@@ -38,7 +38,6 @@ def _subtask(subtask: SubtaskDetails, now: int) -> Json:
 
 
 def attempt_details(attempt: AttemptDetails, now: int) -> Json:
-    """An attempt."""
     lived = lifetime([attempt], now)
     return {
         "status": attempt.state.value,
@@ -144,7 +143,6 @@ def _level(ratio: float) -> str:
 
 
 def accumulators(snapshots: Iterable[AccumulatorSnapshot]) -> list[Json]:
-    """User accumulators, their values as texts."""
     return [{"name": each.name, "type": each.type.value, "value": _value(each)} for each in snapshots]
 
 

@@ -56,7 +56,6 @@ def dot(text: str, status: str | None = None, *, colour: str = "") -> Html:
 
 
 def quiet(text: str, tag: str = "div") -> Html:
-    """A text that stands back."""
     return element(tag, text, class_="quiet")
 
 
@@ -85,7 +84,6 @@ def labelled(facts: Iterable[tuple[str, str]]) -> Html:
 
 
 def note(text: str) -> Html:
-    """A line beneath."""
     return element("div", text, class_="note")
 
 

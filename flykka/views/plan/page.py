@@ -53,7 +53,6 @@ class _Box:
 
 
 def page(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execution")) -> str:
-    """The whole page."""
     legend = (element("span", kind, class_=f"key {kind}") for kind in dict.fromkeys(_CLASSES.values()))
     return html_page(
         f"{plan.name} - flykka plan",

@@ -14,7 +14,6 @@ _UNKNOWN = "..."
 
 
 def column_text(column: object) -> str:
-    """The text of a column, or of a name of one."""
     text = str(column).removeprefix("Column<'").removesuffix("'>")
     # The last one has no other in it.
     while (start := text.rfind(_NODE)) >= 0:

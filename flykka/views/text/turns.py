@@ -67,7 +67,6 @@ def _came(turn: Turn) -> str:
 
 
 def row_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """A line for each row."""
     for row in rows:
         failed = f"FAILED {row.failure}" if row.failure else ""
         parts = (f"{row.turn:>7} {row.time:>10}  {row.recipient} <- {row.said}", row.came, row.effects, failed)
@@ -89,12 +88,10 @@ def turn_line(turn: Turn, began_ms: int) -> str:
 
 
 def effect_lines(turn: Turn) -> list[str]:
-    """A line for each effect."""
     return [cut(effect_line(effect), _WIDTH) for effect in turn.effects]
 
 
 def change_lines(changes: Iterable[Change]) -> list[str]:
-    """A line for each change."""
     return [
         f"{change.path or 'the actor'}: {cut(one_line(change.before), _SIDE)} -> {cut(one_line(change.after), _SIDE)}"
         for change in changes

@@ -244,7 +244,6 @@ class Due:
     call: Callable[[], object]
 
     def run(self) -> None:
-        """Do it."""
         self.call()
 
 
@@ -274,7 +273,6 @@ class RecordedSchedule:
         return first
 
     def taken(self, turn: Turn) -> None:
-        """A turn was taken, or is not going to be."""
         recorded = self._turns.get(turn.recipient, ())
         place = self._places.get(turn.recipient, 0)
         for ahead in range(place, min(place + _LOOKS_AHEAD, len(recorded))):

@@ -294,7 +294,6 @@ class ForkRecorder(ForwardingRecorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
         self.turns += 1
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
         turn = Turn(
@@ -312,14 +311,12 @@ class ForkRecorder(ForwardingRecorder):
         self._see(turn)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed."""
         super().killed(sequence, now_ms, ref)
         self._see(Killed(sequence=sequence, now_ms=now_ms, ref=ref))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        """A message found no one to handle it."""
         super().dead_letter(sequence, now_ms, message, sender, recipient, reason)
         self._see(
             DeadLetterRecord(

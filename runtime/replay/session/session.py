@@ -30,7 +30,6 @@ class ReplaySession(Walk):
 
     @property
     def trace(self) -> TraceReader:
-        """The trace that is replayed."""
         return self.engine.trace
 
     @property
@@ -51,7 +50,6 @@ class ReplaySession(Walk):
         return dict(self.engine.boundary)
 
     def upcoming(self, count: int = 1) -> list[Turn]:
-        """The next turns, at most so many."""
         kept = [step.turn for step in self.ahead()]
         return [*kept, *self.engine.records.turns(max(0, count - len(kept)))][:count]
 
@@ -132,7 +130,6 @@ class ReplaySession(Walk):
         return [] if self.turn is None else causes_of(self.trace, self.turn)
 
     def actor_class(self, turn: Turn) -> str | None:
-        """The class of the actor that takes a turn, where it is replayed."""
         instance = self.engine.instance(turn.recipient.path)
         return None if instance is None else type(instance).__name__
 

@@ -36,7 +36,6 @@ class Step:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """The effects of the turn."""
         return self.turn.effects
 
     @property
@@ -110,7 +109,6 @@ class Walk:
         self.position = position
 
     def restart(self) -> None:
-        """Go back to the beginning."""
         self.engine = self._make_engine()
         self._replayed = self.position = self._last_aside = 0
         self.steps.clear()

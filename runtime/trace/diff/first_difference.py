@@ -173,7 +173,6 @@ def _place(one: Record | None, other: Record | None) -> int:
 
 
 def _compared(record: Record) -> dict[str, Any]:
-    """The fields that have to be the same."""
     kind: dict[str, Any] = {"record": type(record).__name__}
     match record:
         case Turn():

@@ -141,7 +141,6 @@ class Chunk:
         yield from turns
 
     def sequences(self) -> Iterator[int]:
-        """The numbers of the records."""
         numbers = iter(self._columns[0] if self._columns else ())
         place = 0
         for at, _, sequence, *_ in self._others:
@@ -155,15 +154,12 @@ class Chunk:
         return TraceError(f"{self._place} cannot be read: {wrong}")
 
     def message(self, place: int) -> Value | Undecoded:
-        """The message at a place of the table."""
         return self._decoding.value(self.values[_number(place)])
 
     def failure(self, place: int | None) -> SerializedThrowable | None:
-        """The failure at a place of the table."""
         return None if place is None else self._decoding.failure(self.values[_number(place)])
 
     def effect(self, packed: list[Any]) -> Effect:
-        """The record of a packed effect."""
         code, *operands = packed
         if code == 0 and len(operands) == 2:
             return Send(target=self._ref(operands[0]), message=self.message(operands[1]))
@@ -268,7 +264,6 @@ class Content:
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether the turn has raised."""
         return self._failure is not None
 
     def has_effects(self, noted: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]) -> bool:

@@ -188,5 +188,4 @@ class ChunkPacker:
 
 
 def distances(numbers: Sequence[int]) -> list[int]:
-    """Each number as its distance from the one before."""
     return list(map(sub, numbers, (0, *numbers[:-1])))

@@ -61,7 +61,6 @@ MAX_CHUNK_ITEMS = 1_000_000
 
 
 def header(system: str, seed: int, **more: object) -> bytes:
-    """The first frame of every trace."""
     try:
         package = version("flykka")
     except PackageNotFoundError:
@@ -128,12 +127,10 @@ def merge_names(known: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def snapshots(rows: Sequence[object]) -> bytes:
-    """The frame of some snapshots."""
     return framed(bytes([SNAPSHOTS]) + zlib.compress(msgpack.packb(rows), _COMPRESSION))
 
 
 def end(content: Mapping[str, object]) -> bytes:
-    """The last frame."""
     return framed(bytes([END]) + msgpack.packb(content))
 
 

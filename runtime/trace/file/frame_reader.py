@@ -42,7 +42,6 @@ class Frame:
 
 
 def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
-    """The frames from here on, and a damage at the end where there is one."""
     offset = 0
     while head := file.read(FRAME.size):
         if len(head) < FRAME.size:

@@ -93,7 +93,6 @@ class LookAhead:
         return self._seen.popleft() if self._seen else next(self._records)
 
     def turns(self, count: int = 1) -> list[Turn]:
-        """The next turns, at most so many."""
         found = [record for record in self._seen if isinstance(record, Turn)]
         while len(found) < count:
             record = next(self._records, None)

@@ -229,7 +229,6 @@ class TraceReader:
         return next((frame for frame in self._frames() if isinstance(frame, Damage)), None)
 
     def _frames(self) -> Iterator[Frame | Damage]:
-        """All frames behind the header."""
         with self.path.open("rb") as file:
             frames = read_frames(file)
             next(frames)

@@ -67,7 +67,6 @@ class BlockWriter:
             self.write_waiting()
 
     def write_waiting(self) -> None:
-        """Write everything that is there."""
         with self._writing:
             try:
                 while self._waiting:

@@ -109,7 +109,6 @@ class FlightRecorder(Recorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
         message = envelope.message
         carried = weight(message) if failure is None else weight(message) + weight(failure)
         sender, cause, kind = envelope.sender, envelope.cause, envelope.kind
@@ -124,19 +123,16 @@ class FlightRecorder(Recorder):
         self._note(carried, places)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """An actor was spawned from outside any turn."""
         record = note_spawned(sequence, now_ms, ref, parent, props)
         recipe = record[-1]
         self._note(0 if recipe is None else len(recipe), _places(record))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed."""
         self._note(0, _places(note_killed(sequence, now_ms, ref)))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        """A message found no one to handle it."""
         noted = note_dead_letter(sequence, now_ms, message, sender, recipient, reason)
         self._note(weight(message), _places(noted))
 

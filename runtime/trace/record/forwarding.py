@@ -29,7 +29,6 @@ class ForwardingRecorder(Recorder):
         return getattr(self._inner, "before_turn", None)
 
     def open(self, *, system: str, seed: int) -> None:
-        """The system begins."""
         if self._inner is not None:
             self._inner.open(system=system, seed=seed)
 
@@ -42,28 +41,23 @@ class ForwardingRecorder(Recorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
         if self._inner is not None:
             self._inner.turn(sequence, now_ms, recipient, envelope, effects, failure)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """An actor was spawned from outside any turn."""
         if self._inner is not None:
             self._inner.spawned(sequence, now_ms, ref, parent, props)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed."""
         if self._inner is not None:
             self._inner.killed(sequence, now_ms, ref)
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        """A message found no one to handle it."""
         if self._inner is not None:
             self._inner.dead_letter(sequence, now_ms, message, sender, recipient, reason)
 
     def close(self) -> None:
-        """The system has ended."""
         if self._inner is not None:
             self._inner.close()

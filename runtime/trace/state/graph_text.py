@@ -72,7 +72,6 @@ class _Text:
         self._left = _MAX_PARTS
 
     def of(self, item: Any, depth: int) -> str:
-        """The text of an item."""
         if not isinstance(item, list):
             return repr(item)
         self._left -= 1

@@ -87,7 +87,6 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
 
 
 def _state(cell: Cell) -> dict[str, object]:
-    """The differences from a fresh cell."""
     instance, stash, timeout, behaviours = cell.instance, cell.stash, cell.receive_timeout, cell.behaviours
     faults, chance = cell.faults, cell._seeded_random
     watch, timers, sessions = cell._death_watch, cell._timers, cell._sessions

@@ -65,7 +65,6 @@ def spark_schema(columns: Any) -> StructType:
 
 
 def columns_of(table: DeltaTable) -> StructType:
-    """The columns of a table."""
     return spark_schema(json.loads(table.schema().to_json()))
 
 
@@ -77,7 +76,6 @@ def delta_schema(rows: StructType) -> Schema:
 
 
 def new_columns(table: StructType, rows: StructType) -> StructType:
-    """The columns of the rows that the table does not have."""
     known = set(table.names)
     return StructType([field for field in rows if field.name not in known])
 

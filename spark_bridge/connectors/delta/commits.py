@@ -64,7 +64,6 @@ def is_noted(table: DeltaTable | None, transaction: Transaction) -> bool:
 
 
 def noting(transaction: Transaction) -> CommitProperties:
-    """The properties of a commit that notes the checkpoint."""
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(transaction.writer, transaction.checkpoint_id)])

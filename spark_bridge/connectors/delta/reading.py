@@ -67,7 +67,6 @@ def _tells_partition(file: AddedFile, schema: StructType) -> bool:
 
 
 def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:
-    """The column of a partition's value."""
     value = partition[field.name]
     if value is not None and isinstance(field.dataType, TimestampType) and not _ZONE.search(value):
         value = f"{value}Z"

@@ -16,7 +16,6 @@ from flykka.spark_bridge.connectors.source import SplitNumbers
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
-    """The split that reads a file, which the version has or has added."""
     content = {
         "version": version,
         "path": file.path,
@@ -33,7 +32,6 @@ def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
 
 
 def file_of_split(split: SerializedSplit) -> AddedFile:
-    """The file that a split reads."""
     content = json.loads(split.content)
     return AddedFile(
         path=content["path"],

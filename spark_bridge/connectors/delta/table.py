@@ -92,7 +92,6 @@ class TableLocation:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """The options as delta-rs takes them."""
         return dict(self.options) or None
 
     def open(self, version: int | None = None) -> DeltaTable:
@@ -102,7 +101,6 @@ class TableLocation:
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
 
     def find(self) -> DeltaTable | None:
-        """The table as it is now; None where there is none."""
         from deltalake.exceptions import TableNotFoundError
 
         try:
@@ -123,7 +121,6 @@ def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
 
 
 def facts_of(table: DeltaTable) -> TableFacts:
-    """The facts that a table tells of itself."""
     protocol = table.protocol()
     return TableFacts(
         reader_features=protocol.reader_features or (),

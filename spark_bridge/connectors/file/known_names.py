@@ -27,7 +27,6 @@ class _Run:
     name: str
 
     def names(self) -> Iterator[str]:
-        """All of them."""
         if self.template is None or self.count == 1:
             yield self.name
             return
@@ -36,7 +35,6 @@ class _Run:
             yield f"{before}{number:0{width}d}{behind}"
 
     def row(self) -> list[object]:
-        """Make the row that `_run` takes."""
         if self.template is None or self.count == 1:
             return [self.name]
         before, behind, width = self.template
@@ -54,11 +52,9 @@ class KnownNames:
             self.add(name)
 
     def __contains__(self, name: str) -> bool:
-        """True if it was added."""
         return name in self._names
 
     def __len__(self) -> int:
-        """The number of them."""
         return len(self._names)
 
     def add(self, name: str) -> None:
@@ -81,7 +77,6 @@ class KnownNames:
             self._continued_by[template, number + 1] = run
 
     def encode(self) -> bytes:
-        """All names, small."""
         rows = [run.row() for run in self._runs]
         return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
 

@@ -51,7 +51,6 @@ class ObjectStore:
             raise SourceError(f"{self.path} cannot be read: {refused}") from refused
 
     def open(self, path: str) -> IO[bytes]:
-        """Open a file to read it."""
         opened: IO[bytes] = self._fs.open(self._inner(path), "rb")
         return opened
 
@@ -74,7 +73,6 @@ class ObjectStore:
         return plain_path(self.qualified(path))
 
     def qualified(self, path: str) -> str:
-        """The path with its scheme."""
         return str(self._fs.unstrip_protocol(self._inner(path)))
 
     def exists(self, path: str) -> bool:
@@ -82,11 +80,9 @@ class ObjectStore:
         return bool(self._fs.exists(self._inner(path)))
 
     def is_folder(self, path: str) -> bool:
-        """Return True if something is below."""
         return bool(self._fs.isdir(self._inner(path)))
 
     def size_bytes(self, path: str) -> int:
-        """Return the size of a file, in bytes."""
         known = self._sizes.get(path)
         return int(self._fs.size(self._inner(path))) if known is None else known
 

@@ -40,7 +40,6 @@ def published_prefix(job_name: str) -> str:
 
 
 def published_files(folder: str, paths: Iterable[str], job_name: str) -> PublishedFiles:
-    """Sort the files of a folder by who has published them."""
     own: list[str] = []
     others: Counter[str] = Counter()
     foreign = 0

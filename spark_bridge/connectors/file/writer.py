@@ -67,7 +67,6 @@ class FileWriter(SinkWriter["DataFrame"]):
         self._committables: Committables[PendingFile] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Publish what the checkpoint holds, discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
         warn_unchecked(self._context.operator, (file.digest for file in pending))

@@ -190,7 +190,6 @@ class OffsetReader:
         return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def close(self) -> None:
-        """Close the connection."""
         if self._made is not None:
             self._made.close()
             self._made = self._admin = None
@@ -228,7 +227,6 @@ _ADVICE = {
 
 
 def told(error: Exception | KafkaError) -> str:
-    """The text of an error of Kafka's."""
     cause = error.args[0] if isinstance(error, Exception) and error.args else error
     text, name = getattr(cause, "str", None), getattr(cause, "name", None)
     return f"{text()}{_ADVICE.get(name(), '')}" if callable(text) and callable(name) else str(cause)

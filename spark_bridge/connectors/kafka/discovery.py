@@ -124,7 +124,6 @@ class KafkaSplitDiscovery:
         )
 
     def close(self) -> None:
-        """Close the connection."""
         self._offsets.close()
 
     def _splits(self, pending: list[OffsetRange], at: _Position) -> tuple[list[SerializedSplit], list[OffsetRange]]:

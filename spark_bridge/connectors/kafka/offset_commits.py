@@ -34,7 +34,6 @@ class OffsetCommitter:
         self._thread: Thread | None = None
 
     def commit(self, cluster: Cluster, group: str, offsets: Offsets) -> None:
-        """Commit offsets by and by."""
         with self._lock:
             self._pending.append((cluster, group, offsets))
             if len(self._pending) > PENDING_MAX:
@@ -50,7 +49,6 @@ class OffsetCommitter:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until nothing is under way."""
         thread = self._thread
         if thread is not None:
             thread.join()

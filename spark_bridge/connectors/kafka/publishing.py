@@ -90,7 +90,6 @@ class PublishTransaction(ProduceRecords):
             consumer.close()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Publish the rows, and tell how many they are."""
         from confluent_kafka import KafkaException, TopicPartition
 
         consumer = self._consumer()

@@ -76,7 +76,6 @@ def ranges_of(splits: Iterable[SerializedSplit]) -> tuple[OffsetRange, ...]:
 
 
 def written(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as JSON has them."""
     result: dict[str, dict[str, int]] = {}
     for at in sorted(offsets):
         result.setdefault(at.topic, {})[str(at.partition)] = offsets[at]

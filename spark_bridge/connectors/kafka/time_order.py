@@ -46,7 +46,6 @@ class TimeOrder:
         return best if _records(best) else chunk(self._until(pending, behind), limit)
 
     def _bounds(self, pending: Sequence[OffsetRange], limit: int) -> tuple[int, int]:
-        """A time before which no more than `limit` are pending, and one before which more are."""
         before, step = self._reached_ms, self._step_ms
         if _records(self._until(pending, before)) > limit:
             # Records were added that are earlier than others that were read.

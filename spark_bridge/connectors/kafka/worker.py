@@ -58,7 +58,6 @@ class ReadRecords:
 
 
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
-    """The records of ranges, each of another partition, in lists of many."""
     connection = _connection(cluster)
     there = [each for each in ranges if each.offsets]
     # One partition at a time takes fewer questions to each record, and a fetch for each partition: that is worth it

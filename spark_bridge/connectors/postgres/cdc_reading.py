@@ -66,7 +66,6 @@ class ReadPages:
     metadata: Sequence[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the ranges."""
         target, names = self.values.table, [column.name for column in self.values.columns]
         with naming_slot(self.database, self.slot):
             for number in (number for batch in batches for number in batch.column(0).to_pylist()):
@@ -253,7 +252,6 @@ class _Rows:
             self._add(change, INSERT if change.is_insert else UPDATE_AFTER, after)
 
     def batch(self) -> pa.RecordBatch:
-        """The rows."""
         work, columns = self._work, self._work.values.columns
         arrays = [pa.array(texts, pa.string()) for texts in self._texts]
         arrays.append(pa.array(self._kinds, pa.string()))

@@ -49,7 +49,6 @@ class HeldSnapshot:
         return Snapshot(name=name, seen=seen, at_ms=at_ms)
 
     def close(self) -> None:
-        """End it, where one is open."""
         with self._lock:
             close, self._close = self._close, None
         if close is not None:

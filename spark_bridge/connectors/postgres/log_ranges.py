@@ -98,7 +98,6 @@ class Position:
         return json.dumps(asdict(self)).encode()
 
     def next_pages(self) -> SerializedSplit:
-        """Give out the next pages of the snapshot."""
         assert self.snapshot is not None, "pages are those of a snapshot"
         first, behind = self.page, self.page + PAGES_PER_SPLIT
         is_last = behind >= self.pages
@@ -126,7 +125,6 @@ class Position:
 
 
 def page_ranges(splits: Iterable[SerializedSplit]) -> tuple[PageRange, ...]:
-    """The pages that splits read."""
     contents = [json.loads(split.content) for split in splits]
     return tuple(
         PageRange(first=each["pages"][0], behind=each["pages"][1], snapshot=Snapshot(**each["snapshot"]))

@@ -66,7 +66,6 @@ class ReadColumn:
 
     @classmethod
     def of(cls, column: TableColumn) -> ReadColumn:
-        """The column for one of a table's."""
         if column.element is None:
             kind, readable = _type(column.base, column.precision)
         else:
@@ -84,7 +83,6 @@ class ReadColumn:
 
     @property
     def declared(self) -> str:
-        """The column as DDL has it."""
         return f"{quoted(self.name)} {self.type}"
 
     def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
@@ -113,7 +111,6 @@ class ReadColumn:
         )
 
     def value(self) -> Column:
-        """The value, made of its text."""
         text = named(self.name)
         if self.type == "binary":
             made = F.unhex(F.substr(text, F.lit(3)))

@@ -87,7 +87,6 @@ def statements(
 
 
 def create_checkpoints(table: sql.Identifier) -> sql.Composed:
-    """The statement that makes the table of checkpoints."""
     from psycopg import sql
 
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} (writer text PRIMARY KEY, checkpoint_id bigint NOT NULL)").format(

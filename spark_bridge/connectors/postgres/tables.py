@@ -146,7 +146,6 @@ class Table:
 
     @property
     def identifier(self) -> sql.Identifier:
-        """Its name in a statement."""
         from psycopg import sql
 
         return sql.Identifier(self.schema, self.name)
@@ -159,17 +158,14 @@ class Table:
         return sql.Identifier(self.schema, CHECKPOINTS)
 
     def has_checkpoints(self, connection: psycopg.Connection[Any]) -> bool:
-        """True if the table of checkpoints is there."""
         there = connection.execute("SELECT to_regclass(%s)", (self.checkpoints.as_string(connection),)).fetchone()
         return there is not None and there[0] is not None
 
     @property
     def column_numbers(self) -> tuple[int, ...]:
-        """The catalog's numbers of its columns."""
         return tuple(column.number for column in self.columns)
 
     def column(self, name: str) -> TableColumn | None:
-        """The column of this name; None where there is none."""
         return next((each for each in self.columns if each.name == name), None)
 
     def __str__(self) -> str:

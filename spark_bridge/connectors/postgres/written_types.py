@@ -97,7 +97,6 @@ class WrittenColumn:
     type: str
 
     def text(self, kind: DataType) -> Column:
-        """The values as they are copied."""
         column = named(self.name)
         match self.form:
             case Form.PLAIN:
@@ -114,7 +113,6 @@ class WrittenColumn:
 
 
 def named(name: str) -> Column:
-    """The column of this very name, whatever is in it."""
     return F.col(quoted(name))
 
 

@@ -34,7 +34,6 @@ class Options:
     given: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
-        """The text of an option; None where there is none."""
         return next((text for key, text in self.given.items() if key.lower() == name.lower()), None)
 
     def needed(self, name: str, example: str) -> str:
@@ -68,7 +67,6 @@ class Options:
         return _TRUTH[said.lower()]
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Names, which commas separate."""
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
     def behind(self, prefix: str) -> dict[str, str]:
