@@ -34,7 +34,7 @@ class Gateway:
 _NONE: frozenset[LeaderSessionId] = frozenset()
 
 
-class Sessions:
+class LeaderSessions:
     """Leader sessions that an actor accepts; none at first."""
 
     __slots__ = ("_accepted",)

@@ -23,7 +23,7 @@ StateHandle = SharedStateHandle | ExclusiveStateHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedFile:
+class UnpublishedFile:
     """A file that a sink has staged, as a checkpoint refers to it; it becomes `target` when it is published.
 
     The target of a file `in_transaction` knows what was published, so that a batch may be gone with its folder.
@@ -36,18 +36,18 @@ class StagedFile:
     in_savepoint: bool = False
 
 
-def staged_files(checkpoint: CompletedCheckpoint) -> list[StagedFile]:
+def staged_files(checkpoint: CompletedCheckpoint) -> list[UnpublishedFile]:
     """The files that sinks have staged; copies in a savepoint are files of its handles as well."""
-    files: list[StagedFile] = []
+    files: list[UnpublishedFile] = []
     for piece in staged_in(checkpoint):
         match piece:
             case PendingFile(staged=path, target=target, digest=digest, in_savepoint=in_savepoint):
-                files.append(StagedFile(path=path, target=target, digest=digest, in_savepoint=in_savepoint))
+                files.append(UnpublishedFile(path=path, target=target, digest=digest, in_savepoint=in_savepoint))
             case StagedBatch(path=path, in_savepoint=in_savepoint):
                 # Tables stage in <table>/<staging>/<job>, and their files are moved before they are committed.
                 table = job_folder(path).rsplit("/", 2)[0]
                 files += [
-                    StagedFile(
+                    UnpublishedFile(
                         path=f"{path}/{digest.name}",
                         target=f"{table}/{digest.name}",
                         digest=digest,
@@ -132,7 +132,7 @@ def _damage(path: str, written: FileDigest) -> CheckpointStorageError | None:
     return None
 
 
-def _located(staged: list[StagedFile]) -> Iterator[tuple[StagedFile, str]]:
+def _located(staged: list[UnpublishedFile]) -> Iterator[tuple[UnpublishedFile, str]]:
     """Staged files with their present paths: a later owner of the job has moved what was staged before."""
 
     @cache
@@ -147,7 +147,9 @@ def _located(staged: list[StagedFile]) -> Iterator[tuple[StagedFile, str]]:
         yield file, current(folder) + file.path.removeprefix(folder)
 
 
-def _staged_damage(file: StagedFile, path: str, compared: set[tuple[str, int, bytes]]) -> CheckpointStorageError | None:
+def _staged_damage(
+    file: UnpublishedFile, path: str, compared: set[tuple[str, int, bytes]]
+) -> CheckpointStorageError | None:
     """The error of a staged file that has yet to be published; None for one that was `compared` as a handle's."""
     damage: CheckpointStorageError | None
     try:
@@ -167,7 +169,7 @@ def _staged_damage(file: StagedFile, path: str, compared: set[tuple[str, int, by
     return CheckpointStateMissingError(f"{located(path)[1]} was staged by a sink and is not there: its rows are lost")
 
 
-def _is_published(file: StagedFile, path: str) -> bool:
+def _is_published(file: UnpublishedFile, path: str) -> bool:
     """True if a missing file was published, and perhaps taken away since: then its batch's folder is gone as well.
 
     With the folder of its job the whole disk may be away: only a transactional target knows better.

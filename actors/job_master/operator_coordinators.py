@@ -22,12 +22,11 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CoordinatorEvent,
     CoordinatorReset,
     CoordinatorSnapshotted,
-    FailJob,
     UpdateAggregates,
 )
 from flykka.actors.machines.coordinators.global_aggregates import GlobalAggregates
 from flykka.actors.machines.coordinators.operator_coordinator_holder import OperatorCoordinatorHolder
-from flykka.actors.machines.effects import Ignore, Role, Tell
+from flykka.actors.machines.effects import FailJob, Ignore, Role, Tell
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.sources.source_events import SubtaskReset

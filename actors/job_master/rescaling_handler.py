@@ -15,12 +15,13 @@ from flykka.actors.errors import RescaleNotSupportedError, described
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.job_master.slot_pool_service import SlotPoolService
-from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.effects import CancelTimer, FailJob, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.graph.events import GlobalFailureReported, RescaleRequested, SchedulingRequested
 from flykka.actors.machines.graph.rescalable_graph import RescalableExecutionGraph
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
 from flykka.actors.machines.rescaling.requirements import check_requirements, parallelism_of, updated
+from flykka.actors.machines.states import JobMoved
 from flykka.actors.timer_effects import set_timer
 from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed
 from flykka.messages.control.job import JobStatus
@@ -88,7 +89,7 @@ class RescalingHandler:
         return self._decide(events.SchedulingWanted())
 
     def job_moved(self, status: JobStatus) -> list[GraphEvent]:
-        return self._decide(events.JobMoved(status=status))
+        return self._decide(JobMoved(status=status))
 
     def tasks_deployed(self) -> list[GraphEvent]:
         """Every task of the job is on its way into its slot."""
@@ -201,7 +202,7 @@ class RescalingHandler:
                 return [SchedulingRequested()]
             case events.RestartJob(due=due):
                 return [due]
-            case events.FailJob(cause=cause):
+            case FailJob(cause=cause):
                 return [GlobalFailureReported(cause=cause)]
             case StartTimer() | CancelTimer():
                 set_timer(self._context, effect)

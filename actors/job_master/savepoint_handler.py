@@ -16,7 +16,6 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     CheckpointWanted,
     DiscardLocation,
     InitializeLocation,
-    JobMoved,
     RefuseSnapshot,
     RefuseStop,
     SavepointEffect,
@@ -27,6 +26,7 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
 )
 from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.graph.events import StoppingChanged
+from flykka.actors.machines.states import JobMoved
 from flykka.messages.control.checkpoint_coordination import (
     SavepointCompleted,
     SavepointFailed,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 
@@ -71,3 +72,10 @@ class Ignore:
     """Do nothing, for this reason: the message is late, a duplicate, or not for this machine."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailJob:
+    """Fail the job of the JobMaster."""
+
+    cause: SerializedThrowable

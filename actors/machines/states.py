@@ -8,11 +8,13 @@ documentation are printed from these, so that they cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
 
 S = TypeVar("S", bound=StrEnum)
 J = JobStatus
@@ -63,6 +65,14 @@ JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
 JOB_HAS_CAUSE = frozenset({J.FAILING, J.RESTARTING, J.FAILED, J.CANCELLING, J.CANCELED})
 """Of these statuses is told what the job has failed of, or why it is cancelled where no user asked for it."""
 EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMoved:
+    """Tells other machines of the JobMaster that the job has a new status."""
+
+    status: JobStatus
+    cause: SerializedThrowable | None = None
 
 
 def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:

@@ -17,7 +17,7 @@ from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.views.text.formats import counted
 
 if TYPE_CHECKING:
-    from flykka.simulation.campaign import Summary
+    from flykka.simulation.campaign import CampaignSummary
     from flykka.simulation.outcome import SimulationOutcome
 
 _DESCRIPTION = """\
@@ -111,9 +111,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None and arguments.from_seed is not None:
         arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
     # The actors take a second to load, which `--help` should not have to wait for.
-    from flykka.simulation.campaign import Summary
+    from flykka.simulation.campaign import CampaignSummary
 
-    summary = Summary()
+    summary = CampaignSummary()
     try:
         _simulate(summary, arguments)
         sys.stdout.flush()
@@ -127,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DIFFERENT if summary.failed else OK
 
 
-def _simulate(summary: Summary, arguments: argparse.Namespace) -> None:
+def _simulate(summary: CampaignSummary, arguments: argparse.Namespace) -> None:
     from flykka.simulation.campaign import run_seeds
 
     first: int = arguments.from_seed or 0
@@ -187,7 +187,7 @@ def _command(seed: int, arguments: argparse.Namespace) -> str:
     return f"flykka simulate --seed {seed} --faults {','.join(sorted(arguments.faults)) or 'none'}"
 
 
-def _print_summary(summary: Summary, seconds: float, faults: list[str]) -> None:
+def _print_summary(summary: CampaignSummary, seconds: float, faults: list[str]) -> None:
     checkpoints = summary.checkpoints
     print(f"{counted(summary.seeds, 'seed')}, {summary.turns:,} turns in {seconds:.1f} s", end="")
     print(f" ({summary.turns / max(seconds, 0.001):,.0f} per second)")
@@ -206,7 +206,7 @@ def _counted(counter: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in sorted(counter.items())) or "none"
 
 
-def _as_json(summary: Summary, arguments: argparse.Namespace) -> dict[str, Any]:
+def _as_json(summary: CampaignSummary, arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "seeds": summary.seeds,
         "turns": summary.turns,

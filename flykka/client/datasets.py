@@ -39,7 +39,7 @@ class ClusterDataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRows:
+class DatasetRows:
     """Rows to be read: their folder, and whether there are none."""
 
     folder: str
@@ -79,7 +79,7 @@ class ClusterDatasets:
         # Let go of, and not deleted yet.
         self._released: list[_Kept] = []
 
-    def find(self, dataset_id: str) -> KeptRows | None:
+    def find(self, dataset_id: str) -> DatasetRows | None:
         """The rows for a job that reads them; None where the job is to compute them. May block.
 
         Raises:
@@ -101,7 +101,7 @@ class ClusterDatasets:
                 self.release(dataset_id)
                 return None
             kept.files = files
-            return KeptRows(folder=kept.folder, is_empty=not files)
+            return DatasetRows(folder=kept.folder, is_empty=not files)
 
     def belong_to(self, client: JobClient) -> None:
         """A job was submitted: it computes datasets, and reads others."""

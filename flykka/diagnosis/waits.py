@@ -21,7 +21,7 @@ STANDS_STILL_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class WaitLink:
     """An attempt and what it waits for: in words (`why`, about "it"), since when, and which other one, if any."""
 
     attempt: ExecutionAttemptId
@@ -48,9 +48,9 @@ class Waits:
         known = self._known.get(attempt)
         return str(attempt) if known is None else known.name
 
-    def chain(self, attempt: ExecutionAttemptId) -> list[Link]:
+    def chain(self, attempt: ExecutionAttemptId) -> list[WaitLink]:
         """From the attempt to the one at which its wait ends, which is the last."""
-        links: list[Link] = []
+        links: list[WaitLink] = []
         seen: set[ExecutionAttemptId] = set()
         following: ExecutionAttemptId | None = attempt
         while following is not None and following not in seen:
@@ -67,42 +67,42 @@ class Waits:
         # Those between the first and the last say nothing new: each waits for the next.
         return f"{first.why}; {self.name(others[-1].attempt)}: {others[-1].why}"
 
-    def link(self, attempt: ExecutionAttemptId) -> Link:
+    def link(self, attempt: ExecutionAttemptId) -> WaitLink:
         task = self._reports.tasks.get(attempt)
         silence = self._reports.unresponsive_task(attempt)
         if silence is not None:
-            return Link(attempt=attempt, why=unanswered(silence, self._reports.time_limit_ms))
+            return WaitLink(attempt=attempt, why=unanswered(silence, self._reports.time_limit_ms))
         if task is None:
             return self._without_task(attempt)
         if task.ending is not None:
             return self._ending(task)
         if task.state is not ExecutionState.RUNNING:
-            return Link(attempt=attempt, why=f"it is {task.state}{self._at_work(attempt)}")
+            return WaitLink(attempt=attempt, why=f"it is {task.state}{self._at_work(attempt)}")
         return self._running(task)
 
-    def _without_task(self, attempt: ExecutionAttemptId) -> Link:
+    def _without_task(self, attempt: ExecutionAttemptId) -> WaitLink:
         known = self._known.get(attempt)
         if known is None:
-            return Link(attempt=attempt, why="the job has no such attempt any more")
+            return WaitLink(attempt=attempt, why="the job has no such attempt any more")
         words = {
             ExecutionState.CREATED: "it is not scheduled yet",
             ExecutionState.SCHEDULED: "it waits for a slot" if known.task_manager_id is None else "it has a slot",
             ExecutionState.DEPLOYING: f"it is on its way to {known.task_manager_id}",
         }
         why = words.get(known.state, f"it is {known.state}, and its Task is gone")
-        return Link(attempt=attempt, why=why, since_ms=known.since_ms)
+        return WaitLink(attempt=attempt, why=why, since_ms=known.since_ms)
 
-    def _ending(self, task: TaskExplained) -> Link:
+    def _ending(self, task: TaskExplained) -> WaitLink:
         known = self._known.get(task.attempt)
         why = f"it closes on its way to {task.ending}{self._at_work(task.attempt)}"
-        return Link(attempt=task.attempt, why=why, since_ms=None if known is None else known.since_ms)
+        return WaitLink(attempt=task.attempt, why=why, since_ms=None if known is None else known.since_ms)
 
-    def _running(self, task: TaskExplained) -> Link:
+    def _running(self, task: TaskExplained) -> WaitLink:
         attempt = task.attempt
         if task.stages:
             oldest = task.stages[0]
             why = self._at_work(attempt, lead="") or f"it {oldest.purpose}"
-            return Link(attempt=attempt, why=why, since_ms=oldest.since_ms)
+            return WaitLink(attempt=attempt, why=why, since_ms=oldest.since_ms)
         full = next((output for output in task.outputs if output.is_full), None)
         if full is not None:
             return self._back_pressured(task, full.partition_id, full.subpartition)
@@ -113,35 +113,35 @@ class Waits:
                 return self._on_producer(task, missing, what)
         if task.snapshotting:
             why = f"it writes its snapshot for checkpoint {task.snapshotting[0]}{self._at_work(attempt)}"
-            return Link(attempt=attempt, why=why, since_ms=task.activity_since_ms)
+            return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
         if task.waits_for_final_checkpoint:
             why = "it has processed its last row and waits for the final checkpoint"
-            return Link(attempt=attempt, why=why, since_ms=task.activity_since_ms)
+            return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
         if task.waits_for_group is not None:
             why = f"it waits for the sources of group '{task.waits_for_group}', which are far behind it in event time"
-            return Link(attempt=attempt, why=why, since_ms=task.activity_since_ms)
+            return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
         if task.waits_for_splits:
-            return Link(attempt=attempt, why="it waits for something to read", since_ms=task.activity_since_ms)
+            return WaitLink(attempt=attempt, why="it waits for something to read", since_ms=task.activity_since_ms)
         if task.channels:
             return self._on_producer(task, task.channels, "input")
-        return Link(attempt=attempt, why=f"it is {task.activity}", since_ms=task.activity_since_ms)
+        return WaitLink(attempt=attempt, why=f"it is {task.activity}", since_ms=task.activity_since_ms)
 
-    def _back_pressured(self, task: TaskExplained, partition: ResultPartitionId, subpartition: int) -> Link:
+    def _back_pressured(self, task: TaskExplained, partition: ResultPartitionId, subpartition: int) -> WaitLink:
         reader = self._readers.get((partition, subpartition))
         name = "its reader" if reader is None else self.name(reader)
         why = f"its output is full: {name} takes no more"
-        return Link(attempt=task.attempt, why=why, since_ms=task.activity_since_ms, on=reader)
+        return WaitLink(attempt=task.attempt, why=why, since_ms=task.activity_since_ms, on=reader)
 
-    def _on_producer(self, task: TaskExplained, channels: Iterable[ChannelExplained], what: str) -> Link:
+    def _on_producer(self, task: TaskExplained, channels: Iterable[ChannelExplained], what: str) -> WaitLink:
         producers = [producer_of(channel.partition_id) for channel in channels if not channel.queued]
         first = next((each for each in producers if each in self._reports.tasks or self._is_unanswered(each)), None)
         if first is None:
             first = producers[0] if producers else None
         if first is None:
-            return Link(attempt=task.attempt, why=f"it is {task.activity}", since_ms=task.activity_since_ms)
+            return WaitLink(attempt=task.attempt, why=f"it is {task.activity}", since_ms=task.activity_since_ms)
         others = f" and {len(producers) - 1} others" if len(producers) > 1 else ""
         why = f"it waits for {what} of {self.name(first)}{others}"
-        return Link(attempt=task.attempt, why=why, since_ms=task.activity_since_ms, on=first)
+        return WaitLink(attempt=task.attempt, why=why, since_ms=task.activity_since_ms, on=first)
 
     def _is_unanswered(self, attempt: ExecutionAttemptId) -> bool:
         return self._reports.unresponsive_task(attempt) is not None

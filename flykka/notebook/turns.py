@@ -22,7 +22,7 @@ from flykka.runtime.trace.text import failure_text, message_text
 from flykka.traces.origin import origin
 from flykka.views.html.markup import GREY, RED, Html, display, dot, element, fragment, head, lines, note, table
 from flykka.views.text.formats import format_bytes
-from flykka.views.text.turns import Row, ids_cut_short, row_lines, row_of
+from flykka.views.text.turns import TurnRow, ids_cut_short, row_lines, row_of
 
 SHOWN_RECORDS = 20
 SHOWN_EFFECTS = 40
@@ -120,7 +120,7 @@ def cause_text(cause: Cause) -> str:
     return f"turn {cause.turn.sequence}  {_said(cause.turn)}{led}"
 
 
-def _cells(row: Row) -> Sequence[str]:
+def _cells(row: TurnRow) -> Sequence[str]:
     outcome = "; ".join(filter(None, [row.effects, f"FAILED {row.failure}" if row.failure else ""]))
     return row.turn, row.time, row.recipient, row.said, row.came, outcome
 

@@ -26,7 +26,11 @@ from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
 from flykka.messages.control.job_manager import JobMasterReleased, JobPutAway
 from flykka.messages.graph.job_graph import JobGraph, Operator
 from flykka.messages.monitoring.blocking_work import BlockingWork
-from flykka.messages.tasks.operator_event import CheckpointCoordinator, CoordinatorAnswer, GlobalAggregatesUpdated
+from flykka.messages.tasks.operator_event import (
+    CheckpointOperatorCoordinator,
+    CoordinatorAnswer,
+    GlobalAggregatesUpdated,
+)
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId
@@ -147,7 +151,7 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
             return ()
         case "call_coordinator", ((*calls,),):
             # The user's code is not there: its coordinator has nothing to say, and no state.
-            is_checkpoint = bool(calls) and isinstance(calls[-1], CheckpointCoordinator)
+            is_checkpoint = bool(calls) and isinstance(calls[-1], CheckpointOperatorCoordinator)
             return CoordinatorAnswer(state=b"" if is_checkpoint else None)
         case "update_aggregates", _:
             return GlobalAggregatesUpdated(results=())

@@ -20,7 +20,7 @@ _CHUNK = 8
 
 
 @dataclass(slots=True)
-class Summary:
+class CampaignSummary:
     """Totals over all runs."""
 
     seeds: int = 0

@@ -32,7 +32,17 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.runtime.dispatch.pipe import Pipe
 from flykka.simulation.held_rows import SimulatedKeyedFunction, join_operator
-from flykka.simulation.operators import Behaviour, Filter, Join, Map, Process, Sink, Source, Tag, Window
+from flykka.simulation.operators import (
+    Behaviour,
+    Filter,
+    Join,
+    Map,
+    Process,
+    SimulatedSink,
+    SimulatedSource,
+    SimulatedTag,
+    Window,
+)
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner, within
 from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
@@ -50,13 +60,13 @@ _PACES = (0, 1, 1, 4)
 
 
 class _Source(Operator[Rows]):
-    def __init__(self, operator_id: OperatorId, behaviour: Source) -> None:
+    def __init__(self, operator_id: OperatorId, behaviour: SimulatedSource) -> None:
         super().__init__(operator_id)
         self.behaviour = behaviour
 
 
 class _Transform(Operator[Rows]):
-    def __init__(self, operator_id: OperatorId, behaviour: Map | Filter | Tag) -> None:
+    def __init__(self, operator_id: OperatorId, behaviour: Map | Filter | SimulatedTag) -> None:
         super().__init__(operator_id)
         self._behaviour = behaviour
 
@@ -67,9 +77,9 @@ class _Transform(Operator[Rows]):
 def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEngine) -> Operator[Rows]:
     descriptor, world = engine.descriptor, engine.world
     match behaviour:
-        case Source():
+        case SimulatedSource():
             return _Source(operator_id, behaviour)
-        case Map() | Filter() | Tag():
+        case Map() | Filter() | SimulatedTag():
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
             backend = SimulatedWindowState(behaviour, descriptor, world)
@@ -79,7 +89,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
             return KeyedProcessOperator(operator_id, function, function.backend)
         case Join():
             return join_operator(operator_id, behaviour, descriptor, world)
-        case Sink():
+        case SimulatedSink():
             writer = SimulatedSinkWriter(behaviour, descriptor, world)
             return SinkOperator(operator_id, writer, writer.stage, world, descriptor.attempt)
 
@@ -104,7 +114,7 @@ class SimulatedEngine(OperatorChain[Rows]):
                 for each in descriptor.vertex.operators
             },
         )
-        self._flow = Flow(descriptor, world, self.operators)
+        self._flow = SimulatedFlow(descriptor, world, self.operators)
         self._is_cancelled = False
         self._has_ended = False
         self._others = world.attempts.setdefault(descriptor.job_id, [])
@@ -232,7 +242,7 @@ class SimulatedEngine(OperatorChain[Rows]):
         )
 
 
-class Flow:
+class SimulatedFlow:
     """Moves rows through the chain of one simulated attempt: to its sinks, and into its outputs."""
 
     def __init__(

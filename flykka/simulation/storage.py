@@ -31,7 +31,7 @@ class Operation(StrEnum):
     LOOK = "looking into"
 
 
-class Storage:
+class SimulatedStorage:
     """All files of one simulation, by path.
 
     `on_finalised` hears of each that has got its final name, `on_deletion` of what is about to be deleted.
@@ -96,16 +96,16 @@ class Storage:
             raise OSError(f"{operation} {path} failed, as the simulation wanted it")
 
 
-_MOUNTED: dict[str, Storage] = {}
+_MOUNTED: dict[str, SimulatedStorage] = {}
 
 
 @contextmanager
-def mounted(name: str) -> Iterator[Storage]:
+def mounted(name: str) -> Iterator[SimulatedStorage]:
     """A storage that `simulated://<name>/` leads to, for as long as the block runs."""
     fsspec.register_implementation(PROTOCOL, SimulatedFileSystem, clobber=True)
     if name in _MOUNTED:
         raise RuntimeError(f"a simulation called {name!r} runs already in this process")
-    storage = _MOUNTED[name] = Storage()
+    storage = _MOUNTED[name] = SimulatedStorage()
     try:
         yield storage
     finally:
@@ -141,7 +141,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         names = sorted({folder + "/" + each.removeprefix(f"{folder}/").split("/")[0] for each in below})
         return [self._entry(storage, name) for name in names] if detail else names
 
-    def _entry(self, storage: Storage, name: str) -> dict[str, Any]:
+    def _entry(self, storage: SimulatedStorage, name: str) -> dict[str, Any]:
         if name in storage.files:
             return {"name": name, "size": storage.size(name), "type": "file"}
         return {"name": name, "size": 0, "type": "directory"}
@@ -187,7 +187,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
             return io.BytesIO(self.cat_file(path))
         return _Written(self._storage(path), self._strip_protocol(path))
 
-    def _storage(self, path: str) -> Storage:
+    def _storage(self, path: str) -> SimulatedStorage:
         name = self._strip_protocol(path).split("/", 1)[0]
         storage = _MOUNTED.get(name)
         if storage is None:
@@ -196,7 +196,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
 
 
 class _Written(io.BytesIO):
-    def __init__(self, storage: Storage, path: str) -> None:
+    def __init__(self, storage: SimulatedStorage, path: str) -> None:
         super().__init__()
         self._storage = storage
         self._path = path

@@ -21,9 +21,9 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId
 from flykka.messages.wire.message import Value
-from flykka.simulation.operators import Program
+from flykka.simulation.operators import SimulatedProgram
 from flykka.simulation.rows import Rows
-from flykka.simulation.storage import PROTOCOL, File, Storage
+from flykka.simulation.storage import PROTOCOL, File, SimulatedStorage
 from flykka.spark_bridge.operators.local_state import LocalStates
 
 
@@ -61,8 +61,8 @@ class World:
     """The world of one simulation; implements `Files`. `violations` are those that the data plane has seen."""
 
     name: str
-    storage: Storage
-    program: Program
+    storage: SimulatedStorage
+    program: SimulatedProgram
     stage_ms: tuple[int, ...]
     """Durations that stages, and the work behind them, may take."""
     local_recovery: bool = True
@@ -91,7 +91,7 @@ class World:
         return self.batches.setdefault(job_id, Batches())
 
     def local_states_of(self, job_id: JobId) -> LocalStates:
-        return self.local_states.setdefault(job_id, LocalStates(Segments(), is_on=self.local_recovery))
+        return self.local_states.setdefault(job_id, LocalStates(SimulatedSegments(), is_on=self.local_recovery))
 
     def path(self, address: str) -> str:
         return address.removeprefix(f"{PROTOCOL}://")
@@ -171,7 +171,7 @@ def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
     return checkpoint
 
 
-class Segments:
+class SimulatedSegments:
     """Implements `Holders`: the rows of a segment stay as long as somebody has them.
 
     For the attempts to come every other segment is lost, so that some state is still there and some has to be read.

@@ -11,7 +11,7 @@ from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
 from flykka.traces.actor_directory import ActorDirectory, ActorKind, Attempt, kind_of
 from flykka.traces.facts import Facts, facts_of
-from flykka.traces.story import NAMED, Step, Story, Tale, not_one, step_of
+from flykka.traces.story import NAMED, Story, StoryStep, Tale, not_one, step_of
 
 _WORK: Final = "work"
 
@@ -116,7 +116,7 @@ def _tell(story: Tale, record: Record, actors: ActorDirectory) -> None:
                 story.steps.append(_told(story, record, said, actors))
 
 
-def _told(story: Tale, turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
+def _told(story: Tale, turn: Turn, said: Facts, actors: ActorDirectory) -> StoryStep:
     kind, inner = kind_of(turn.recipient.path), said.part("buffer") or said
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
@@ -151,7 +151,7 @@ def _detail(said: Facts) -> str:
 
 def _step(
     record: Turn | Killed | DeadLetterRecord, actors: ActorDirectory, text: str, detail: str = "", **more: Any
-) -> Step:
+) -> StoryStep:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
     actor = actors.name_of(path) if actors.attempt_at(path) is None else kind_of(path)
     return step_of(record, actor, text, detail, **more)

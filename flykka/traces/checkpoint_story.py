@@ -16,7 +16,7 @@ from flykka.runtime.trace.text import failure_of, failure_text, message_name
 from flykka.traces.actor_directory import ActorDirectory, ActorKind, job_of, kind_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import begin_of, shortcomings
-from flykka.traces.story import Step, Story
+from flykka.traces.story import Story, StoryStep
 from flykka.views.text.formats import format_bytes
 
 _DECIDERS = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
@@ -135,8 +135,8 @@ class _Teller:
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
         self._actors = ActorDirectory()
-        self.steps: dict[str, list[Step]] = {}
-        self.unclear: list[Step] = []
+        self.steps: dict[str, list[StoryStep]] = {}
+        self.unclear: list[StoryStep] = []
         self.outcomes: dict[str, str] = {}
         self.seen: set[int] = set()
 
@@ -185,7 +185,7 @@ class _Teller:
             job = job_of(attempt)
         return job
 
-    def _step(self, record: Turn | DeadLetterRecord, fact: _Fact) -> Step:
+    def _step(self, record: Turn | DeadLetterRecord, fact: _Fact) -> StoryStep:
         path, said = record.recipient.path, fact.said
         if fact.sent:
             phase, text, hop = step_of_sent(said, message_name(record.message), kind_of(path))
@@ -197,7 +197,7 @@ class _Teller:
         details = [detail_of(said), "" if failure is None else failure_text(failure)]
         if isinstance(record, DeadLetterRecord):
             text, hop = f"does not get it: {said.name} is a dead letter, {record.reason}", False
-        return Step(
+        return StoryStep(
             turn=record.sequence,
             now_ms=record.now_ms,
             phase=phase,

@@ -13,7 +13,7 @@ from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
 from flykka.traces.actor_directory import ActorDirectory, ActorKind, kind_of
 from flykka.traces.facts import Facts, facts_of
-from flykka.traces.story import Step, Story, Tale, not_one, step_of
+from flykka.traces.story import Story, StoryStep, Tale, not_one, step_of
 
 TOLD: Final = {
     "job.submit": (ActorKind.JOB_MANAGER, "is asked to run it"),
@@ -40,7 +40,7 @@ def job_story(trace: TraceReader, job: str = "") -> Story:
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
     """
-    actors, tales, kills = ActorDirectory(), dict[str, Tale](), list[Step]()
+    actors, tales, kills = ActorDirectory(), dict[str, Tale](), list[StoryStep]()
     for record in exactly_in_order(trace):
         actors.learn(record)
         if isinstance(record, Killed) and kind_of(record.ref.path) is ActorKind.OTHER:
@@ -110,7 +110,7 @@ ANNOUNCEMENTS: Final = (
 )
 
 
-def _announcement(turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
+def _announcement(turn: Turn, said: Facts, actors: ActorDirectory) -> StoryStep:
     match said.tag:
         case "job.status_changed":
             why = _failure(said, "cause")
@@ -138,6 +138,6 @@ def _failure(said: Facts, name: str) -> str:
     return "" if failure is None else " ".join(f"{failure.get('type_name')}: {failure.get('message')}".split())
 
 
-def _step(record: Turn | Killed, actors: ActorDirectory, text: str, detail: str = "", **more: Any) -> Step:
+def _step(record: Turn | Killed, actors: ActorDirectory, text: str, detail: str = "", **more: Any) -> StoryStep:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
     return step_of(record, actors.name_of(path), text, detail, **more)

@@ -25,7 +25,7 @@ NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StoryStep:
     """Step of a story: a turn, as far as it concerns it. Steps with the same `group` may be collapsed.
 
     A `hop` is a message on its way, or told to an actor that only listens: it is told where everything is. `detail` is
@@ -48,15 +48,15 @@ class Line:
     """A step, or several that are collapsed."""
 
     phase: str
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     text: str
 
     @property
-    def first(self) -> Step:
+    def first(self) -> StoryStep:
         return self.steps[0]
 
     @property
-    def last(self) -> Step:
+    def last(self) -> StoryStep:
         """The latest, which has kept the others waiting."""
         return self.steps[-1]
 
@@ -74,7 +74,7 @@ class Story:
 
     subject: str
     outcome: str
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     trace_begin_ms: int
     has_phases: bool = True
     notes: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Tale:
     """A story that is still being told: the steps so far, and what has become of its subject."""
 
     outcome: str = "the trace ends before it does"
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StoryStep] = field(default_factory=list)
 
     def story(self, subject: str, trace: TraceReader) -> Story:
         return Story(
@@ -168,9 +168,9 @@ def step_of(
     group: str | None = None,
     failed: bool = False,
     hop: bool = False,
-) -> Step:
+) -> StoryStep:
     """A step of a story without phases: what a record tells of an actor."""
-    return Step(
+    return StoryStep(
         turn=record.sequence,
         now_ms=record.now_ms,
         phase=group or "life",
@@ -200,13 +200,13 @@ def not_one(
     return TraceSelectionError(f"{trace.path}: {told}")
 
 
-def _sentence(step: Step) -> str:
+def _sentence(step: StoryStep) -> str:
     return f"{step.actor}: {step.text}{f', {step.detail}' if step.detail else ''}"
 
 
-def _by_phase(steps: Sequence[Step]) -> Iterator[Line]:
+def _by_phase(steps: Sequence[StoryStep]) -> Iterator[Line]:
     """Phases in the order of their first steps, and in each of them what is of one kind together."""
-    phases: dict[str, dict[str, list[Step]]] = {}
+    phases: dict[str, dict[str, list[StoryStep]]] = {}
     for step in steps:
         kinds = phases.setdefault(step.phase, {})
         kinds.setdefault(step.group or f"{step.turn} {step.text}", []).append(step)
@@ -218,16 +218,16 @@ def _by_phase(steps: Sequence[Step]) -> Iterator[Line]:
                 yield Line(phase=phase, steps=tuple(kind), text=_collapsed(kind))
 
 
-def _collapsed(steps: Sequence[Step]) -> str:
+def _collapsed(steps: Sequence[StoryStep]) -> str:
     first, last = steps[0], steps[-1]
     slowest = f", the last was {_sentence(last).replace(f': {last.text}', '', 1)}"
     took = f" within {last.now_ms - first.now_ms:,} ms"
     return f"{len(steps):,} x {last.text}{took}{slowest}"
 
 
-def _until_something_happens(steps: Iterable[Step], begin_ms: int) -> Iterator[Line]:
+def _until_something_happens(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
     """Steps of one kind together, until one comes that is of no kind: what it is told between stays in order."""
-    kinds: dict[str, list[Step]] = {}
+    kinds: dict[str, list[StoryStep]] = {}
     for step in steps:
         if step.group is not None:
             kinds.setdefault(step.group, []).append(step)
@@ -238,7 +238,7 @@ def _until_something_happens(steps: Iterable[Step], begin_ms: int) -> Iterator[L
     yield from _routine(kinds, begin_ms)
 
 
-def _routine(kinds: dict[str, list[Step]], begin_ms: int) -> Iterator[Line]:
+def _routine(kinds: dict[str, list[StoryStep]], begin_ms: int) -> Iterator[Line]:
     for group, steps in kinds.items():
         texts = {step.text for step in steps}
         if len(texts) == len(steps):
@@ -249,11 +249,11 @@ def _routine(kinds: dict[str, list[Step]], begin_ms: int) -> Iterator[Line]:
         yield Line(phase=steps[0].phase, steps=tuple(steps), text=text)
 
 
-def _briefly(step: Step) -> str:
+def _briefly(step: StoryStep) -> str:
     return f"{step.text} ({step.detail})" if step.detail else step.text
 
 
-def _counted(steps: Sequence[Step]) -> Iterator[str]:
+def _counted(steps: Sequence[StoryStep]) -> Iterator[str]:
     kinds: dict[str, list[str]] = {}
     for step in steps:
         kinds.setdefault(step.text, []).append(step.detail)

@@ -85,7 +85,7 @@ class HandleEventFromOperator(Value):
 
 
 @value("coordinator.checkpoint")
-class CheckpointCoordinator(Value):
+class CheckpointOperatorCoordinator(Value):
     """Return the state for this checkpoint."""
 
     checkpoint_id: int
@@ -146,7 +146,7 @@ class RunActions(Value):
 CoordinatorCall = (
     StartCoordinator
     | HandleEventFromOperator
-    | CheckpointCoordinator
+    | CheckpointOperatorCoordinator
     | ResetToCheckpoint
     | SubtaskReady
     | SubtaskFailed

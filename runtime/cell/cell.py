@@ -29,7 +29,7 @@ from flykka.runtime.cell.seeded_random import SeededRandom
 from flykka.runtime.context import ActorContext
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.futures.future import Termination
-from flykka.runtime.leader_session import Sessions
+from flykka.runtime.leader_session import LeaderSessions
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
 from flykka.runtime.pykka_seam import PykkaActor
 from flykka.runtime.recording import begin_record, end_record
@@ -100,7 +100,7 @@ class Cell(PykkaActor):
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)
     resources = LazyPart(Resources)
-    sessions = LazyPart(lambda _: Sessions())
+    sessions = LazyPart(lambda _: LeaderSessions())
     seeded_random = LazyPart(SeededRandom.for_cell)
 
     def __init__(
@@ -139,7 +139,7 @@ class Cell(PykkaActor):
         self._death_watch: DeathWatch | None = None
         self._timers: Timers | None = None
         self._resources: Resources | None = None
-        self._sessions: Sessions | None = None
+        self._sessions: LeaderSessions | None = None
         # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
         self.variables = Context()
 

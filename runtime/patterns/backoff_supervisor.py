@@ -66,7 +66,7 @@ class _ResetRestartCount(Message):
 
 
 @trace_tag("backoff.trigger")
-class Trigger(Enum):
+class BackoffTrigger(Enum):
     """Event after which the child is restarted with a delay."""
 
     ON_FAILURE = auto()
@@ -94,7 +94,7 @@ class BackoffOptions:
 
     child: Props
     child_name: str
-    trigger: Trigger
+    trigger: BackoffTrigger
     backoff: Backoff = field(default_factory=Backoff)
     manual_reset: bool = False
     max_retries: int | None = None
@@ -157,7 +157,7 @@ class BackoffOpts:
         When the child stops for another reason, the supervisor stops too.
         """
         backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
-        return BackoffOptions(child=child, child_name=child_name, trigger=Trigger.ON_FAILURE, backoff=backoff)
+        return BackoffOptions(child=child, child_name=child_name, trigger=BackoffTrigger.ON_FAILURE, backoff=backoff)
 
     @staticmethod
     def on_stop(
@@ -173,7 +173,7 @@ class BackoffOpts:
         A restart that the strategy decides on comes at once and does not count, as in Akka.
         """
         backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
-        return BackoffOptions(child=child, child_name=child_name, trigger=Trigger.ON_STOP, backoff=backoff)
+        return BackoffOptions(child=child, child_name=child_name, trigger=BackoffTrigger.ON_STOP, backoff=backoff)
 
 
 @trace_tag("actor.backoff_supervisor")
@@ -193,7 +193,7 @@ class BackoffSupervisor(Actor):
         self._gives_up = False
         self._failed = False
         strategy = options.strategy
-        if options.trigger is Trigger.ON_FAILURE:
+        if options.trigger is BackoffTrigger.ON_FAILURE:
             strategy = replace(strategy, decider=self._decide)
         self.supervisor_strategy = strategy
 
@@ -245,7 +245,7 @@ class BackoffSupervisor(Actor):
         context, options = self.context, self._options
         self._child = None
         context.timers.cancel("reset")
-        wanted = self._failed or options.trigger is Trigger.ON_STOP
+        wanted = self._failed or options.trigger is BackoffTrigger.ON_STOP
         if not wanted or (options.max_retries is not None and self._restarts >= options.max_retries):
             context.stop()
             return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import KernelError
-from flykka.runtime.replay.effect_differences import Difference, DivergenceKind, raised
+from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference, raised
 from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference
 from flykka.runtime.trace.effect_text import effect_line
 from flykka.runtime.trace.effects import Effect, Undecoded
@@ -24,7 +24,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence(Difference):
+class Divergence(EffectDifference):
     """The first difference of a replay from the trace, with its turn.
 
     `causes` are the turns that led there, the last one first. `source` is file and line of what handles the message.
@@ -40,7 +40,7 @@ class Divergence(Difference):
     """The modules that the replay was given, which the command needs as well."""
 
     @classmethod
-    def of(cls, difference: Difference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
+    def of(cls, difference: EffectDifference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
         """The divergence of a turn that differs so."""
         told = {each.name: getattr(difference, each.name) for each in fields(difference)}
         return cls(trace=trace, turn=turn, modules=modules, **told)

@@ -12,7 +12,7 @@ from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.message import Value
-from flykka.runtime.replay.effect_differences import Difference, DivergenceKind, compare, compare_failures
+from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference, compare, compare_failures
 from flykka.runtime.trace.diff.value_comparator import same
 from flykka.runtime.trace.effects import CutShort, Effect, Undecoded, effect_of
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Content
@@ -45,14 +45,16 @@ class EffectComparator:
 
     def difference(
         self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
-    ) -> Difference | None:
+    ) -> EffectDifference | None:
         """The difference of a turn from its record, given the effects that it has noted and its failure."""
         if not self._is_as_recorded(turn.unread, noted, failure):
             difference = self._looked_at(turn, noted, failure)
             if difference is not None:
                 return difference
         if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
-            return Difference(kind=DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
+            return EffectDifference(
+                kind=DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn"
+            )
         return None
 
     def _is_as_recorded(self, content: object, noted: Sequence[Noted], failure: SerializedThrowable | None) -> bool:
@@ -64,7 +66,9 @@ class EffectComparator:
         except MALFORMED:
             return False  # The closer look says what is wrong with them.
 
-    def _looked_at(self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None) -> Difference | None:
+    def _looked_at(
+        self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None
+    ) -> EffectDifference | None:
         recorded: Sequence[Effect] = turn.effects
         now: Sequence[Effect] = [effect_of(each) for each in noted]
         if self._redacted:

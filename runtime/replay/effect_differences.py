@@ -66,7 +66,7 @@ class DivergenceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class EffectDifference:
     """The first difference between a turn and its record.
 
     `expected` is the recorded effect and `actual` that of the replay; one of them is None where the other side has no
@@ -83,7 +83,9 @@ class Difference:
     reason: str = ""
 
 
-def compare(recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: bool = False) -> Difference | None:
+def compare(
+    recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: bool = False
+) -> EffectDifference | None:
     """The first difference between the effects of two turns, in their order.
 
     What a turn has only asked for, who lives somewhere, what time it is or whether a name is free, is no deed: it shows
@@ -104,12 +106,12 @@ def compare(recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: 
     return None
 
 
-def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowable | None) -> Difference | None:
+def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowable | None) -> EffectDifference | None:
     """Tell whether two turns failed alike: by type and text; the stack is another one in every version."""
     if raised(recorded) == raised(now):
         return None
     found = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
-    return Difference(kind=DivergenceKind.FAILURE, fields=(found,))
+    return EffectDifference(kind=DivergenceKind.FAILURE, fields=(found,))
 
 
 def raised(failure: SerializedThrowable | None) -> str | None:
@@ -163,12 +165,12 @@ def _kind_of_other(effect: Effect | None) -> DivergenceKind:
 
 def _whole(
     expected: Effect | None, actual: Effect | None, recorded: Sequence[Effect], now: Sequence[Effect]
-) -> Difference:
+) -> EffectDifference:
     missing, extra = _unmatched(recorded, now), _unmatched(now, recorded)
     found = (
         () if expected is None or actual is None else tuple(_FIELDS.differences(_compared(expected), _compared(actual)))
     )
-    return Difference(
+    return EffectDifference(
         kind=kind_of(expected, actual), expected=expected, actual=actual, fields=found, missing=missing, extra=extra
     )
 

@@ -22,7 +22,7 @@ from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import UnknownTypeError, error_of
 from flykka.runtime.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.replay.effect_comparator import EffectComparator
-from flykka.runtime.replay.effect_differences import Difference, DivergenceKind
+from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference
 from flykka.runtime.replay.explanation import explain
 from flykka.runtime.replay.mailbox import DeafMailbox
 from flykka.runtime.replay.props_resolver import PropsResolver
@@ -225,7 +225,7 @@ class ReplayEngine:
         try:
             difference = self._taker.take(turn, cell)
         except UnknownTypeError as unknown:
-            difference = Difference(kind=DivergenceKind.UNKNOWN_TYPE, reason=str(unknown))
+            difference = EffectDifference(kind=DivergenceKind.UNKNOWN_TYPE, reason=str(unknown))
         if difference is not None:
             self._diverge(turn, cell, difference)
 
@@ -235,7 +235,7 @@ class ReplayEngine:
             if difference is not None:
                 self._diverge(turn, cell, difference)
 
-    def _diverge(self, turn: Turn, cell: Cell, difference: Difference) -> NoReturn:
+    def _diverge(self, turn: Turn, cell: Cell, difference: EffectDifference) -> NoReturn:
         divergence = Divergence.of(difference, str(self.trace.path), turn, self._modules)
         raise DivergenceError(explain(divergence, self.trace, cell))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Effect)
 
 
-class Told:
+class ToldMessage:
     """Tells a turn, while it is taken, what its record holds: numbers and answers, in the order in which it asks."""
 
     def __init__(self, turn: Turn) -> None:
@@ -101,8 +101,8 @@ class TakenTurn(Recorder):
         self.ended: list[tuple[int, list[Noted], SerializedThrowable | None]] = []
         """Coroutines of earlier turns that have come to their end meanwhile."""
         self._recorded: Turn | None = None
-        self._told: Told | None = None
-        self._waiting: dict[int, Told] = {}
+        self._told: ToldMessage | None = None
+        self._waiting: dict[int, ToldMessage] = {}
 
     def begin(self, recorded: Turn) -> None:
         self.effects = self.failure = self._told = None
@@ -120,24 +120,24 @@ class TakenTurn(Recorder):
         return ended
 
     @property
-    def told(self) -> Told | None:
+    def told(self) -> ToldMessage | None:
         """The record of the turn that runs."""
         cell = RUNNING.cell
         if self._waiting and cell is not None and cell.sequence in self._waiting:
             return self._waiting[cell.sequence]
         return self._of_recorded()
 
-    def of(self, sequence: int | None) -> Told | None:
+    def of(self, sequence: int | None) -> ToldMessage | None:
         """The record of a turn that has begun before, or of the one in hand."""
         if sequence in self._waiting:
             return self._waiting[sequence]
         told = self._of_recorded()
         return told if told is not None and told.turn.sequence == sequence else None
 
-    def _of_recorded(self) -> Told | None:
+    def _of_recorded(self) -> ToldMessage | None:
         # Most turns are told nothing.
         if self._told is None and self._recorded is not None:
-            self._told = Told(self._recorded)
+            self._told = ToldMessage(self._recorded)
         return self._told
 
     def turn(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.inspection.nondeterminism import Nondeterminism, watched
 from flykka.runtime.replay.delivery import entry_of
-from flykka.runtime.replay.effect_differences import Difference, DivergenceKind
+from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference
 from flykka.runtime.replay.mailbox import Entry, ReplayMailbox
 from flykka.runtime.trace.records import Turn
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flykka.runtime.replay.effect_comparator import EffectComparator
     from flykka.runtime.replay.system import ReplaySystem
 
-    Ended = tuple[Turn, Cell, Difference | None]
+    Ended = tuple[Turn, Cell, EffectDifference | None]
 
 
 class TurnTaker:
@@ -41,13 +41,13 @@ class TurnTaker:
         """Tell whether a coroutine waits, or has ended and nobody knows yet how."""
         return bool(self.suspended or self._ended)
 
-    def take(self, turn: Turn, cell: Cell) -> Difference | None:
+    def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
         """Take a turn again, as its record has it: in what it differs. Raises `UnknownTypeError`."""
         taken, mailbox = self._system.taken, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
         entry = entry_of(turn, cell, self._system, self._comparator.is_like)
         if entry is None:
-            return Difference(kind=DivergenceKind.DELIVERY, reason="the timer of this message does not run")
+            return EffectDifference(kind=DivergenceKind.DELIVERY, reason="the timer of this message does not run")
         taken.begin(turn)
         if cell.ref.path == self._observed:
             with watched(self._findings.append):
@@ -58,7 +58,9 @@ class TurnTaker:
             return None
         if taken.effects is None:
             mailbox.withdraw()
-            return Difference(kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}")
+            return EffectDifference(
+                kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}"
+            )
         return self._comparator.difference(turn, cell, taken.effects, taken.failure)
 
     def _play(self, turn: Turn, cell: Cell, mailbox: ReplayMailbox, entry: Entry) -> None:

@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import Operator
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.operator_event import (
     CheckpointComplete,
-    CheckpointCoordinator,
+    CheckpointOperatorCoordinator,
     CheckpointWasAborted,
     CoordinatorAnswer,
     CoordinatorCall,
@@ -191,7 +191,7 @@ class CoordinatorRunner:
                 coordinator.start()
             case HandleEventFromOperator(subtask=subtask, attempt_number=number, event=event):
                 coordinator.handle_event_from_operator(subtask, number, event_from_bytes(event))
-            case CheckpointCoordinator(checkpoint_id=checkpoint_id):
+            case CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id):
                 state = coordinator.checkpoint_coordinator(checkpoint_id)
                 return event_to_bytes(state, "the state of a coordinator")
             case ResetToCheckpoint(checkpoint_id=checkpoint_id, state=state):
@@ -246,7 +246,7 @@ class CoordinatorRunner:
 _METHODS: dict[type[Any], str] = {
     StartCoordinator: "start",
     HandleEventFromOperator: "handle_event_from_operator",
-    CheckpointCoordinator: "checkpoint_coordinator",
+    CheckpointOperatorCoordinator: "checkpoint_coordinator",
     ResetToCheckpoint: "reset_to_checkpoint",
     SubtaskReady: "subtask_ready",
     SubtaskFailed: "subtask_failed",

@@ -9,7 +9,7 @@ from typing import Generic, Protocol
 from flykka.actors.machines.state.keyed_state import RestoredKeyedState
 from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.actors.machines.windows.window_segments import Firing, WindowSegments
+from flykka.actors.machines.windows.window_segments import WindowFiring, WindowSegments
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
@@ -113,7 +113,7 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         return self._fired(watermark_ms)
 
     def _fired(self, watermark_ms: int) -> Output[Rows]:
-        fired: list[Firing[Frame]] = []
+        fired: list[WindowFiring[Frame]] = []
 
         def fire() -> Sequence[Reading[Frame]]:
             fired.append(self._segments.fire(watermark_ms))

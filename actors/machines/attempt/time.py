@@ -9,7 +9,7 @@ from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.exchange.watermark_generators import (
     MonotonyViolated,
     NoWatermarks,
-    TimestampsAndWatermarksOperator,
+    TimestampsAndWatermarks,
     watermark_generator,
 )
 from flykka.actors.machines.state.watermarks import restored_watermark
@@ -48,14 +48,14 @@ class TaskEventTime:
         vertex = descriptor.vertex
         self._subtask = descriptor.subtask
         self._has_event_time = vertex.watermark_delay_ms is not None
-        self._generator: TimestampsAndWatermarksOperator | None = None
+        self._generator: TimestampsAndWatermarks | None = None
         self._now_ms = self._paused_ms = 0
         self.is_paused = False
         if vertex.operators[0].kind.makes_watermarks:
             # The consumers in a batch job need event time only once, at its end.
             is_batch = descriptor.job_type is JobType.BATCH
             make = NoWatermarks if is_batch else partial(watermark_generator, vertex)
-            self._generator = TimestampsAndWatermarksOperator(make, vertex.idle_timeout_ms, vertex.quiet_period_ms)
+            self._generator = TimestampsAndWatermarks(make, vertex.idle_timeout_ms, vertex.quiet_period_ms)
             if not is_batch:
                 self._generator.restore(restored_watermark(descriptor.restore))
 
@@ -64,7 +64,7 @@ class TaskEventTime:
         return self._generator is not None
 
     @property
-    def generator(self) -> TimestampsAndWatermarksOperator:
+    def generator(self) -> TimestampsAndWatermarks:
         assert self._generator is not None, "the task makes no watermarks"
         return self._generator
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from flykka.actors.machines.effects import Ignore, Role, Tell
+from flykka.actors.machines.states import JobMoved
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointRequest,
@@ -56,14 +57,6 @@ class StopWanted:
     request_id: str
     directory: str | None = None
     drain: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobMoved:
-    """The job has a new status."""
-
-    status: JobStatus
-    cause: SerializedThrowable | None = None
 
 
 SavepointEvent = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flykka.actors.machines.effects import Ignore, Role, Tell
+from flykka.actors.machines.effects import FailJob, Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -87,13 +87,6 @@ class CoordinatorSnapshotted:
     operator_id: OperatorId
     checkpoint_id: int
     state: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailJob:
-    """Fail the job: the coordinator has failed, or has requested it."""
-
-    cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

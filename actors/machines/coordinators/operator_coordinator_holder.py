@@ -26,9 +26,8 @@ from flykka.actors.machines.coordinators.coordinator_events import (
     CoordinatorEvent,
     CoordinatorReset,
     CoordinatorSnapshotted,
-    FailJob,
 )
-from flykka.actors.machines.effects import Ignore, Role, Tell
+from flykka.actors.machines.effects import FailJob, Ignore, Role, Tell
 from flykka.actors.machines.sources.source_events import SubtaskReset
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -40,7 +39,7 @@ from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.operator_event import (
     CheckpointComplete,
-    CheckpointCoordinator,
+    CheckpointOperatorCoordinator,
     CheckpointWasAborted,
     CoordinatorAnswer,
     CoordinatorCall,
@@ -207,7 +206,7 @@ class OperatorCoordinatorHolder:
         self._in_flight.pop(checkpoint_id, None)
         if checkpoint_id in self._to_begin:
             self._to_begin.remove(checkpoint_id)
-        call = CheckpointCoordinator(checkpoint_id=checkpoint_id)
+        call = CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id)
         if call in self._queue:
             self._queue.remove(call)
         return [
@@ -219,7 +218,9 @@ class OperatorCoordinatorHolder:
     @property
     def _may_begin_checkpoint(self) -> bool:
         """No event is held back for another one: it would come behind the barrier of this one, and not be in it."""
-        is_begun = any(isinstance(call, CheckpointCoordinator) for call in (*self._queue, *(self._at_work or ())))
+        is_begun = any(
+            isinstance(call, CheckpointOperatorCoordinator) for call in (*self._queue, *(self._at_work or ()))
+        )
         return not is_begun and all(gateway.is_open for gateway in self._gateways)
 
     # Calls
@@ -228,11 +229,11 @@ class OperatorCoordinatorHolder:
         if self._to_begin and self._may_begin_checkpoint:
             checkpoint_id = self._to_begin.popleft()
             self._in_flight[checkpoint_id] = []
-            self._queue.append(CheckpointCoordinator(checkpoint_id=checkpoint_id))
+            self._queue.append(CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id))
         if self._at_work is not None or not self._queue or not self._is_started:
             return []
         calls: list[CoordinatorCall] = []
-        while self._queue and not (calls and isinstance(calls[-1], CheckpointCoordinator)):
+        while self._queue and not (calls and isinstance(calls[-1], CheckpointOperatorCoordinator)):
             calls.append(self._queue.popleft())
         self._calls += 1
         self._at_work = tuple(calls)
@@ -252,7 +253,7 @@ class OperatorCoordinatorHolder:
             return [Ignore(reason=f"call {call} was made before the coordinator was reset")]
         effects = self._sent(answer.events)
         last = calls[-1]
-        if isinstance(last, CheckpointCoordinator) and last.checkpoint_id in self._in_flight:
+        if isinstance(last, CheckpointOperatorCoordinator) and last.checkpoint_id in self._in_flight:
             assert answer.state is not None, f"the coordinator of {self._operator_id} gave no state"
             for gateway in self._gateways:
                 gateway.close(last.checkpoint_id)

@@ -5,7 +5,7 @@ violations, punctuated ones, and none. They are told of rows in batches, by the 
 one; a row alone is a batch of one. A source with partitions has a generator for each, and its watermark is the least
 of those that are not idle (Flink's WatermarkOutputMultiplexer): what one partition is behind is not late. Silence is
 measured for each partition, and so are the quiet periods that let its event time go on by the clock.
-`TimestampsAndWatermarksOperator` says what has grown, and lets nothing pass from before it but the end of event time.
+`TimestampsAndWatermarks` says what has grown, and lets nothing pass from before it but the end of event time.
 What it said is part of a checkpoint: Flink forgets it, and takes rows that were late for rows in time after a restart.
 This is the only place where a watermark is made of event times.
 
@@ -276,7 +276,7 @@ class WatermarkOutputMultiplexer:
         return self._quiet_period_ms
 
 
-class TimestampsAndWatermarksOperator:
+class TimestampsAndWatermarks:
     """Says each watermark of its generator once, as far as it has grown (Flink's operator of this name)."""
 
     __slots__ = ("_partitions", "said_ms")

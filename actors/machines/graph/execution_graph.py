@@ -29,7 +29,7 @@ from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, schedule_restart
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
-from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
+from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, RestartTasks
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
 from flykka.actors.machines.slots.slot_requests import ReturnSlot, SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
@@ -219,7 +219,7 @@ class ExecutionGraph:
         if self.status is not JobStatus.RUNNING or not is_region or self._is_stopping:
             return self._fail(cause, now, vertex)
         match self._handler.handle(failed, cause, now, vertex):
-            case Restart() as restart:
+            case RestartTasks() as restart:
                 return self._restart_tasks(restart, cause, now)
             case GiveUp() as given_up:
                 self._given_up = given_up
@@ -227,7 +227,7 @@ class ExecutionGraph:
             case unreachable:
                 assert_never(unreachable)
 
-    def _restart_tasks(self, decision: Restart[Subtask], cause: SerializedThrowable, now: int) -> list[Effect]:
+    def _restart_tasks(self, decision: RestartTasks[Subtask], cause: SerializedThrowable, now: int) -> list[Effect]:
         self.version += 1
         self.number_of_restarts += 1
         aborted = AbortPendingCheckpoints(job_id=self.job_graph.job_id)
@@ -333,7 +333,7 @@ class ExecutionGraph:
         assert self.failure_cause is not None
         decision = self._given_up or self._handler.handle_global(self.failure_cause, now, self._failing_vertex)
         match decision:
-            case Restart(backoff=backoff):
+            case RestartTasks(backoff=backoff):
                 restart = PendingRestart(version=self.version, backoff=backoff, cause=self.failure_cause)
                 waiting = self._failovers.start_delay(restart, self._tasks.topology.tasks, ())
                 return [self._move(JobStatus.RESTARTING), *waiting]

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from flykka.actors.machines.effects import StartTimer
 from flykka.actors.machines.graph.effects import DrawRestartDelay, RestartScheduled
 from flykka.actors.machines.graph.execution_topology import Subtask
-from flykka.actors.machines.restart.restart_strategy import Backoff
+from flykka.actors.machines.restart.restart_strategy import RestartBackoff
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.wire.failure import SerializedThrowable
 
@@ -25,7 +25,7 @@ class PendingRestart:
     """A restart whose delay or whose tasks are not over: the tasks of these `names`, or all, because of `cause`."""
 
     version: int
-    backoff: Backoff
+    backoff: RestartBackoff
     cause: SerializedThrowable
     names: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.actors.machines.read_model.rescale_history import RescaleHistory
-from flykka.actors.machines.read_model.time_series import Counts, Peaks
+from flykka.actors.machines.read_model.time_series import Peaks, RowCounts
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
 from flykka.actors.machines.rescaling.requirements import with_parallelism
 from flykka.actors.machines.states import JOB_TERMINAL
@@ -66,7 +66,7 @@ class JobReadModel:
         self._began_ms: int | None = None
         self.ended_ms: int | None = None
         self._timestamps: dict[JobStatus, StatusTimestamp] = {}
-        self._deployments = Deployments()
+        self._deployments = DeployingAttempts()
         self._vertices = {vertex.vertex_id: VertexReadModel(vertex) for vertex in job_graph.vertices}
         self.checkpoints = CheckpointStatsTracker(
             {vertex.vertex_id: vertex.parallelism for vertex in job_graph.vertices}
@@ -82,7 +82,7 @@ class JobReadModel:
         self.has_result = False
         self._kept: str | None = None
         self._final_accumulators: AccumulatorResults | None = None
-        self._rows_read = Counts()
+        self._rows_read = RowCounts()
         self._lags = Peaks()
         self._modified_ms = 0
         self.lost_task_managers: dict[TaskManagerId, None] = {}
@@ -291,7 +291,7 @@ class JobReadModel:
         self._timestamps[status] = StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)
 
 
-class Deployments:
+class DeployingAttempts:
     """The attempts that are DEPLOYING, and how long any has been (Flink's DeploymentStateTimeMetrics)."""
 
     def __init__(self) -> None:

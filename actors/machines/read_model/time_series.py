@@ -60,7 +60,7 @@ class _Points(ABC):
         self.step_ms *= 2
 
 
-class Counts(_Points):
+class RowCounts(_Points):
     """Counts per step, told as rates per second."""
 
     def combined(self, first: float, second: float) -> float:

@@ -19,13 +19,14 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import assert_never
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.effects import CancelTimer, FailJob, Ignore, Role, StartTimer, Tell
 from flykka.actors.machines.phases import next_phase
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
 from flykka.actors.machines.rescaling.requirements import initial_requirements, parallelism_of
 from flykka.actors.machines.rescaling.rescale_timeline import RescaleTimeline
 from flykka.actors.machines.rescaling.slot_allocator import desired_parallelism, determine_parallelism, slots_of_groups
+from flykka.actors.machines.states import JobMoved
 from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
@@ -147,7 +148,7 @@ class AdaptiveScheduler:
                 return self._on_slots(event, now)
             case events.CheckpointAnswered():
                 return self._on_checkpoint(event)
-            case events.JobMoved(status=status):
+            case JobMoved(status=status):
                 return self._on_job_moved(status, now)
             case events.TasksDeployed():
                 return self._on_deployed(now)
@@ -226,7 +227,7 @@ class AdaptiveScheduler:
         return [
             *self._end(RescaleTerminatedReason.EXCEPTION_OCCURRED, now, text),
             *self._enter(SchedulerState.FAILING, now),
-            events.FailJob(cause=cause),
+            FailJob(cause=cause),
         ]
 
     # A rescale

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from flykka.actors.machines.effects import CancelTimer, Ignore, Role, StartTimer, Tell
-from flykka.messages.control.job import JobStatus
+from flykka.actors.machines.effects import CancelTimer, FailJob, Ignore, Role, StartTimer, Tell
+from flykka.actors.machines.states import JobMoved
 from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.control.rescaling import CountSlotsDue, JobResourceRequirements, ResourceWaitTimedOut
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 
 # Events
@@ -42,13 +41,6 @@ class CheckpointAnswered:
 
     request_id: str
     is_complete: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobMoved:
-    """The job has a new status."""
-
-    status: JobStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +93,6 @@ class RestartJob:
     """Restart the job after its failure."""
 
     due: JobRestartDue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailJob:
-    """Fail the job."""
-
-    cause: SerializedThrowable
 
 
 RescalingEffect = (

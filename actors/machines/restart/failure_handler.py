@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from flykka.actors.machines.restart.failover_strategy import FailoverStrategy
 from flykka.actors.machines.restart.repeated_failures import RepeatedFailures, is_of_environment
-from flykka.actors.machines.restart.restart_strategy import Backoff, RestartStrategy
+from flykka.actors.machines.restart.restart_strategy import RestartBackoff, RestartStrategy
 from flykka.messages.wire.failure import SerializedThrowable
 
 T = TypeVar("T", bound=Hashable)
@@ -37,11 +37,11 @@ _NON_RECOVERABLE = frozenset({"NoResourceAvailableError", "OwnershipLostError"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart(Generic[T]):
+class RestartTasks(Generic[T]):
     """These tasks start again after the pause."""
 
     tasks: frozenset[T]
-    backoff: Backoff
+    backoff: RestartBackoff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,13 @@ class ExecutionFailureHandler(Generic[T]):
 
     def handle(
         self, failed: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
-    ) -> Restart[T] | GiveUp:
+    ) -> RestartTasks[T] | GiveUp:
         """Handle the failure of these tasks of `vertex`, which have failed together and of one cause."""
         return self._decide(self._failover.tasks_to_restart(failed), cause, now, vertex)
 
-    def handle_global(self, cause: SerializedThrowable, now: int, vertex: str | None = None) -> Restart[T] | GiveUp:
+    def handle_global(
+        self, cause: SerializedThrowable, now: int, vertex: str | None = None
+    ) -> RestartTasks[T] | GiveUp:
         """Handle a failure of the job as a whole, which may have begun with a task of `vertex`."""
         return self._decide(self._failover.all_tasks, cause, now, vertex)
 
@@ -83,7 +85,7 @@ class ExecutionFailureHandler(Generic[T]):
 
     def _decide(
         self, tasks: frozenset[T], cause: SerializedThrowable, now: int, vertex: str | None
-    ) -> Restart[T] | GiveUp:
+    ) -> RestartTasks[T] | GiveUp:
         if classify(cause) is ThrowableType.NON_RECOVERABLE:
             return GiveUp(cause=cause, why=f"restarts are suppressed: no restart can mend {cause.type_name}")
         repeated = self._repeated.count(vertex, cause, tasks)
@@ -94,7 +96,7 @@ class ExecutionFailureHandler(Generic[T]):
             why = f"the restart strategy forbids it: it allows {self._restarts.allowance}"
             return GiveUp(cause=cause, why=why)
         self._restarts.restart(now)
-        return Restart(tasks=tasks, backoff=self._restarts.backoff)
+        return RestartTasks(tasks=tasks, backoff=self._restarts.backoff)
 
 
 def classify(cause: SerializedThrowable) -> ThrowableType:

@@ -1,7 +1,7 @@
 """Decides whether a failed job restarts, and after which delay (Flink's RestartBackoffTimeStrategy).
 
 A strategy only counts. What suppresses restarts whatever the strategy says is decided in `failure_handler`. Times are
-ms of the clock that the caller has; chance stays outside: a `Backoff` says between which bounds the delay is drawn.
+ms of the clock that the caller has; chance stays outside: a `RestartBackoff` says between which bounds the delay is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flykka.messages.graph.restart_strategies import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
+class RestartBackoff:
     """`delay_ms`, give or take up to `jitter_ms`, and never more than `max_ms` (None: there is no limit)."""
 
     delay_ms: int
@@ -37,7 +37,7 @@ class RestartStrategy(Protocol):
     """Asked once for every failure that may be mended by a restart."""
 
     @property
-    def backoff(self) -> Backoff:
+    def backoff(self) -> RestartBackoff:
         """The delay before the restart that was counted last."""
 
     @property
@@ -58,7 +58,7 @@ class RestartStrategy(Protocol):
 class NoRestartStrategy:
     """Every failure is the last."""
 
-    backoff = Backoff(delay_ms=0)
+    backoff = RestartBackoff(delay_ms=0)
     max_same_failures: int | None = None
     allowance = "no restart"
 
@@ -82,7 +82,7 @@ class FixedDelayRestartStrategy:
         if attempts is not None and attempts < 0:
             raise ValueError(f"the number of restarts must be 0 or more, not {attempts}")
         self._attempts = attempts
-        self.backoff = Backoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
+        self.backoff = RestartBackoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
         self.attempts_used = 0
 
     @property
@@ -109,7 +109,7 @@ class FailureRateRestartStrategy:
     def __init__(self, max_failures: int, interval_ms: int, delay_ms: int) -> None:
         self._restarts: deque[int] = deque(maxlen=_at_least(max_failures, 1, "number of failures"))
         self._interval_ms = _at_least(interval_ms, 1, "interval in which failures are counted")
-        self.backoff = Backoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
+        self.backoff = RestartBackoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
 
     @property
     def allowance(self) -> str:
@@ -163,10 +163,10 @@ class ExponentialDelayRestartStrategy:
         self._last_failure_ms = 0
 
     @property
-    def backoff(self) -> Backoff:
+    def backoff(self) -> RestartBackoff:
         """The delay of now; its jitter is a share of it, whole milliseconds."""
         jitter_ms = int(self._current_ms * self._jitter)
-        return Backoff(delay_ms=self._current_ms, jitter_ms=jitter_ms, max_ms=self._max_ms)
+        return RestartBackoff(delay_ms=self._current_ms, jitter_ms=jitter_ms, max_ms=self._max_ms)
 
     @property
     def allowance(self) -> str:

@@ -20,7 +20,7 @@ from flykka.messages.wire.ids import BatchId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firing(Generic[Frame]):
+class WindowFiring(Generic[Frame]):
     """Readings for the windows that fire, and the segments that are not needed any more when that is done.
 
     The windows that fire start at `to_ms` or before: of each key those that have a row which was in no firing before.
@@ -41,7 +41,7 @@ class WindowSegments(Segments[Frame]):
         self.allowed_lateness_ms = allowed_lateness_ms
         self._windows = windows
 
-    def fire(self, watermark_ms: int) -> Firing[Frame]:
+    def fire(self, watermark_ms: int) -> WindowFiring[Frame]:
         """Move the bounds to a watermark: the windows from the old one to the new one fire, if there are any.
 
         So do those before for which rows have come late. The bounds move where nothing fires, too: what is late must
@@ -49,7 +49,7 @@ class WindowSegments(Segments[Frame]):
         """
         to_ms = self._emitted_at(watermark_ms)
         if to_ms is None:
-            return Firing(readings=(), finished=(), to_ms=watermark_ms)
+            return WindowFiring(readings=(), finished=(), to_ms=watermark_ms)
         news = [segment for segment in self._live if self._has_rows_for(segment, self._emitted_to(segment), to_ms)]
         until_ms = to_ms
         if news:
@@ -60,7 +60,7 @@ class WindowSegments(Segments[Frame]):
         needed = [segment for segment in self._live if self._is_needed(segment)]
         finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))
         self._live = [replace(each, emitted_to_ms=latest(each.emitted_to_ms, to_ms)) for each in needed]
-        return Firing(readings=readings, finished=finished, to_ms=until_ms)
+        return WindowFiring(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
         """Windows that start at this time or before are closed at a watermark, fired or not; None: none is."""

@@ -15,7 +15,7 @@ from flykka.cli.trace.trace_file import run_on_trace
 from flykka.errors import TraceSelectionError
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.diff.first_difference import VARYING, Comparison, Difference, first_difference
-from flykka.runtime.trace.diff.side import Cause
+from flykka.runtime.trace.diff.side import RecordedCause
 from flykka.runtime.trace.diff.value_comparator import FieldDifference
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.effects import Effect, Undecoded
@@ -142,7 +142,7 @@ def _does_or_has(item: Any) -> str:
     return f"has {text}" if len(text) <= _VALUE_LENGTH else f"has {text[: _VALUE_LENGTH - 3]}..."
 
 
-def _caused(side: str, causes: tuple[Cause, ...]) -> Iterator[str]:
+def _caused(side: str, causes: tuple[RecordedCause, ...]) -> Iterator[str]:
     if causes:
         chain = " <- ".join(f"{cause.turn} {cause.message}" for cause in causes[:_CAUSES])
         yield f"  {side} caused by {chain}{' <- ...' if len(causes) > _CAUSES else ''}"

@@ -25,7 +25,7 @@ from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, begin_of, cut_off
 from flykka.traces.record_json import record_json
 from flykka.traces.selection import Counted, Selection, patterns_of
-from flykka.views.text.turns import Row, ids_cut_short, row_lines, row_of
+from flykka.views.text.turns import TurnRow, ids_cut_short, row_lines, row_of
 
 _DESCRIPTION = """\
 One line per turn: its number, the seconds since the trace began, the actor, what
@@ -109,7 +109,7 @@ def _ordered(trace: TraceReader, last: int | None) -> Iterator[Record]:
     return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
-def _print_table(rows: Iterator[Row], console: Console) -> None:
+def _print_table(rows: Iterator[TurnRow], console: Console) -> None:
     """Columns, a screenful at a time, so that a long trace begins to show at once; long ids are cut short."""
     shows_header = True
     while screenful := list(islice(rows, _ROWS_AT_A_TIME)):
@@ -117,7 +117,7 @@ def _print_table(rows: Iterator[Row], console: Console) -> None:
         shows_header = False
 
 
-def _table(rows: Iterable[Row], *, shows_header: bool) -> Table:
+def _table(rows: Iterable[TurnRow], *, shows_header: bool) -> Table:
     table = Table(box=None, expand=True, show_header=shows_header, header_style="bold", pad_edge=False)
     table.add_column("turn", width=7, justify="right")
     table.add_column("s", width=9, justify="right")

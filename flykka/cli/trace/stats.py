@@ -200,7 +200,7 @@ class Wait:
     sent_in: int
 
 
-class Waits:
+class MailboxWaits:
     """The longest waits of messages from the turn that sent them to the one that took them, in little memory.
 
     How long a turn took is not recorded. But what is told to a slow actor waits, and so this names it.
@@ -246,7 +246,7 @@ class TraceStatistics:
     failures: dict[str, FailureStatistics] = field(default_factory=dict)
     checkpoints: dict[str, CheckpointStatsTracker] = field(default_factory=dict)
     """By job."""
-    waits: Waits = field(default_factory=Waits)
+    waits: MailboxWaits = field(default_factory=MailboxWaits)
 
     @classmethod
     def from_records(cls, records: Iterable[Record]) -> Self:

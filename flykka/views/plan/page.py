@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.views.html.markup import Html, asset, element, fragment
 from flykka.views.html.markup import page as html_page
-from flykka.views.plan.program_plan import PlanEdge, PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
+from flykka.views.plan.program_plan import PlanEdge, PlanGraph, PlanSlot, ProgramNode, ProgramPlan, Wiring
 
 # An operator id is to be read whole: 32 digits, in whatever font the reader has.
 _WIDTH = 288
@@ -42,7 +42,7 @@ Edge = tuple[str, str]
 class _Box:
     """A place on the page; without a node an edge passes there."""
 
-    node: PlanNode | None
+    node: ProgramNode | None
     left: int
     top: int
     height: int
@@ -109,11 +109,11 @@ def _placed(graph: PlanGraph, made: Layers) -> Iterator[tuple[str, _Box]]:
             yield key, _Box(nodes.get(key), number * (_WIDTH + _ACROSS), top, height)
 
 
-def _height(node: PlanNode | None) -> int:
+def _height(node: ProgramNode | None) -> int:
     return _PASSING if node is None else _LINE * (len(node.names) + len(node.facts)) + _PADDING
 
 
-def _node(box: _Box, node: PlanNode) -> Html:
+def _node(box: _Box, node: ProgramNode) -> Html:
     names = (element("b", name, title=name) for name in node.names)
     facts = (element("i", fact, title=fact) for fact in node.facts)
     place = f"left:{box.left}px;top:{box.top}px;width:{_WIDTH}px;height:{box.height}px"

@@ -33,7 +33,7 @@ _SHOWN = 8
 
 
 @value("plan.node")
-class PlanNode(Value):
+class ProgramNode(Value):
     """A box: the operators in it, in how many subtasks it runs, and what else there is to say."""
 
     key: str
@@ -59,7 +59,7 @@ class PlanGraph(Value):
 
     title: str
     summary: str
-    nodes: tuple[PlanNode, ...]
+    nodes: tuple[ProgramNode, ...]
     edges: tuple[PlanEdge, ...]
 
 
@@ -151,7 +151,7 @@ def _stream(graph: StreamGraph, job_graph: JobGraph) -> PlanGraph:
     )
 
 
-def _operator(node: StreamNode, operator_id: OperatorId) -> PlanNode:
+def _operator(node: StreamNode, operator_id: OperatorId) -> ProgramNode:
     settings = (
         f"upserts by {', '.join(node.upsert_keys)}" if node.upsert_keys else "",
         f"max parallelism {node.max_parallelism}" if node.max_parallelism is not None else "",
@@ -162,7 +162,7 @@ def _operator(node: StreamNode, operator_id: OperatorId) -> PlanNode:
     )
     # An operator that is given a uid later finds its state by the id that it had without one.
     uid = ("no uid", f"id {operator_id}") if node.has_automatic_uid else (f"uid {node.uid}",)
-    return PlanNode(
+    return ProgramNode(
         key=node.uid,
         kind=node.kind,
         names=(node.name,),
@@ -198,13 +198,13 @@ def _exchanged(edge: JobEdge) -> str:
     return f"{_MARKS.get(edge.result_partition_type, '')}{edge.ship_strategy.lower()}"
 
 
-def _vertex(vertex: JobVertex) -> PlanNode:
+def _vertex(vertex: JobVertex) -> ProgramNode:
     facts = [f"parallelism {vertex.parallelism} (up to {vertex.max_parallelism})", f"group {vertex.slot_sharing_group}"]
     if vertex.co_location_group is not None:
         facts.append(f"co-location group {vertex.co_location_group}")
     if vertex.resources != UNSPECIFIED:
         facts.append(_asked(vertex.resources))
-    return PlanNode(
+    return ProgramNode(
         key=vertex.vertex_id,
         kind=vertex.operators[-1].kind if vertex.inputs else vertex.operators[0].kind,
         names=tuple(operator.name for operator in vertex.operators),

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.views.plan.program_plan import PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
+from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramNode, ProgramPlan, Wiring
 
 SLOTS_SHOWN = 16
 _COLOURS = {
@@ -77,11 +77,11 @@ def _graph(graph: PlanGraph) -> Iterator[RenderableType]:
     yield Text()
 
 
-def _strategies(graph: PlanGraph, node: PlanNode) -> dict[str, None]:
+def _strategies(graph: PlanGraph, node: ProgramNode) -> dict[str, None]:
     return dict.fromkeys(edge.label for edge in graph.edges if edge.target == node.key)
 
 
-def _node(node: PlanNode, first: str, rest: str, strategies: tuple[str, ...]) -> Iterator[RenderableType]:
+def _node(node: ProgramNode, first: str, rest: str, strategies: tuple[str, ...]) -> Iterator[RenderableType]:
     colour = _COLOURS[node.kind]
     width = max(len(first), len(rest))
     at, below = Text(first.ljust(width)), Text(rest.ljust(width), style="dim")
@@ -124,7 +124,7 @@ def _wiring(wiring: Wiring) -> RenderableType:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LaneRow:
     """A line of a directed graph as text, as `git log --graph` draws history: a lane for each edge that is under way.
 
     Beside the row with the node stands its first line of text; beside `more`, any further ones.
@@ -135,13 +135,13 @@ class Row:
     more: str = ""
 
 
-def drawn(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterator[Row]:
+def drawn(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterator[LaneRow]:
     """The rows of a graph whose `nodes` are in topological order."""
     lanes: list[str | None] = []
     for node in nodes:
         arriving = [place for place, target in enumerate(lanes) if target == node]
         if len(arriving) > 1:
-            yield Row(_joined(lanes, arriving))
+            yield LaneRow(_joined(lanes, arriving))
             for place in arriving[1:]:
                 lanes[place] = None
             _trim(lanes)
@@ -149,12 +149,12 @@ def drawn(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Iterator[Ro
         leaving = [target for source, target in edges if source == node]
         before = _row(lanes, place, NODE)
         lanes[place] = leaving[0] if leaving else None
-        yield Row(before, node, _row(lanes))
+        yield LaneRow(before, node, _row(lanes))
         if len(leaving) > 1:
-            yield Row(_parted(lanes, place, leaving[1:]))
+            yield LaneRow(_parted(lanes, place, leaving[1:]))
         _trim(lanes)
         if lanes:
-            yield Row(_row(lanes))
+            yield LaneRow(_row(lanes))
 
 
 def _free(lanes: list[str | None]) -> int:

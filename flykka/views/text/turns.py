@@ -21,7 +21,7 @@ _SIDE = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TurnRow:
     """A record as it is shown. `came` names its cause."""
 
     turn: str
@@ -34,7 +34,7 @@ class Row:
     style: str = ""
 
 
-def row_of(record: Record, began_ms: int) -> Row:
+def row_of(record: Record, began_ms: int) -> TurnRow:
     """The row of a record; times count from `began_ms`."""
     failure = said = came = style = ""
     match record:
@@ -49,7 +49,7 @@ def row_of(record: Record, began_ms: int) -> Row:
         case DeadLetterRecord():
             said, style = f"DEAD LETTER {message_text(record.message)}", "yellow"
             came = "" if record.sender is None else f"from {record.sender.path}"
-    return Row(
+    return TurnRow(
         turn=str(record.sequence),
         time=f"{(record.now_ms - began_ms) / 1000:+.3f}",
         recipient=recipient_of(record).path,
@@ -66,7 +66,7 @@ def _came(turn: Turn) -> str:
     return sender if turn.cause is None else f"{sender} ({turn.cause})".lstrip()
 
 
-def row_lines(rows: Iterable[Row]) -> Iterator[str]:
+def row_lines(rows: Iterable[TurnRow]) -> Iterator[str]:
     for row in rows:
         failed = f"FAILED {row.failure}" if row.failure else ""
         parts = (f"{row.turn:>7} {row.time:>10}  {row.recipient} <- {row.said}", row.came, row.effects, failed)

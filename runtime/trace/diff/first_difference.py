@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from flykka.runtime.trace.diff.side import LOOKED_AHEAD, Cause, Side
+from flykka.runtime.trace.diff.side import LOOKED_AHEAD, RecordedCause, TraceSide
 from flykka.runtime.trace.diff.value_comparator import FieldDifference, ValueComparator
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 
@@ -38,8 +38,8 @@ class Difference:
     left: Record | None
     right: Record | None
     fields: tuple[FieldDifference, ...]
-    left_causes: tuple[Cause, ...]
-    right_causes: tuple[Cause, ...]
+    left_causes: tuple[RecordedCause, ...]
+    right_causes: tuple[RecordedCause, ...]
     moved_to: int | None
 
 
@@ -70,12 +70,12 @@ def first_difference(
         renames: whether ids may be others in the other run, as long as they are so throughout.
     """
     return _Comparing(
-        Side(left, wanted), Side(right, wanted), ValueComparator(ignored=tuple(ignored), renames=renames)
+        TraceSide(left, wanted), TraceSide(right, wanted), ValueComparator(ignored=tuple(ignored), renames=renames)
     ).run()
 
 
 class _Comparing:
-    def __init__(self, left: Side, right: Side, comparator: ValueComparator) -> None:
+    def __init__(self, left: TraceSide, right: TraceSide, comparator: ValueComparator) -> None:
         self._left = left
         self._right = right
         self._comparator = comparator
@@ -99,7 +99,7 @@ class _Comparing:
         self._note_what_is_left()
         return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
 
-    def _take(self, side: Side, actor: str, record: Record) -> None:
+    def _take(self, side: TraceSide, actor: str, record: Record) -> None:
         waiting = side.waiting.setdefault(actor, deque())
         if actor not in self._found:
             waiting.append(record)

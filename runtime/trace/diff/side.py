@@ -19,7 +19,7 @@ _REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RecordedCause:
     """A turn in the chain that led to another: its number, who took it, and what the message was."""
 
     turn: int
@@ -27,7 +27,7 @@ class Cause:
     message: str
 
 
-class Side:
+class TraceSide:
     """Side of the comparison: what was read of its run and has no counterpart yet."""
 
     def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
@@ -51,13 +51,13 @@ class Side:
         self.ended = True
         return None
 
-    def causes(self, record: Record | None) -> tuple[Cause, ...]:
+    def causes(self, record: Record | None) -> tuple[RecordedCause, ...]:
         """The turns that led to a record, the nearest first."""
-        chain: list[Cause] = []
+        chain: list[RecordedCause] = []
         turn = record.cause if isinstance(record, Turn) else None
         while turn is not None and turn in self._turns:
             earlier, recipient, message = self._turns[turn]
-            chain.append(Cause(turn, recipient, message))
+            chain.append(RecordedCause(turn, recipient, message))
             turn = earlier
         return tuple(chain)
 

@@ -22,7 +22,7 @@ import msgpack
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
 from flykka.runtime.trace.file.frame_format import MAX_CHUNK_ITEMS
-from flykka.runtime.trace.file.message_encoding import Written
+from flykka.runtime.trace.file.message_encoding import EncodedMessage
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Row = tuple[Any, ...]
 class ChunkPacker:
     """Makes chunks. Not for several threads at once: it keeps its buffers, and what it has packed lately."""
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: EncodedMessage) -> None:
         self._written = written
         # What msgpack has no form for, such as the key of a timer, is shown as it is written: a turn is never lost.
         self._pack = msgpack.Packer(default=repr).pack

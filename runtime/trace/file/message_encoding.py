@@ -29,7 +29,7 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _SHOWN_CHARACTERS = 4096
 
 
-class Written:
+class EncodedMessage:
     """The forms of messages, and the names that have come up since they were last asked for."""
 
     def __init__(self, redact: Redact | None = None) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.recording import Recorder
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunks import ChunkPacker
-from flykka.runtime.trace.file.message_encoding import Written
+from flykka.runtime.trace.file.message_encoding import EncodedMessage
 from flykka.runtime.trace.file.weight import weight
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 
@@ -250,7 +250,7 @@ def _turn(flat: tuple[Any, ...]) -> Noted:
 
 
 def _frames(head: bytes, records: list[Noted]) -> Iterator[bytes]:
-    written = Written()
+    written = EncodedMessage()
     yield head
     for begin in range(0, len(records), _BLOCK_RECORDS):
         chunks = [chunk for _, chunk in ChunkPacker(written).pack(records[begin : begin + _BLOCK_RECORDS])]

@@ -17,7 +17,7 @@ from flykka.runtime.recording import Recorder
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.file.chunks import ChunkPacker
 from flykka.runtime.trace.file.frame_format import BLOCK_BYTES
-from flykka.runtime.trace.file.message_encoding import Written
+from flykka.runtime.trace.file.message_encoding import EncodedMessage
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.ring_blocks import RingBlocks
@@ -74,7 +74,7 @@ class TraceRecorder(Recorder):
             raise ValueError("a ring is a number of records above 0, and is bounded by it: it has no max_bytes")
         self.path = Path(path)
         self._digests = digests
-        self._written = Written(redact)
+        self._written = EncodedMessage(redact)
         self._packer = ChunkPacker(self._written)
         self._ring = None if ring is None else RingBlocks(self.path, ring)
         self._blocks = self._ring or BlockWriter(self.path, max_bytes)

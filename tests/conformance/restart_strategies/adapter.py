@@ -12,7 +12,7 @@ from flykka.actors.machines.restart.failover_strategy import RestartAllFailoverS
 from flykka.actors.machines.restart.failure_handler import (
     ExecutionFailureHandler,
     GiveUp,
-    Restart,
+    RestartTasks,
     ThrowableType,
     classify,
 )
@@ -125,7 +125,7 @@ def _run_handler(case: Case) -> None:
     strategy: RestartStrategy = FixedDelayRestartStrategy(None if allowed else 0, given["delay_ms"])
     topology = SchedulingTopology(given["region"], [])
     handler = ExecutionFailureHandler(strategy, RestartAllFailoverStrategy(topology))
-    result: Restart[str] | GiveUp | None = None
+    result: RestartTasks[str] | GiveUp | None = None
     for step in case["steps"]:
         match step:
             case ["task_failure", str(error)]:
@@ -139,10 +139,10 @@ def _run_handler(case: Case) -> None:
         assert _handled(result, word) == (sorted(wanted) if word == "tasks" else wanted), word
 
 
-def _handled(result: Restart[str] | GiveUp, word: str) -> object:
+def _handled(result: RestartTasks[str] | GiveUp, word: str) -> object:
     match word:
         case "restart":
-            return isinstance(result, Restart)
+            return isinstance(result, RestartTasks)
         case "delay_ms":
             return _read(result, "backoff").drawn(0.0)
         case "tasks":
@@ -161,7 +161,7 @@ def _handled(result: Restart[str] | GiveUp, word: str) -> object:
             raise UnknownWordError(unknown)
 
 
-def _read(result: Restart[str] | GiveUp, name: str) -> Any:
+def _read(result: RestartTasks[str] | GiveUp, name: str) -> Any:
     return getattr(result, name)
 
 

@@ -11,7 +11,7 @@ from flykka.actors.machines.exchange.watermark_generators import (
     BoundedOutOfOrdernessWatermarks,
     NoWatermarks,
     PunctuatedWatermarks,
-    TimestampsAndWatermarksOperator,
+    TimestampsAndWatermarks,
     WatermarkGenerator,
 )
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
@@ -141,7 +141,7 @@ class _OperatorHarness:
     def __init__(self, given: dict[str, Any]) -> None:
         self.output: list[list[Any]] = []
         self._is_periodic = given["kind"] == "periodic_operator"
-        self._operator = TimestampsAndWatermarksOperator(lambda: _operator_generator(given))
+        self._operator = TimestampsAndWatermarks(lambda: _operator_generator(given))
         self._interval_ms = given.get("interval_ms", 1)
         self._emitted_at_ms = 0
 

@@ -32,7 +32,7 @@ from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapsho
 from flykka.messages.tasks.exchange import EndOfPartition, Event
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.leader_session import Sessions
+from flykka.runtime.leader_session import LeaderSessions
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
@@ -179,7 +179,7 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
 
 def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
     """What is said under a session that is over is handled as any other."""
-    patch.setattr(Sessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
+    patch.setattr(LeaderSessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
 
 
 def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.operator_event import (
     CheckpointComplete,
-    CheckpointCoordinator,
+    CheckpointOperatorCoordinator,
     CheckpointWasAborted,
     CoordinatorAnswer,
     CoordinatorCall,
@@ -165,7 +165,7 @@ def test_each_call_is_a_method() -> None:
 def test_an_answer_has_what_was_sent_the_state_and_the_metrics() -> None:
     world = World()
 
-    answer = world.run(READY, event("answer"), CheckpointCoordinator(checkpoint_id=2))
+    answer = world.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
 
     assert answer == CoordinatorAnswer(
         events=(EventForSubtask(subtask=0, attempt_number=1, event=event_to_bytes({"to": 0}, "an event")),),

@@ -13,7 +13,6 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     CheckpointWanted,
     DiscardLocation,
     InitializeLocation,
-    JobMoved,
     RefuseSnapshot,
     RefuseStop,
     SavepointEffect,
@@ -23,6 +22,7 @@ from flykka.actors.machines.checkpoint.savepoint_requests import (
     StopWanted,
 )
 from flykka.actors.machines.effects import Ignore, Role, Tell
+from flykka.actors.machines.states import JobMoved
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointRequest,

@@ -18,7 +18,7 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.tasks.operator_event import (
-    CheckpointCoordinator,
+    CheckpointOperatorCoordinator,
     CoordinatorAnswer,
     CoordinatorCall,
     EventForSubtask,
@@ -106,7 +106,7 @@ class World:
         for_subtasks = tuple(
             EventForSubtask(subtask=subtask, attempt_number=number, event=event) for subtask, event in events
         )
-        if state is None and isinstance(call.calls[-1], CheckpointCoordinator):
+        if state is None and isinstance(call.calls[-1], CheckpointOperatorCoordinator):
             state = b"state"
         answer = CoordinatorAnswer(events=for_subtasks, state=state)
         return self.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=call.call, answer=answer))

@@ -23,7 +23,7 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.operator_event import (
     CheckpointComplete,
-    CheckpointCoordinator,
+    CheckpointOperatorCoordinator,
     CheckpointWasAborted,
     CoordinatorAnswer,
     HandleEventFromOperator,
@@ -122,7 +122,7 @@ def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
 
     world.answer()
 
-    assert world.calls == (handled(b"b"), CheckpointCoordinator(checkpoint_id=1))
+    assert world.calls == (handled(b"b"), CheckpointOperatorCoordinator(checkpoint_id=1))
     assert world.answer() == [CoordinatorSnapshotted(operator_id=OPERATOR, checkpoint_id=1, state=b"state")]
     assert world.calls == (handled(b"c"),)
 
@@ -182,7 +182,7 @@ def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> N
 
     assert world.at_work is None
     world.tell(acknowledged(1, 0), acknowledged(1, 1))
-    assert world.calls == (CheckpointCoordinator(checkpoint_id=2),)
+    assert world.calls == (CheckpointOperatorCoordinator(checkpoint_id=2),)
 
 
 def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:

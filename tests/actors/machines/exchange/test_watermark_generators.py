@@ -12,7 +12,7 @@ from flykka.actors.machines.exchange.watermark_generators import (
     MonotonyViolated,
     NoWatermarks,
     PunctuatedWatermarks,
-    TimestampsAndWatermarksOperator,
+    TimestampsAndWatermarks,
     WatermarkGenerator,
     watermark_generator,
 )
@@ -80,7 +80,7 @@ def test_rows_that_mark_a_watermark_say_their_own_time() -> None:
 
 
 def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
-    operator = TimestampsAndWatermarksOperator(NoWatermarks)
+    operator = TimestampsAndWatermarks(NoWatermarks)
     operator.on_batch(5, 10)
 
     assert operator.emit() is None
@@ -88,7 +88,7 @@ def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
 
 
 def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
-    operator = TimestampsAndWatermarksOperator(lambda: BoundedOutOfOrdernessWatermarks(0))
+    operator = TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0))
     operator.on_batch(1, 5)
 
     assert [operator.emit(), operator.emit()] == [Watermark(timestamp_ms=4), None]
@@ -97,7 +97,7 @@ def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
 
 
 def test_of_the_watermarks_before_it_the_operator_passes_the_last_alone_and_once() -> None:
-    operator = TimestampsAndWatermarksOperator(lambda: BoundedOutOfOrdernessWatermarks(0))
+    operator = TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0))
     end = Watermark(timestamp_ms=WATERMARK_MAX)
 
     said = [operator.on_watermark(each) for each in (Watermark(timestamp_ms=10), end, end)]
@@ -164,8 +164,8 @@ def partition(name: str, latest_ms: int | None = None, earliest_ms: int | None =
     return PartitionTime(partition=name, latest_ms=latest_ms, earliest_ms=earliest_ms)
 
 
-def of_partitions(idle_timeout_ms: int | None = None) -> TimestampsAndWatermarksOperator:
-    return TimestampsAndWatermarksOperator(lambda: BoundedOutOfOrdernessWatermarks(0), idle_timeout_ms)
+def of_partitions(idle_timeout_ms: int | None = None) -> TimestampsAndWatermarks:
+    return TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0), idle_timeout_ms)
 
 
 def test_the_watermark_of_a_source_is_the_least_of_its_partitions() -> None:
@@ -203,7 +203,7 @@ def test_a_partition_that_was_idle_counts_again_and_no_watermark_goes_back() -> 
 
 
 def test_time_goes_back_within_a_partition_only() -> None:
-    operator = TimestampsAndWatermarksOperator(lambda: AscendingTimestampsWatermarks(MonotonyViolationHandler.FAIL))
+    operator = TimestampsAndWatermarks(lambda: AscendingTimestampsWatermarks(MonotonyViolationHandler.FAIL))
 
     fine = operator.on_partitions([partition("a", 100, 90), partition("b", 50, 10)], 0)
     violated = operator.on_partitions([partition("a", 200, 150), partition("b", 60, 40)], 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.read_model.time_series import POINTS, STEP_MS, Counts, Peaks, TimeSeries
+from flykka.actors.machines.read_model.time_series import POINTS, STEP_MS, Peaks, RowCounts, TimeSeries
 
 
 def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:
-    counts = Counts()
+    counts = RowCounts()
     counts.start_at(1_000)
 
     for at_ms, rows in ((1_100, 10), (1_900, 20), (3_500, 5)):
@@ -19,7 +19,7 @@ def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> Non
 
 @pytest.mark.parametrize("seconds", [1, POINTS, POINTS + 1, 100_000])
 def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int) -> None:
-    counts = Counts()
+    counts = RowCounts()
     counts.start_at(0)
 
     for second in range(seconds):
@@ -53,7 +53,7 @@ def test_a_step_begins_once() -> None:
 
 
 def test_what_was_noted_before_the_beginning_belongs_to_the_first_step() -> None:
-    counts = Counts()
+    counts = RowCounts()
     counts.start_at(5_000)
 
     counts.note(4_000, 3)

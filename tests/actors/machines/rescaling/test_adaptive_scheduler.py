@@ -12,6 +12,7 @@ from flykka.actors.machines.effects import Ignore, Tell
 from flykka.actors.machines.rescaling import events
 from flykka.actors.machines.rescaling.adaptive_scheduler import AdaptiveScheduler
 from flykka.actors.machines.rescaling.events import RescalingEffect, RescalingEvent
+from flykka.actors.machines.states import JobMoved
 from flykka.messages.control.checkpoint_coordination import CheckpointRequest
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRestartDue
@@ -61,12 +62,12 @@ class Scheduling:
     def run(self) -> None:
         """Let the job run, with all of its tasks."""
         self.tell(events.SchedulingWanted(), events.SlotsCounted(slots=2))
-        self.tell(events.JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
+        self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     def restart(self) -> None:
         """The graph restarts all tasks, and they are deployed."""
         for status in (JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING):
-            self.tell(events.JobMoved(status=status))
+            self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())
 
     def made(self, kind: type[E]) -> list[E]:
@@ -155,11 +156,11 @@ def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
 
-    scheduling.tell(events.JobMoved(status=JobStatus.FAILING))
+    scheduling.tell(JobMoved(status=JobStatus.FAILING))
 
     assert scheduling.targets() == [3]
     due = JobRestartDue(version=2)
-    scheduling.tell(events.JobMoved(status=JobStatus.RESTARTING))
+    scheduling.tell(JobMoved(status=JobStatus.RESTARTING))
     assert scheduling.tell(due) == [events.RestartJob(due=due)]
 
 
@@ -182,7 +183,7 @@ def test_a_job_that_ends_ends_its_rescale() -> None:
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(9, lower=9)), events.SlotsCounted(slots=3))
 
-    scheduling.tell(events.JobMoved(status=JobStatus.FINISHED))
+    scheduling.tell(JobMoved(status=JobStatus.FINISHED))
 
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.JOB_FINISHED
 
@@ -202,7 +203,7 @@ def test_it_restarts_with_the_slots_that_are_left() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.run()
     due = JobRestartDue(version=2)
-    scheduling.tell(events.JobMoved(status=JobStatus.FAILING), events.JobMoved(status=JobStatus.RESTARTING))
+    scheduling.tell(JobMoved(status=JobStatus.FAILING), JobMoved(status=JobStatus.RESTARTING))
 
     scheduling.tell(due, ResourceWaitTimedOut(number=2), events.SlotsCounted(slots=1))
 
@@ -214,7 +215,7 @@ def test_it_restarts_with_the_slots_that_are_left() -> None:
 def test_it_grows_when_it_has_cooled_down() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.SchedulingWanted(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
-    scheduling.tell(events.JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
+    scheduling.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     scheduling.now = ADAPTIVE.rescale_cooldown_ms - 1
     assert scheduling.tell(events.SlotsCounted(slots=2)) == []
@@ -228,7 +229,7 @@ def test_it_grows_when_it_has_cooled_down() -> None:
 
 EVENTS = st.one_of(
     st.builds(events.SlotsCounted, slots=st.integers(0, 6), coming=st.integers(0, 2)),
-    st.builds(events.JobMoved, status=st.sampled_from([*JobStatus])),
+    st.builds(JobMoved, status=st.sampled_from([*JobStatus])),
     st.builds(events.RequirementsChanged, requirements=st.builds(require, st.integers(2, 6), st.integers(1, 2))),
     st.builds(events.CheckpointAnswered, request_id=st.sampled_from(["test-1", "test-2"]), is_complete=st.booleans()),
     st.builds(ResourceWaitTimedOut, number=st.integers(1, 3)),

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.machines.restart.restart_strategy import (
-    Backoff,
     ExponentialDelayRestartStrategy,
     FailureRateRestartStrategy,
     FixedDelayRestartStrategy,
+    RestartBackoff,
     RestartStrategy,
     restart_strategy,
     restarts_without_end,
@@ -83,7 +83,7 @@ def test_a_rate_allows_as_many_restarts_as_fit_into_its_interval() -> None:
 
     # At 100 the failure of time 0 is exactly as old as the interval, and still counts.
     assert allowed(strategy, 0, 50, 100, 101, 150, 151) == [True, True, False, True, False, True]
-    assert strategy.backoff == Backoff(delay_ms=7)
+    assert strategy.backoff == RestartBackoff(delay_ms=7)
 
 
 def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time() -> None:
