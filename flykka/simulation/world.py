@@ -22,7 +22,7 @@ from flykka.simulation.batches import Batches, Segments
 from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows
 from flykka.simulation.storage import PROTOCOL, File, Storage
-from flykka.spark_bridge.operators.local_state import LocalStates
+from flykka.spark_bridge.state.local_state import LocalStates
 
 
 @dataclass(slots=True)

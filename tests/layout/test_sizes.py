@@ -18,7 +18,7 @@ LONGER_FILES = {
     "actors/machines/attempt/source.py": 420,
     "actors/machines/checkpoint/coordinator.py": 710,
     "actors/machines/sources/source_coordinator.py": 590,
-    "spark_bridge/attempt/engine.py": 500,
+    "spark_bridge/attempt/engine.py": 510,
     "spark_bridge/connectors/file/source.py": 460,
 }
 """Files that are longer, because each is one subject: a class with all its methods, or a machine with its parts.
