@@ -18,23 +18,25 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.attempt.engine import SparkEngine
-from flykka.spark_bridge.attempt.services import Services
+from flykka.spark_bridge.attempt.services import JobServices
 from flykka.spark_bridge.connectors.job_owners import JobOwner, JobOwners
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
 from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
 from flykka.spark_bridge.errors import OperatorCoordinatorError
-from flykka.spark_bridge.operators.code import SinkCode, SourceCode
+from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner, coordinator_runner
 from flykka.spark_bridge.operators.global_aggregates import JobAggregates
-from flykka.spark_bridge.operators.local_state import LocalStates
+from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.operators.source import SourceReaders
+from flykka.spark_bridge.program.sink import SinkJob
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.session.session import engine_session, settings_of
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
+from flykka.spark_bridge.state.local_state import LocalStates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from flykka.messages.attempt.work import EngineFailed, WorkProgress
     from flykka.messages.monitoring.exception_history import FailureLabel
     from flykka.messages.wire.failure import SerializedThrowable
-    from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork
+    from flykka.spark_bridge.attempt.attempt_work import AttemptWork
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 
@@ -61,9 +63,15 @@ LONG_WORK_MS = 1_000
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Job:
-    """A run of a job: what its attempts use together, the latest one of each subtask, where its sinks stage."""
+    """A run of a job: what its attempts use together, the latest one of each subtask, where its sinks stage.
 
-    services: Services
+    `user_session` is the application's, for its functions that are given a DataFrame. `name` is empty for a job that
+    was not inspected before it ran.
+    """
+
+    name: str
+    user_session: SparkSession
+    services: JobServices
     latest: dict[tuple[JobVertexId, int], SparkEngine] = field(default_factory=dict)
     staging: set[str] = field(default_factory=set)
     coordinators: dict[OperatorId, CoordinatorRunner] = field(default_factory=dict)
@@ -90,26 +98,13 @@ class SparkDataPlane:
         """
         remember_secrets(settings_of(session))
         self.session = engine_session(session)
-        fast_paths = FastPaths.of(session)
+        self._fast_paths = FastPaths.of(session)
         self._owners = owners or JobOwners(registry)
         self._owners.on_lost = self._fail
         self.sessions = SparkSessions(session, owned=owns_session)
-        self._services = Services(
-            sessions=self.sessions,
-            session=self.session,
-            user_session=session,
-            # Each job has these for itself: see `_job`.
-            store=(store := BatchStore()),
-            local_states=LocalStates(store, is_on=fast_paths.local_recovery),
-            readers=SourceReaders(),
-            aggregates=JobAggregates(),
-            registry=registry,
-            filesystem=FileSystem(self.session),
-            cancellation_timeout_seconds=cancellation_timeout_seconds,
-            fast_paths=fast_paths,
-            files=registry.files.of_job(),
-            owner=JobOwner(JobId(""), self._owners),
-        )
+        self._registry = registry
+        self._filesystem = FileSystem(self.session)
+        self._cancellation_timeout_seconds = cancellation_timeout_seconds
         self._lock = Lock()
         self._jobs: dict[JobId, _Job] = {}
         self._ending: dict[JobId, list[_Job]] = {}
@@ -128,10 +123,10 @@ class SparkDataPlane:
         self.sessions.ensure_running()
         with self._lock:
             self._names[job_graph.job_id] = job_graph.name
-        services = self._job(job_graph.job_id).services
-        services.registry.check(job_graph)
-        check_sinks(job_graph, services)
-        check_sources(job_graph, services)
+        registry = self._job(job_graph.job_id).services.registry
+        registry.check(job_graph)
+        check_sinks(job_graph, registry, self._filesystem)
+        check_sources(job_graph, registry, self._filesystem)
 
     def own(self, job_graph: JobGraph) -> None:
         """Own the folders of the job, unless that is so. May block for longer than a lease.
@@ -139,35 +134,35 @@ class SparkDataPlane:
         Raises:
             JobOwnershipError: another process owns one, or its record cannot be used.
         """
-        self._owners.acquire(job_graph, self._services.filesystem, logger.info)
+        self._owners.acquire(job_graph, self._filesystem, logger.info)
 
     def confirm_owner(self, job_id: JobId) -> None:
         """Raise `OwnershipLostError` if another process has taken the job's folders over. May block."""
         JobOwner(job_id, self._owners).confirm()
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
-        return tuple(self._services.registry.master_hooks)
+        return tuple(self._registry.master_hooks)
 
     def labels_failures(self, job_id: JobId) -> bool:
         """True if the application has failure enrichers."""
-        return any(self._services.registry.failure_enrichers)
+        return any(self._registry.failure_enrichers)
 
     def label_failure(
         self, job_id: JobId, cause: SerializedThrowable, context: FailureContext
     ) -> tuple[FailureLabel, ...]:
         """Have the application's enrichers label a failure."""
-        return self._services.registry.failure_enrichers.labels(cause, context)
+        return self._registry.failure_enrichers.labels(cause, context)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
         return Props(Bridge, descriptor, self).with_dispatcher("pinned", may_block=False)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
-        registry = self._services.registry.of_job(job_id)
+        registry = self._registry.of_job(job_id)
         code = registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
-        discovery = code.source.split_discovery(operator.operator_id, self._services.filesystem)
+        discovery = code.source.split_discovery(operator.operator_id, self._filesystem)
         return NamedDiscovery(discovery, operator.ref.uid, registry)
 
     def operator_coordinator(
@@ -188,13 +183,13 @@ class SparkDataPlane:
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Let every sink do what it does once, when all of its rows are published."""
-        services = self._job(job_id).services
-        services.owner.check()
+        registry = self._job(job_id).services.registry
+        JobOwner(job_id, self._owners).check()
         for vertex in vertices:
             for operator in vertex.operators:
-                code = services.registry.resolve(operator.ref)
+                code = registry.resolve(operator.ref)
                 if isinstance(code, SinkCode):
-                    code.sink.for_job(job_id).finalize_global(services.filesystem)
+                    code.sink.for_job(job_id).finalize_global(self._filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""
@@ -228,8 +223,8 @@ class SparkDataPlane:
             each.services.local_states.close()
             each.services.store.close()
             for folder in sorted(each.staging) if not keep_staged else ():
-                number = each.services.owner.number
-                StagingOwner(filesystem=self._services.filesystem, root=folder, number=number).delete()
+                number = self._owners.number_of(job_id)
+                StagingOwner(filesystem=self._filesystem, root=folder, number=number).delete()
         with self._lock:
             left = [each for each in self._ending.get(job_id, ()) if each not in ending]
             self._ending.pop(job_id, None)
@@ -252,40 +247,45 @@ class SparkDataPlane:
 
         Where the session was stopped and another one was begun, the job goes on in a new one of its own as well.
         """
-        user_session, registry = self.sessions.current, self._services.registry.of_job(job_id)
+        user_session, registry = self.sessions.current, self._registry.of_job(job_id)
         with self._lock:
             job = self._jobs.get(job_id)
             if job is not None and job.services.registry is not registry:
                 job.services = replace(job.services, registry=registry)
-            if job is not None and job.services.user_session is not user_session:
+            if job is not None and job.user_session is not user_session:
                 session = engine_session(user_session)
                 job.services.local_states.close()
+                job.user_session = user_session
                 job.services = replace(
                     job.services,
                     session=session,
-                    user_session=user_session,
-                    local_states=LocalStates(job.services.store, is_on=job.services.fast_paths.local_recovery),
-                    readers=SourceReaders(),
+                    local_states=LocalStates(job.services.store, is_on=self._fast_paths.local_recovery),
+                    readers=SourceReaders(session, lazy_reading=self._fast_paths.lazy_reading),
                 )
             if job is None:
-                session = engine_session(user_session)
-                services = replace(
-                    self._services,
-                    session=session,
-                    user_session=user_session,
-                    registry=registry,
-                    store=(store := BatchStore()),
-                    local_states=LocalStates(store, is_on=self._services.fast_paths.local_recovery),
-                    readers=SourceReaders(),
-                    files=self._services.registry.files.of_job(),
-                    aggregates=JobAggregates(),
-                    owner=JobOwner(job_id, self._owners),
-                    job_name=self._names.get(job_id, ""),
-                )
+                services = self._new_services(engine_session(user_session), registry)
                 if self._closed:
                     services.store.close()
-                job = self._jobs[job_id] = _Job(services=services)
+                job = self._jobs[job_id] = _Job(
+                    name=self._names.get(job_id, ""), user_session=user_session, services=services
+                )
             return job
+
+    def _new_services(self, session: SparkSession, registry: CodeRegistry) -> JobServices:
+        store = BatchStore()
+        return JobServices(
+            sessions=self.sessions,
+            session=session,
+            store=store,
+            local_states=LocalStates(store, is_on=self._fast_paths.local_recovery),
+            readers=SourceReaders(session, lazy_reading=self._fast_paths.lazy_reading),
+            aggregates=JobAggregates(),
+            registry=registry,
+            filesystem=self._filesystem,
+            files=self._registry.files.of_job(),
+            cancellation_timeout_seconds=self._cancellation_timeout_seconds,
+            background_merges=self._fast_paths.background_merges,
+        )
 
     def _end(self, job: _Job, job_id: JobId) -> None:
         with self._lock:
@@ -295,7 +295,7 @@ class SparkDataPlane:
         for attempt in attempts:
             attempt.end.revoke(f"job {job_id} is over")
         self._close_coordinators(coordinators)
-        deadline = monotonic() + self._services.cancellation_timeout_seconds
+        deadline = monotonic() + self._cancellation_timeout_seconds
         for attempt in attempts:
             if not attempt.end.wait(max(0.0, deadline - monotonic())):
                 logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
@@ -311,7 +311,7 @@ class SparkDataPlane:
     def _close_coordinators(self, coordinators: Iterable[CoordinatorRunner]) -> None:
         for coordinator in coordinators:
             try:
-                coordinator.close(self._services.cancellation_timeout_seconds)
+                coordinator.close(self._cancellation_timeout_seconds)
             except OperatorCoordinatorError as failed:
                 # Nobody waits for it any more: another one has taken its place, or the job has ended.
                 logger.warning("%s", failed, exc_info=True)
@@ -352,8 +352,13 @@ class SparkDataPlane:
         """
         job, subtask = self._job(descriptor.job_id), (descriptor.vertex.vertex_id, descriptor.subtask)
         staging = staging_folders(descriptor, job.services.registry)
+        owner = JobOwner(descriptor.job_id, self._owners)
         with self._lock:
-            engine = SparkEngine(descriptor, job.services, report=report, predecessor=job.latest.get(subtask))
+            sinks = SinkJob(
+                name=job.name, user_session=job.user_session, owner_number=owner.number, check_owner=owner.check
+            )
+            predecessor = job.latest.get(subtask)
+            engine = SparkEngine(descriptor, job.services, sinks, report=report, predecessor=predecessor)
             job.latest[subtask] = engine
             job.staging.update(staging)
         return engine

@@ -39,10 +39,8 @@ SparkBridgeError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from flykka.spark_bridge.diagnosis.user_files import UserLine
+from dataclasses import dataclass
+from typing import ClassVar
 
 
 class SparkBridgeError(Exception):
@@ -203,3 +201,18 @@ class AttemptReplacedError(SparkBridgeError):
 
 class PredecessorRunsError(SparkBridgeError):
     """The attempt before has not ended, so the next one cannot begin; the text names both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLine:
+    """Line of a file, formatted as Python does in a traceback."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+
+    def __str__(self) -> str:
+        return f'  File "{self.file}", line {self.line}, in {self.function}' + (
+            f"\n    {self.source}" if self.source else ""
+        )

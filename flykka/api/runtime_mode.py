@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType
 from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSource
-from flykka.spark_bridge.connectors.source import Boundedness
 from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.program.source import Boundedness
 
 if TYPE_CHECKING:
     from flykka.api.streams.transformation import Transformation

@@ -12,8 +12,8 @@ from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
-    from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.program.source import Source
 
 
 class SourceVerbs(ABC):

@@ -15,7 +15,7 @@ from flykka.messages.wire.message import Value
 from flykka.simulation.operators import SimulatedSink
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
-from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 

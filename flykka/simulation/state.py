@@ -19,9 +19,9 @@ from flykka.messages.wire.ids import BatchId
 from flykka.simulation.operators import Window
 from flykka.simulation.rows import Row, Rows, Stored, size_of, within
 from flykka.simulation.world import World
-from flykka.spark_bridge.operators.local_state import LocalState
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
+from flykka.spark_bridge.state.local_state import LocalState
 
 
 class SimulatedStateBackend(ABC, Generic[Stored]):

@@ -24,7 +24,7 @@ from flykka.messages.wire.message import Value
 from flykka.simulation.operators import SimulatedProgram
 from flykka.simulation.rows import Rows
 from flykka.simulation.storage import PROTOCOL, File, SimulatedStorage
-from flykka.spark_bridge.operators.local_state import LocalStates
+from flykka.spark_bridge.state.local_state import LocalStates
 
 
 @dataclass(slots=True)

@@ -24,10 +24,10 @@ from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsErro
 if TYPE_CHECKING:
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.failure import SerializedThrowable
-    from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.attempt.stage_executor import StageExecutor
     from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
+    from flykka.spark_bridge.rows.batches import BatchStore
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 logger = logging.getLogger("flykka.spark_bridge")
 
@@ -42,9 +42,10 @@ class AttemptEnd:
         descriptor: TaskDeploymentDescriptor,
         scope: AttemptScope,
         workers: StageExecutor,
-        services: Services,
         operators: OperatorLifecycle,
+        store: BatchStore,
         *,
+        patience_seconds: float,
         report: Callable[[EngineFailed], object],
         predecessor: AttemptEnd | None,
     ) -> None:
@@ -52,8 +53,8 @@ class AttemptEnd:
         self._scope = scope
         self._workers = workers
         self._operators = operators
-        self._store = services.store
-        self._patience = services.cancellation_timeout_seconds
+        self._store = store
+        self._patience = patience_seconds
         self._report = report
         self._predecessor = predecessor
         self._lock = Lock()

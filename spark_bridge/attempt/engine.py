@@ -20,13 +20,11 @@ from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.runtime.errors import serialized
+from flykka.spark_bridge.attempt.attempt_work import AttemptWork, read_progress, read_work
 from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
-from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
-from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork, read_work
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
-from flykka.spark_bridge.diagnosis.progress import read_progress
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.operators.bound_chain import OperatorContext, bound_chain
 from flykka.spark_bridge.operators.broadcast_variables import BroadcastVariables
@@ -40,7 +38,10 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import Materialised, Slices, estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
+from flykka.spark_bridge.session.attempt_scope import AttemptScope
+from flykka.spark_bridge.state.attempt_storage import AttemptStorage
 from flykka.spark_bridge.state.in_flight import InFlightStore
+from flykka.spark_bridge.state.managed_memory import ManagedMemory
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,8 +66,10 @@ if TYPE_CHECKING:
     from flykka.messages.attempt.work import WorkProgress
     from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
     from flykka.runtime.dispatch.pipe import Pipe
-    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.attempt.services import JobServices
     from flykka.spark_bridge.operators.bound_chain import BoundChain, Link
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.program.sink import SinkJob
     from flykka.spark_bridge.rows.batches import Storage
     from flykka.spark_bridge.rows.lazy_rows import LazyRows
 
@@ -95,22 +98,28 @@ class SparkEngine(OperatorChain[Slices]):
     def __init__(
         self,
         descriptor: TaskDeploymentDescriptor,
-        services: Services,
+        services: JobServices,
+        sinks: SinkJob,
         *,
         report: Callable[[EngineFailed], object],
         predecessor: SparkEngine | None,
     ) -> None:
         """`report` is called from any thread; `predecessor` is the attempt of the same subtask before."""
-        self._services = services
+        self._files = services.files
+        self._filesystem = services.filesystem
+        self._store = services.store
         self._report = report
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         label = f"({descriptor.subtask + 1}/{descriptor.vertex.parallelism})#{descriptor.attempt_number}"
-        self._scope = AttemptScope(
-            services.session,
-            descriptor.attempt,
-            pool=subtask,
-            label=label,
-            managed_memory_bytes=descriptor.managed_memory_bytes,
+        self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask, label=label)
+        storage = AttemptStorage(
+            descriptor=descriptor,
+            scope=self._scope,
+            store=services.store,
+            filesystem=services.filesystem,
+            local_states=services.local_states,
+            memory=ManagedMemory(descriptor.managed_memory_bytes),
+            merges_in_background=services.background_merges,
         )
         self._chain = bound_chain(descriptor, services.registry)
         self._links = {link.operator_id: link for link in self._chain.head.walk()}
@@ -124,30 +133,37 @@ class SparkEngine(OperatorChain[Slices]):
                         link=link,
                         descriptor=descriptor,
                         scope=self._scope,
-                        services=services,
-                        in_background=self._run_in_background,
+                        storage=storage,
+                        readers=services.readers,
+                        sinks=sinks,
+                        aggregates=services.aggregates,
+                        resources=replace(
+                            services.files.resources,
+                            broadcast_variables=self._variables.by_name if link is self._chain.head else {},
+                        ),
                         accumulators=accumulators,
-                        variables=self._variables.by_name if link is self._chain.head else {},
+                        in_background=self._run_in_background,
                     )
                 )
                 for operator_id, link in self._links.items()
             },
         )
         self._origins = Origins()
-        self._failures = AttemptFailures(services, self._chain, self._origins)
+        self._failures = AttemptFailures(self._chain, self._origins, services)
         self._lifecycle = OperatorLifecycle(self.operators.values(), self._scope, accumulators, self._variables)
         self._workers = StageExecutor(self._scope)
         self.end: AttemptEnd = AttemptEnd(
             descriptor,
             self._scope,
             self._workers,
-            services,
             self._lifecycle,
+            services.store,
+            patience_seconds=services.cancellation_timeout_seconds,
             report=report,
             predecessor=None if predecessor is None else predecessor.end,
         )
-        self._flow = Flow(self._chain, descriptor, self._scope, services, self.operators, self._origins)
-        self._in_flight = InFlightStore(descriptor, services, self._scope)
+        self._flow = Flow(self._chain, storage, services.registry, self.operators, self._origins)
+        self._in_flight = InFlightStore(storage, lambda edge: services.registry.keys(edge).columns)
 
     @property
     def has_state(self) -> bool:
@@ -164,7 +180,7 @@ class SparkEngine(OperatorChain[Slices]):
     def open_chain(self, command: OpenChain) -> ChainOpened:
         """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""
         self.end.await_predecessor()
-        self._services.files.distribute(self._services.session)
+        self._files.distribute(self._scope.session)
         self.restore(self._variables.restore(command.restore))
         if isinstance(self.head, KeyedOperator) and self.head.has_to_read:
             self._run_in_background(f"reading the state of {self._chain.name!r}", self.head.read_restored)
@@ -243,16 +259,14 @@ class SparkEngine(OperatorChain[Slices]):
 
     def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
         rows: Slices = ()
-        for source, slices in slices_of(
-            self._services.store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids
-        ):
+        for source, slices in slices_of(self._store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids):
             rows += slices
             if source is not None:
                 self._origins.note(source, Made(before=(), after=slices))
         if len(rows) == 1:
             return rows
         # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
-        return (together(rows).coalesce(self._services.session.sparkContext.defaultParallelism),)
+        return (together(rows).coalesce(self._scope.session.sparkContext.defaultParallelism),)
 
     # Snapshots
 
@@ -265,7 +279,7 @@ class SparkEngine(OperatorChain[Slices]):
 
         What has given the savepoint up has deleted the folder, maybe before the subtask wrote there.
         """
-        filesystem = self._services.filesystem
+        filesystem = self._filesystem
         for part in filesystem.list(savepoint):
             if part.name.startswith(f"{self.descriptor.attempt}-"):
                 filesystem.delete(part.path)
@@ -275,7 +289,7 @@ class SparkEngine(OperatorChain[Slices]):
 
     def hold_batches(self, command: HoldBatches) -> None:
         """Keep batches, even if all other holders release them."""
-        self._services.store.hold(command.batch_ids, command.holder)
+        self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
         """Write batches, one Spark job for each part."""
@@ -284,9 +298,9 @@ class SparkEngine(OperatorChain[Slices]):
 
     def release_batches(self, command: ReleaseBatches) -> None:
         if command.batch_ids is None:
-            self._services.store.release_held_by(command.holder)
+            self._store.release_held_by(command.holder)
         else:
-            self._services.store.release(command.batch_ids, command.holder)
+            self._store.release(command.batch_ids, command.holder)
 
     # Failures, progress and the end
 
@@ -337,17 +351,16 @@ class Flow:
     def __init__(
         self,
         chain: BoundChain,
-        descriptor: TaskDeploymentDescriptor,
-        scope: AttemptScope,
-        services: Services,
+        storage: AttemptStorage,
+        registry: CodeRegistry,
         operators: Mapping[OperatorId, Operator[Slices]],
         origins: Origins,
     ) -> None:
         self._chain = chain
-        self._descriptor = descriptor
-        self._scope = scope
-        self._store = services.store
-        self._registry = services.registry
+        self._descriptor = descriptor = storage.descriptor
+        self._scope = storage.scope
+        self._store = storage.store
+        self._registry = registry
         self._operators = operators
         self._origins = origins
         self._holder = f"{descriptor.attempt} stage"

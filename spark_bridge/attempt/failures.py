@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flykka.messages.wire.failure import SerializedThrowable
-    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.attempt.services import JobServices
     from flykka.spark_bridge.diagnosis.origins import Origins
-    from flykka.spark_bridge.diagnosis.user_files import UserLine
+    from flykka.spark_bridge.errors import UserLine
     from flykka.spark_bridge.operators.bound_chain import BoundChain
 
 
 class AttemptFailures:
     """Tells the failures of one attempt. Safe to use from any thread."""
 
-    def __init__(self, services: Services, chain: BoundChain, origins: Origins) -> None:
-        self._services = services
+    def __init__(self, chain: BoundChain, origins: Origins, services: JobServices) -> None:
         self._chain = chain
         self._origins = origins
+        self._registry = services.registry
+        self._store = services.store
+        self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
         """Tell why the attempt fails. Where its session was stopped another one is started, which may take a second."""
@@ -36,7 +38,7 @@ class AttemptFailures:
             cause = self._located(what, raised)
         except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
             cause = serialized(what, raised, self._lines(self._chain.computing))
-        return self._services.sessions.explain(self._services.session, self._naming_what_is_lost(cause))
+        return self._sessions.explain(self._session, self._naming_what_is_lost(cause))
 
     def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
         """The failure with the operator that it came from; where that is not known, with all that it may be."""
@@ -57,25 +59,25 @@ class AttemptFailures:
 
     def _known(self, uids: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
         """It came from the operator of this uid, or from one of several."""
-        where = f"operator {self._services.registry.describe(uids[0])}" if len(uids) == 1 else what
+        where = f"operator {self._registry.describe(uids[0])}" if len(uids) == 1 else what
         return serialized(where, raised, self._lines(uids))
 
     def _lines(self, uids: Sequence[str]) -> tuple[UserLine, ...]:
-        lines = (self._services.registry.written(uid) for uid in uids)
+        lines = (self._registry.written(uid) for uid in uids)
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
         """Return why a snapshot fails; None if the attempt cannot continue: its state or its session is lost."""
         cause = serialized(what, raised)
         is_lost = cause.type_name == _LOST_BATCH or cause.suppress_restarts
-        return None if is_lost or self._services.sessions.is_lost(self._services.session) else cause
+        return None if is_lost or self._sessions.is_lost(self._session) else cause
 
     def _naming_what_is_lost(self, cause: SerializedThrowable) -> SerializedThrowable:
         if cause.type_name != _LOST_BATCH:
             return cause
         reason = spark_reason(cause.stack_trace)
         lost = None if reason is None or reason.lost_rdd is None else reason.lost_rdd
-        partition = None if lost is None else self._services.store.partition_of(lost)
+        partition = None if lost is None else self._store.partition_of(lost)
         if partition is None:
             return cause
         return replace(cause, message=f"{cause.message} (result partition {partition})", lost_partition=partition)

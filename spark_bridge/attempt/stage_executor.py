@@ -28,7 +28,7 @@ from flykka.spark_bridge.errors import AttemptCancelledError
 
 if TYPE_CHECKING:
     from flykka.runtime.dispatch.pipe import Pipe
-    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 T = TypeVar("T")
 

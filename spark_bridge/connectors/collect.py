@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.program.sink import Sink, SinkContext
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.materialise import materialise
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.program.sink import Sink, SinkContext
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.materialise import materialise
 
 if TYPE_CHECKING:

@@ -9,31 +9,30 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
-from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.operators.code import SinkCode
+from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.program.sink import Sink
 
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import JobId
-    from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.program.sink import PublishedFiles
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
-def check_sinks(job_graph: JobGraph, services: Services) -> None:
+def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
     """Raise `SinkError`, naming the operators, where a sink cannot run as it is to, or write where it is to."""
     targets: dict[str, tuple[str, Sink]] = {}
     for vertex in job_graph.vertices:
-        for operator, sink in _sinks(vertex, services.registry):
-            named = f"operator {services.registry.describe(operator.ref.uid)}"
+        for operator, sink in _sinks(vertex, registry):
+            named = f"operator {registry.describe(operator.ref.uid)}"
             limit = sink.parallelism_limit
             if limit is not None and vertex.parallelism > limit:
                 raise SinkError(f"{named} runs in {limit} subtask at most, not in {vertex.parallelism}: {sink}")
-            target = _target(sink, services, named)
+            target = _target(sink, filesystem, named)
             if target is None:
                 continue
             other, before = targets.setdefault(target, (named, sink))
@@ -142,10 +141,10 @@ def _sinks(vertex: JobVertex, registry: CodeRegistry) -> Iterator[tuple[Operator
             yield operator, code.sink
 
 
-def _target(sink: Sink, services: Services, named: str) -> str | None:
+def _target(sink: Sink, filesystem: FileSystem, named: str) -> str | None:
     with _named_failure(sink, named):
-        sink.check_target(services.filesystem)
-        return sink.target(services.filesystem)
+        sink.check_target(filesystem)
+        return sink.target(filesystem)
 
 
 @contextmanager

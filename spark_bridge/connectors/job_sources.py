@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.graph.job_graph import JobGraph
     from flykka.messages.tasks.source import SplitsDiscovered
-    from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
-def check_sources(job_graph: JobGraph, services: Services) -> None:
+def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
     """Raise `SourceError`, naming operator and file, where a source cannot read what it is to."""
     for vertex in job_graph.vertices:
         for operator in vertex.operators:
-            code = services.registry.resolve(operator.ref)
+            code = registry.resolve(operator.ref)
             if isinstance(code, SourceCode):
-                with _named(operator.ref.uid, services.registry):
-                    code.source.check_input(operator.operator_id, services.filesystem)
+                with _named(operator.ref.uid, registry):
+                    code.source.check_input(operator.operator_id, filesystem)
 
 
 class NamedDiscovery:

@@ -35,7 +35,7 @@ from flykka.messages.state.operator_state import StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner, delete_empty
 from flykka.spark_bridge.errors import SinkError, StagedFileError
-from flykka.spark_bridge.operators.sink import Staged
+from flykka.spark_bridge.program.sink_writer import Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.file_digests import seal, verify
@@ -43,7 +43,7 @@ from flykka.spark_bridge.state.file_digests import seal, verify
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flykka.spark_bridge.connectors.sink import SinkContext
+    from flykka.spark_bridge.program.sink import SinkContext
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 logger = logging.getLogger("flykka.spark_bridge")

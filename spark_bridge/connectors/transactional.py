@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch, WriterState
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
@@ -30,7 +29,8 @@ from flykka.spark_bridge.connectors.staging import (
 )
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import OperatorFailedError, StagedFileError
-from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.program.sink import Sink, SinkContext
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 

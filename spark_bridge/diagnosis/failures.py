@@ -18,9 +18,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from flykka.actors.machines.restart.repeated_failures import is_of_environment
 from flykka.messages.wire.failure import SerializedThrowable, suppresses_restarts
 from flykka.spark_bridge.diagnosis.spark_reasons import FATAL, OF_STORAGE, spark_reason
-from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.diagnosis.user_lines import line_in_query, line_in_traceback, line_of
-from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.errors import OperatorFailedError, UserLine
 from flykka.spark_bridge.functions.shown import NOTE
 
 _LIMIT = 1000

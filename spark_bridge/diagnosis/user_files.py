@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from dataclasses import dataclass
 from pathlib import Path
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
+
+
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
+
+
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/pyspark/", "/py4j/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserLine:
-    """Line of a file, formatted as Python does in a traceback."""
-
-    file: str
-    line: int
-    function: str
-    source: str
-
-    def __str__(self) -> str:
-        return f'  File "{self.file}", line {self.line}, in {self.function}' + (
-            f"\n    {self.source}" if self.source else ""
-        )
 
 
 def is_users(file: str) -> bool:

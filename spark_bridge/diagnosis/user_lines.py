@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import QueryContextType
 
-from flykka.spark_bridge.diagnosis.user_files import UserLine, is_users
+from flykka.spark_bridge.diagnosis.user_files import is_users
+from flykka.spark_bridge.errors import UserLine
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.captured import CapturedException

@@ -6,10 +6,10 @@ operator that has some stands behind a keyed edge: at the head of its chain or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.graph.job_graph import Operator, OperatorKind
@@ -24,21 +24,28 @@ from flykka.spark_bridge.program.rich_function import RichFunction
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.functions.job_resources import Collect, JobResources
+    from flykka.spark_bridge.errors import UserLine
+    from flykka.spark_bridge.functions.job_resources import JobResources
     from flykka.spark_bridge.functions.metric_group import MetricKind
+    from flykka.spark_bridge.operators.global_aggregates import JobAggregates
+    from flykka.spark_bridge.operators.source import SourceReaders
+    from flykka.spark_bridge.program.sink import SinkJob
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
+    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """An operator with what reads it: operators of the chain, and outputs of the vertex.
 
-    `name` is how the user calls the operator. Readers whose code `reads_side_output` get the rows of that alone.
+    `name` is how the user calls the operator, `description` how an error does, and `written` the line that wrote it
+    down. Readers whose code `reads_side_output` get the rows of that alone.
     """
 
     operator: Operator
     name: str
+    description: str
+    written: UserLine | None
     code: OperatorCode
     readers: tuple[Link, ...]
     outputs: tuple[ResultPartitionDescriptor, ...]
@@ -81,22 +88,21 @@ class Link:
 class OperatorContext:
     """With what an operator works in one attempt.
 
-    `in_background` does work, told in words, beside the stages; what it raises fails the attempt. `variables` are the
-    broadcast variables of the operator.
+    `storage` is for state, `readers` for sources, `sinks` for sinks, the rest for functions: `aggregates` are the
+    global ones of the job, `resources` those that functions in the driver have. `in_background` does work, told in
+    words, beside the stages; what it raises fails the attempt.
     """
 
     link: Link
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope
-    services: Services
+    storage: AttemptStorage
+    readers: SourceReaders
+    sinks: SinkJob
+    aggregates: JobAggregates
+    resources: JobResources
+    accumulators: AccumulatorRegistry
     in_background: Callable[[str, Callable[[], None]], None]
-    accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry)
-    variables: Mapping[str, Collect] = field(default_factory=dict)
-
-    @property
-    def resources(self) -> JobResources:
-        """The resources of the job as functions in the driver have them."""
-        return replace(self.services.files.resources, broadcast_variables=self.variables)
 
     @property
     def operator_id(self) -> OperatorId:
@@ -105,7 +111,7 @@ class OperatorContext:
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
         """The accumulator that a metric of the operator is. Raises `AccumulatorConflictError`."""
         scope = MetricScope(self.operator_id, self.link.name)
-        return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.services.session.sparkContext, scope)
+        return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
 
     @contextmanager
     def naming_failures(self, what: str = "operator") -> Iterator[None]:
@@ -117,8 +123,7 @@ class OperatorContext:
         try:
             yield
         except (Exception, SystemExit) as raised:
-            registry, uid = self.services.registry, self.link.uid
-            raise OperatorFailedError(f"{what} {registry.describe(uid)}", registry.written(uid)) from raised
+            raise OperatorFailedError(f"{what} {self.link.description}", self.link.written) from raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +186,8 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
     link = Link(
         operator=operator,
         name=registry.name(operator.ref.uid),
+        description=registry.describe(operator.ref.uid),
+        written=registry.written(operator.ref.uid),
         code=_own(code),
         readers=tuple(behind),
         outputs=tuple(output for output in descriptor.outputs if vertex.outputs[output.output] == operator.operator_id),

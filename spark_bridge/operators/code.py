@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.connectors.sink import Sink
-    from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
+    from flykka.spark_bridge.program.side_output import SideOutput
+    from flykka.spark_bridge.program.source import Source
     from flykka.spark_bridge.rows.materialise import Slices
 
 
@@ -340,20 +339,3 @@ class LocalAggregateCode(LocalCode):
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         return self.of.state_times()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkCode(OperatorCode):
-    """Writes rows."""
-
-    kind = OperatorKind.SINK
-
-    sink: Sink
-
-    @property
-    def fingerprint(self) -> str:
-        """The format: where the rows go may change between two runs."""
-        return f"sink({self.sink.format})"
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return self.sink.operator(context)

@@ -16,7 +16,7 @@ from flykka.actors.errors import UnboundOperatorError
 from flykka.actors.failure_enrichers import FailureEnrichers
 from flykka.messages.graph.job_graph import JobGraph, OperatorRef
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.diagnosis.user_files import UserLine
+from flykka.spark_bridge.errors import UserLine
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.program.call_site import CallSite
 from flykka.spark_bridge.user_files.registered_files import RegisteredFiles

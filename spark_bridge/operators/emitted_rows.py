@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.program.side_output import SideOutput
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, materialise, numbers_of
 
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideOutput:
-    """A side output that is read: the id of its tag, its columns, and the column in which a worker emits its rows."""
-
-    tag: str
-    column: str
-    columns: StructType
-
-    @property
-    def field(self) -> StructField:
-        """The column, in which a row of the side output is a struct."""
-        return StructField(self.column, self.columns)
 
 
 def emitted_type(columns: Sequence[StructField], side: Sequence[SideOutput], told: Sequence[StructField]) -> StructType:
@@ -63,7 +50,7 @@ class EmittedRows:
 def computed_once(context: OperatorContext, rows: DataFrame, name: str, wanted: Mapping[str, Column]) -> EmittedRows:
     """Compute rows now, for several readers, and keep them until their numbers are asked for."""
     made = materialise(context.scope, rows, wanted)
-    store, attempt = context.services.store, context.descriptor.attempt
+    store, attempt = context.storage.store, context.descriptor.attempt
     ref = BatchRef(batch_id=BatchId(f"{name}/emitted"), rows=made.rows, size_bytes=0)
     holder = f"{attempt} emitting"
     store.put(made.blocks, [Batch(ref=ref, rows=made.frame, holder=holder)], producer=attempt)

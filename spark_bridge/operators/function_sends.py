@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from flykka.messages.tasks.operator_event import AggregateUpdate, SentByFunction
 from flykka.spark_bridge.worker.function_sends import CallOfFunction, Sends, SendsParam
@@ -30,7 +30,7 @@ class FunctionSends:
     @cached_property
     def _accumulator(self) -> Accumulator[Sends]:
         param = cast("AccumulatorParam[Sends]", SendsParam())
-        return self._context.services.session.sparkContext.accumulator({}, param)
+        return self._context.scope.session.sparkContext.accumulator({}, param)
 
     @cached_property
     def _pickled(self) -> bytes:
@@ -54,9 +54,8 @@ class FunctionSends:
         parts = [sends.pop(place) for place in sorted(sends.copy()) if place[0] == number]
         if not parts:
             return None
-        aggregates: Any = self._context.services.aggregates
         for part in parts:
-            aggregates.bind(part.functions, self._context.services.registry.describe(self._context.link.uid))
+            self._context.aggregates.bind(part.functions, self._context.link.description)
         updates = (AggregateUpdate(name=name, value=value) for part in parts for name, value in part.updates)
         return SentByFunction(
             operator_id=self._context.operator_id,

@@ -52,7 +52,7 @@ class FunctionState(Generic[R]):
             OperatorFailedError: the function has raised, or asks for other state than the checkpoint has.
         """
         with self._context.naming_failures("initializing the state of operator"):
-            rows = self._context.services.session.range(1).coalesce(1)
+            rows = self._context.scope.session.range(1).coalesce(1)
             made = rows.mapInArrow(InitializeState(spec=self.of(spec), runner=self._runner), StructType([STATE_FIELD]))
             (row,) = made.collect()
             self.take(row.asDict())

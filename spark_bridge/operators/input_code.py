@@ -74,5 +74,4 @@ class _TagInputOperator(Operator[Slices]):
         self._code = code
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """The rows with their new columns."""
         return Output(rows=tuple(self._code.tagged(rows) for rows in element.rows))

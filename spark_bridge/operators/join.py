@@ -18,8 +18,8 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output, Rows
-from flykka.spark_bridge.operators.state_backend import StateBackend
 from flykka.spark_bridge.operators.window import Arrived
+from flykka.spark_bridge.state.state_backend import StateBackend
 
 
 class Side(StrEnum):

@@ -85,7 +85,6 @@ class JoinCode(OperatorCode):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Late rows of the two sides."""
         return tuple(side.late_data for side in Side)
 
     @property

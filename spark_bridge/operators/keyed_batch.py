@@ -15,7 +15,7 @@ from flykka.messages.tasks.operator_event import SentByFunction
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output, Rows
-from flykka.spark_bridge.operators.state_backend import StateBackend
+from flykka.spark_bridge.state.state_backend import StateBackend
 
 STATE = "keyed"
 """The name of the state."""

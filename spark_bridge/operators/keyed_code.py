@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from flykka.messages.state.handles import StateSchema
-    from flykka.spark_bridge.operators.emitted_rows import SideOutput
+    from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.worker.process_batch import BatchFunction
     from flykka.spark_bridge.worker.segment_file import CleanUp
 

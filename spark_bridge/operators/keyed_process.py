@@ -13,7 +13,7 @@ from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.operators.due_timers import DueTimers
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatches, KeyedBatchOperator, Made
 from flykka.spark_bridge.operators.operator import Output, Rows
-from flykka.spark_bridge.operators.state_backend import StateBackend
+from flykka.spark_bridge.state.state_backend import StateBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.rows.materialise import Slices
     from flykka.spark_bridge.worker.kept_rows import KeepExtremeRow, ReduceRows
     from flykka.spark_bridge.worker.process_batch import BatchFunction

@@ -23,7 +23,7 @@ from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, 
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Operator, OperatorSnapshot, Rows
-from flykka.spark_bridge.operators.state_backend import StateBackend
+from flykka.spark_bridge.state.state_backend import StateBackend
 
 _LOOK_AGAIN_SECONDS = 0.05
 

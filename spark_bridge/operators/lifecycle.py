@@ -16,10 +16,10 @@ from flykka.spark_bridge.operators.stateless import TransformOperator
 
 if TYPE_CHECKING:
     from flykka.messages.tasks.accumulator import AccumulatorSnapshot
-    from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.operators.broadcast_variables import BroadcastVariables
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 logger = logging.getLogger("flykka.spark_bridge")
 

@@ -61,7 +61,7 @@ class ProcessOperator(Operator[Slices]):
         work = TellWatermark(
             spec=self._sends.begin(self.spec), watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
         )
-        return self._emitted(self._context.services.session.range(1), work, f"watermark-{watermark_ms}")
+        return self._emitted(self._context.scope.session.range(1), work, f"watermark-{watermark_ms}")
 
     def handle_operator_events(
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
@@ -75,7 +75,7 @@ class ProcessOperator(Operator[Slices]):
             watermark_ms=watermark_ms,
             processing_time_ms=processing_time_ms,
         )
-        return self._emitted(self._context.services.session.range(1), work, f"events-{spec.call.number}")
+        return self._emitted(self._context.scope.session.range(1), work, f"events-{spec.call.number}")
 
     def note_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
         self._sends.note_aggregates(results)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
     from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.rows.materialise import Slices
     from flykka.spark_bridge.worker.inputs import Inputs
 

@@ -16,7 +16,7 @@ from flykka.spark_bridge.operators.code import AggregateCode
 from flykka.spark_bridge.operators.spark_keyed_batches import keyed_table_operator
 from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates
 from flykka.spark_bridge.program.event_time import event_time_micros
-from flykka.spark_bridge.state.stored_columns import ROWS
+from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.sessions import END, OPEN, START, FireSessions, MergeSessions
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.rows.materialise import Slices
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic
+from dataclasses import replace
+from typing import Any
 
 from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
@@ -13,42 +12,8 @@ from flykka.messages.state.operator_state import COMMITTABLES
 from flykka.messages.wire.ids import OperatorId
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import HandleFiles, into_savepoint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """A staged batch: its number of rows, and names that mean something to the sink alone."""
-
-    rows: int
-    names: tuple[str, ...] = ()
-
-
-class SinkWriter(ABC, Generic[Rows]):
-    """Writes in one attempt.
-
-    `stage` is called by two stages at once; `restore`, before all else, and `prepare_commit` and `commit`, one at a
-    time, by other threads than that. All may block.
-    """
-
-    @abstractmethod
-    def stage(self, rows: Rows) -> Staged:
-        """Write one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
-
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Return the pieces that the checkpoint must hold; `names` were staged for it.
-
-        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
-        """
-        return ()
-
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
-        return ()
-
-    def restore(self, prepared: Sequence[Value]) -> None:
-        """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
-        return
 
 
 class SinkOperator(Operator[Rows]):
@@ -75,7 +40,6 @@ class SinkOperator(Operator[Rows]):
 
     @property
     def commits(self) -> bool:
-        """True: it publishes."""
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
@@ -85,19 +49,16 @@ class SinkOperator(Operator[Rows]):
         self._writer.restore(elements_of(states, COMMITTABLES, Value))
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Stage one batch."""
         staged = self._stage(element.rows)
         return Output(staged=staged.names, staged_rows=staged.rows)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> OperatorSubtaskState | None:
-        """Prepare what was staged; it is in every snapshot until it is committed."""
         pieces = self._writer.prepare_commit(checkpoint_id, names)
         if not pieces:
             return None
         return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(COMMITTABLES, pieces),))
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
-        """Return what was prepared, with copies of its files in a folder of the savepoint."""
         filesystem = self._files.filesystem
         folder = filesystem.qualified(f"{savepoint}/{self._attempt}-{self.operator_id}")
         pieces = into_savepoint(filesystem, elements_of([prepared], COMMITTABLES, Value), folder)
@@ -107,6 +68,5 @@ class SinkOperator(Operator[Rows]):
         return replace(prepared, operator_state=(list_state(COMMITTABLES, pieces),), exclusive=handles)
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish; the files."""
         self._check_owner()
         return self._writer.commit(checkpoint_id)

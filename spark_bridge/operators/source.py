@@ -193,16 +193,18 @@ class SourceReader:
 class SourceReaders:
     """The readers of one job's sources, each made once: a function is tried on a probe for it, which takes a while.
 
-    Safe to use from any thread.
+    With `lazy_reading`, a few small files are left to the stage that they go to. Safe to use from any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, session: SparkSession, *, lazy_reading: bool = True) -> None:
+        self.lazy_reading = lazy_reading
+        self._session = session
         self._made: dict[JobVertexId, SourceReader] = {}
 
-    def reader(self, session: SparkSession, vertex_id: JobVertexId, link: Link, code: SourceCode) -> SourceReader:
+    def reader(self, vertex_id: JobVertexId, link: Link, code: SourceCode) -> SourceReader:
         known = self._made.get(vertex_id)
         # Made by two threads at once it is made twice, and is the same.
-        return known or self._made.setdefault(vertex_id, SourceReader(session, link, code))
+        return known or self._made.setdefault(vertex_id, SourceReader(self._session, link, code))
 
 
 class SourceOperator(Operator[Slices]):
@@ -223,7 +225,7 @@ class SourceOperator(Operator[Slices]):
         """Count what was left out of the rows that were read."""
         if numbers.corrupt:
             name = f"{self._context.link.name}.{NUM_RECORDS_IN_ERRORS}"
-            spark = self._context.services.session.sparkContext
+            spark = self._context.scope.session.sparkContext
             self._context.accumulators.get_or_add(name, LongCounter, spark).add(numbers.corrupt)
 
     @property
@@ -256,9 +258,8 @@ class SourceOperator(Operator[Slices]):
 
     def open(self) -> None:
         """Find out how the rows are read, where no subtask has done so."""
-        services, link = self._context.services, self._context.link
         vertex_id = self._context.descriptor.vertex.vertex_id
-        self._reader = services.readers.reader(services.session, vertex_id, link, self._code)
+        self._reader = self._context.readers.reader(vertex_id, self._context.link, self._code)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         assert self._reader is not None, "a source reads splits when it is open"
@@ -278,7 +279,7 @@ class SourceOperator(Operator[Slices]):
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """The rows of splits, which the stage that they go to can read as well; None where it is better done here."""
         assert self._reader is not None, "a source reads splits when it is open"
-        is_on = self._only_hands_on and self._context.services.fast_paths.lazy_reading
+        is_on = self._only_hands_on and self._context.readers.lazy_reading
         return self._reader.lazy_rows(splits) if is_on else None
 
 

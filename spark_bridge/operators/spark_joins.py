@@ -65,8 +65,7 @@ class _SparkJoining:
 
     def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
         layout = SideLayout(self._code.sides[side], segments.retained_ms)
-        context = self.context
-        made = SparkStateBackend(layout, context.descriptor, context.scope, context.services, side.value)
+        made = SparkStateBackend(layout, self.context.storage, side.value)
         self._backends[side] = made
         return made
 
@@ -96,7 +95,7 @@ class _SparkJoining:
         (side, rows, number), (other_side, other_rows, other_number) = one, other
         if number + other_number <= _ROWS_OF_ONE_CORE:
             return rows.coalesce(1), other_rows.coalesce(1)
-        partitions = self.context.services.session.sparkContext.defaultParallelism
+        partitions = self.context.scope.session.sparkContext.defaultParallelism
         sides = self._code.sides
         return (
             rows.repartition(partitions, *sides[side].rows.keys),
@@ -168,7 +167,7 @@ class SparkRegularPairs(SparkPairs):
             small, large = self.gathered(fewer, more)
             hint = "shuffle_hash"
         else:
-            cores = self.context.services.session.sparkContext.defaultParallelism
+            cores = self.context.scope.session.sparkContext.defaultParallelism
             small, large, hint = fewer[1], more[1].coalesce(cores), "broadcast"
         sides = {fewer[0]: small.hint(hint), more[0]: large}
         with self.context.naming_failures():

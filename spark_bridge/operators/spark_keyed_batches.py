@@ -99,9 +99,7 @@ class SparkKeyedBatches:
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,
-            context.descriptor,
-            context.scope,
-            context.services,
+            context.storage,
             context.in_background,
             clean_up=self.clean_up,
             state_schema=code.state_schema,
@@ -163,7 +161,7 @@ class SparkKeyedBatches:
             after_ms=firing.after_ms,
             after_version=firing.after_version,
         )
-        return self._worked(self._context.services.session.range(1), due, function, readings, version)
+        return self._worked(self._context.scope.session.range(1), due, function, readings, version)
 
     def _worked(
         self,
@@ -313,7 +311,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
             told={CONTROL: CONTROL_TYPE},
         )
         name = f"{self._context.descriptor.attempt}/events-{spec.call.number}"
-        rows = self._context.services.session.range(1).coalesce(1).mapInArrow(work, self._emitted_type)
+        rows = self._context.scope.session.range(1).coalesce(1).mapInArrow(work, self._emitted_type)
         wanted = {each.name: F.max(each.name) for each in self.told_in}
         emitted = computed_once(self._context, rows, name, wanted)
         main, side = emitted.parted(self._code.side, others=[*wanted, CONTROL])

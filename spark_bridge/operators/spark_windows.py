@@ -125,7 +125,7 @@ class AppliedPanes(SparkPanes):
 
 
 def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperator[Slices, DataFrame]:
-    backend = SparkStateBackend(WindowLayout(code), context.descriptor, context.scope, context.services)
+    backend = SparkStateBackend(WindowLayout(code), context.storage)
     calls_function = isinstance(code.plan, RowsApplied)
     panes = AppliedPanes(code, backend, context) if calls_function else SparkPanes(code, backend)
     fires_with_watermark = context.descriptor.vertex.firing_mode is FiringMode.ON_WATERMARK

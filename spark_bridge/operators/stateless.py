@@ -10,8 +10,8 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.program.accumulated_metrics import AccumulatedMetricGroup
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
-from flykka.spark_bridge.state.stored_columns import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import Observation

@@ -17,7 +17,6 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.actors.machines.state.segments import ResultBounds, latest
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
-from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.operators.input_code import TagInputCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import check_keys
@@ -27,6 +26,7 @@ from flykka.spark_bridge.operators.process_functions import keys_of
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkTimedTables
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, check_types, transformed
+from flykka.spark_bridge.program.side_output import SideOutput
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.nullable import nullable
 from flykka.spark_bridge.rows.type_support import Use
@@ -152,7 +152,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Late rows of the left side."""
         return (Side.LEFT.late_data,)
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:

@@ -14,7 +14,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output, Rows
-from flykka.spark_bridge.operators.state_backend import StateBackend
+from flykka.spark_bridge.state.state_backend import StateBackend
 
 LATE_DATA = "late-data"
 """The side output of the rows that came too late."""

@@ -23,8 +23,8 @@ from flykka.actors.machines.state.schema_evolution import columns_ddl, quoted
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.expressions import Aggregation, Part
+from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.rows.equality import normalised_column
-from flykka.spark_bridge.state.stored_columns import ROWS
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
 

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _parse_datatype_json_string
 
+from flykka.spark_bridge.program.stored_columns import PART_PREFIX
 from flykka.spark_bridge.rows.type_support import has_collation
 from flykka.spark_bridge.session.jvm_classes import jvm_class, scala_sequence
-from flykka.spark_bridge.state.stored_columns import PART_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
-    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 Slices = tuple[DataFrame, ...]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.messages.state.handles import KeyGroupRange
-    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 
 _HASH_BITS = 47

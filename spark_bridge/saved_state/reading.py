@@ -23,12 +23,12 @@ from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.spark_windows import by_window
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.stored_columns import stored_keys, stored_values
 from flykka.spark_bridge.rows.collected import collected
 from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.file_digests import verify_handles
-from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION

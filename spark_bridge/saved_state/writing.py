@@ -22,6 +22,7 @@ from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.stored_columns import stored_keys, stored_values
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.files import write_checkpoint_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -29,7 +30,6 @@ from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.saved_state.reading import PANE_START, TIMER_COLUMNS, WINDOW_END, WINDOW_START
 from flykka.spark_bridge.state.file_digests import seal
 from flykka.spark_bridge.state.segment_files import saved_file, state_columns_of
-from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
 from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import (

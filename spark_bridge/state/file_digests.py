@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from flykka.actors.checkpoint_storage.file_digests import (
     folders_within,
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.messages.state.handles import ExclusiveStateHandle, InFlightRows, SharedStateHandle
-    from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
     Handle = SharedStateHandle | ExclusiveStateHandle | InFlightRows
@@ -100,10 +98,6 @@ class StateFiles:
     filesystem: FileSystem
     session: SparkSession
     sync: bool
-
-    @classmethod
-    def of(cls, descriptor: TaskDeploymentDescriptor, services: Services) -> Self:
-        return cls(filesystem=services.filesystem, session=services.session, sync=descriptor.checkpoint_fsync)
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
         """Seal all files below a folder, as `seal` does; the folder's path is qualified."""

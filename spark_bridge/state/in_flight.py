@@ -12,28 +12,31 @@ from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
-from flykka.spark_bridge.state.file_digests import StateFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column
+
     from flykka.messages.attempt.values import ChannelStatePart, ChannelStateRead
+    from flykka.messages.graph.job_graph import OperatorRef
     from flykka.messages.tasks.batch import BatchRef
-    from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
 
 
 class InFlightStore:
     """Writes and reads the batches in flight of one attempt. Background work."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, services: Services, scope: AttemptScope) -> None:
-        self._descriptor = descriptor
-        self._services = services
-        self._scope = scope
-        self._files = StateFiles.of(descriptor, services)
+    def __init__(self, storage: AttemptStorage, keys_of: Callable[[OperatorRef], tuple[Column | str, ...]]) -> None:
+        """`keys_of` returns the keys of an edge."""
+        self._descriptor = storage.descriptor
+        self._storage = storage
+        self._keys_of = keys_of
+        self._files = storage.files
 
     def write(self, parts: tuple[ChannelStatePart, ...]) -> tuple[ExclusiveStateHandle, ...]:
         """Make batches durable, one Spark job for each part. Raises `UnknownBatchError` where one was released."""
-        filesystem, store = self._services.filesystem, self._services.store
+        filesystem, store = self._storage.filesystem, self._storage.store
         job = f"{self._descriptor.checkpoint_directory}/{self._descriptor.job_id}"
         written: list[ExclusiveStateHandle] = []
         folder = ""
@@ -55,11 +58,11 @@ class InFlightStore:
     def read(self, read: ChannelStateRead) -> BatchRef | None:
         """The batch of rows that were in flight; None where none of them is for this subtask."""
         self._files.verify([read.in_flight])
-        rows = read_parquet(self._services.session, [read.in_flight.path])
+        rows = read_parquet(self._storage.scope.session, [read.in_flight.path])
         if read.key_groups is not None:
             assert read.gate is not None, "only what goes into a gate is cut"
             rows = self._key_groups(read.gate).within(rows, read.key_groups)
-        made = materialise(self._scope, rows, {})
+        made = materialise(self._storage.scope, rows, {})
         if not made.rows:
             made.blocks.free()
             return None
@@ -67,7 +70,7 @@ class InFlightStore:
         outputs = {output.output: output for output in self._descriptor.outputs}
         goes_to = None if read.output is None else address(outputs[read.output], read.subpartition)
         batch = Batch(ref=ref, rows=made.frame, address=goes_to)
-        self._services.store.put(made.blocks, [batch], producer=self._descriptor.attempt)
+        self._storage.store.put(made.blocks, [batch], producer=self._descriptor.attempt)
         return ref
 
     def _key_groups(self, gate: int) -> KeyGroups:
@@ -75,5 +78,4 @@ class InFlightStore:
         vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
         assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"
-        keys = self._services.registry.keys(edge.key_by).columns
-        return KeyGroups(keys=keys, max_parallelism=vertex.max_parallelism)
+        return KeyGroups(keys=self._keys_of(edge.key_by), max_parallelism=vertex.max_parallelism)

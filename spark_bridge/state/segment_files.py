@@ -21,11 +21,11 @@ from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.handles import SharedStateHandle, StateSchema
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.program.stored_columns import moved_values
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
-from flykka.spark_bridge.state.stored_columns import moved_values
 from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
@@ -41,9 +41,8 @@ from flykka.spark_bridge.worker.segments import (
 if TYPE_CHECKING:
     from flykka.actors.machines.state.keyed_state import Handle, StatePart
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.operators.local_state import LocalState
+    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
+    from flykka.spark_bridge.state.local_state import LocalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +94,13 @@ class FileStateBackend:
         self,
         keys: tuple[StructField, ...],
         values: tuple[StructField, ...],
-        descriptor: TaskDeploymentDescriptor,
-        scope: AttemptScope,
-        services: Services,
+        storage: AttemptStorage,
         in_background: Callable[[str, Callable[[], None]], None],
         clean_up: Callable[[], CleanUp | None] = lambda: None,
         state_schema: StateSchema | None = None,
     ) -> None:
         """`in_background` does work that is told in words; `clean_up` is asked with each merge."""
+        descriptor = storage.descriptor
         vertex = descriptor.vertex
         self._state_schema = state_schema
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
@@ -111,17 +109,15 @@ class FileStateBackend:
         self.arrow_schema = arrow_schema(self.schema)
         self.folder = SegmentFolder(
             name=f"flykka-state/{descriptor.job_id}/{vertex.vertex_id}/{descriptor.subtask}",
-            shared=None if has_one_machine(services.session) else _shared_folder(descriptor),
+            shared=None if has_one_machine(storage.scope.session) else _shared_folder(descriptor),
         )
-        self.local: LocalState[StateRows] = services.local_states.of(
-            vertex.vertex_id, descriptor.subtask, vertex.parallelism
-        )
-        self._in_background = in_background
+        self.local: LocalState[StateRows] = storage.local
+        self._in_background = in_background if storage.merges_in_background else None
         self._clean_up = clean_up
         self._descriptor = descriptor
-        self._scope = scope
-        self._services = services
-        self._store = services.store
+        self._scope = storage.scope
+        self._filesystem = storage.filesystem
+        self._store = storage.store
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
         self._made = 0
@@ -177,7 +173,7 @@ class FileStateBackend:
     def _done(self, work: SegmentWork | SaveSegments, columns: StructType | str) -> list[Row]:
         """Do work by one Spark job, and return its rows."""
         self._scope.check()
-        return self._services.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
+        return self._scope.session.range(1).coalesce(1).mapInArrow(work, columns).collect()
 
     def read(self, readings: Sequence[Reading[StateRows]]) -> SegmentFiles:
         segments = sorted((reading.segment for reading in readings), key=lambda segment: segment.version)
@@ -216,7 +212,7 @@ class FileStateBackend:
         """Write each part into a folder. One Spark job for all: there are several with most checkpoints, and small."""
         if not parts:
             return
-        filesystem, descriptor = self._services.filesystem, self._descriptor
+        filesystem, descriptor = self._filesystem, self._descriptor
         job = f"{descriptor.checkpoint_directory}/{descriptor.job_id}"
         folders = [filesystem.qualified(f"{savepoint or f'{job}/shared'}/{state_id}") for state_id, _ in parts]
         work = SaveSegments(
@@ -246,7 +242,7 @@ class FileStateBackend:
             )
 
     def delete(self, handle: Handle) -> None:
-        self._services.filesystem.delete(handle.path)
+        self._filesystem.delete(handle.path)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         return True
@@ -261,10 +257,10 @@ class FileStateBackend:
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge beside the stages, which read and add segments meanwhile."""
-        if self._services.fast_paths.background_merges:
-            self._in_background("merging keyed state", work)
-        else:
+        if self._in_background is None:
             work()
+        else:
+            self._in_background("merging keyed state", work)
 
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""

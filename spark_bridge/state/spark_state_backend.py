@@ -24,12 +24,11 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.functions.times import in_ms
+from flykka.spark_bridge.program.stored_columns import moved_values, stored_values
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_checkpoint_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
-from flykka.spark_bridge.state.file_digests import StateFiles
-from flykka.spark_bridge.state.stored_columns import moved_values, stored_values
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,11 +36,9 @@ if TYPE_CHECKING:
 
     from flykka.actors.machines.state.keyed_state import Handle, StatePart
     from flykka.messages.state.handles import KeyGroupRange, StateSchema
-    from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.operators.local_state import LocalState
     from flykka.spark_bridge.program.aggregates import StatePlan
+    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
+    from flykka.spark_bridge.state.local_state import LocalState
 
 _ROWS_OF_ONE_CORE = 1_000_000
 """Up to so many rows of state are merged faster by one core than shuffled to several."""
@@ -73,27 +70,20 @@ class SparkStateBackend:
 
     merge_at = 16
 
-    def __init__(
-        self,
-        layout: StateLayout,
-        descriptor: TaskDeploymentDescriptor,
-        scope: AttemptScope,
-        services: Services,
-        name: str = "",
-    ) -> None:
+    def __init__(self, layout: StateLayout, storage: AttemptStorage, name: str = "") -> None:
         """`name` is that of the state, where an operator has several."""
+        descriptor = storage.descriptor
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
-        self.local: LocalState[DataFrame] = services.local_states.of(
-            vertex.vertex_id, descriptor.subtask, vertex.parallelism
-        )
+        self.local: LocalState[DataFrame] = storage.local
         self._layout = layout
         self._descriptor = descriptor
-        self._scope = scope
-        self._services = services
-        self._files = StateFiles.of(descriptor, services)
-        self._store = services.store
+        self._scope = storage.scope
+        self._filesystem = storage.filesystem
+        self._files = storage.files
+        self._store = storage.store
+        self._memory = storage.memory
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
         self._kept = 0
@@ -113,7 +103,7 @@ class SparkStateBackend:
         What turns out not to have room in memory is written to disk by a second one; that the next segment has none
         either is assumed beforehand.
         """
-        times, memory = self._layout.times(), self._scope.managed_memory
+        times, memory = self._layout.times(), self._memory
         on_disk = not memory.has_room_for(self._last_bytes)
         made = materialise(self._scope, rows, times, on_disk=on_disk)
         if not made.rows:
@@ -135,7 +125,7 @@ class SparkStateBackend:
 
     def adopt(self, ref: BatchRef, state: DataFrame, first_ms: int = 0, last_ms: int = 0) -> Segment[DataFrame]:
         """A segment of a batch that is there already; where memory has no room for it, of a copy on disk."""
-        if not self._scope.managed_memory.reserve(ref.batch_id, ref.size_bytes):
+        if not self._memory.reserve(ref.batch_id, ref.size_bytes):
             self._last_bytes = ref.size_bytes
             copied = self.keep(state)
             if copied is not None:
@@ -165,7 +155,7 @@ class SparkStateBackend:
         return self._layout.later(rows, part.bounds.closed_to_ms)
 
     def _loaded(self, paths: list[str], key_groups: KeyGroupRange | None, written_as: StateSchema | None) -> DataFrame:
-        rows = read_parquet(self._services.session, paths, self._schemas.get(written_as))
+        rows = read_parquet(self._scope.session, paths, self._schemas.get(written_as))
         self._schemas[written_as] = rows.schema
         if written_as is not None:
             rows = evolved(rows, written_as, self._layout.plan.state_schema)
@@ -180,7 +170,7 @@ class SparkStateBackend:
             yield self._write(part, state_id, savepoint)
 
     def _write(self, part: Unwritten[DataFrame], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        filesystem, descriptor = self._services.filesystem, self._descriptor
+        filesystem, descriptor = self._filesystem, self._descriptor
         job = f"{descriptor.checkpoint_directory}/{descriptor.job_id}"
         folder = filesystem.qualified(f"{savepoint or f'{job}/shared'}/{state_id}")
         rows = sum(reading.segment.rows for reading in part.readings)
@@ -201,24 +191,24 @@ class SparkStateBackend:
         )
 
     def delete(self, handle: Handle) -> None:
-        self._services.filesystem.delete(handle.path)
+        self._filesystem.delete(handle.path)
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         """True if they fit beside what the attempt has in memory; else they are read from the checkpoint, to disk."""
-        return self._scope.managed_memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
+        return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Add a holder to segments, or (None) the state itself."""
         self._store.hold(batch_ids, holder or self._holder)
         if holder is None:
             for batch_id in batch_ids:
-                self._scope.managed_memory.reserve(batch_id, self._store.memory_bytes(batch_id))
+                self._memory.reserve(batch_id, self._store.memory_bytes(batch_id))
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""
         self._store.release(batch_ids, holder or self._holder)
         if holder is None:
-            self._scope.managed_memory.release(batch_ids)
+            self._memory.release(batch_ids)
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge at once: windows that fire meanwhile would take segments away."""

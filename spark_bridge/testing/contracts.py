@@ -28,17 +28,17 @@ from flykka.messages.tasks.source import SourceSplit
 from flykka.messages.wire import codec
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.messages.wire.message import Value
-from flykka.spark_bridge.attempt.scope import AttemptScope
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.connectors.source import Boundedness, Source
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
+from flykka.spark_bridge.program.sink import Sink, SinkContext
+from flykka.spark_bridge.program.source import Boundedness, Source
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
+from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.spark_bridge.operators.sink import SinkWriter
+    from flykka.spark_bridge.program.sink_writer import SinkWriter
 
 Row = tuple[object, ...]
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from flykka import ConsoleSink, FileSink, FileSource, ForeachBatchSink, StreamExecutionEnvironment
 from flykka.errors import JobSubmissionError, ProgramError, StreamTypeError
-from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.program.sink import Sink
 from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark

@@ -29,7 +29,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
-from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.program.sink import Sink
 from tests.integration import sales
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

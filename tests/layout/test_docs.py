@@ -17,10 +17,10 @@ from flykka.api.configuration.configuration import OPTIONS as CONFIG_OPTIONS
 from flykka.cli.main import main
 from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
-from flykka.spark_bridge.connectors.sink import Sink
-from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.connectors.transactional import TransactionalSink
 from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
+from flykka.spark_bridge.program.sink import Sink
+from flykka.spark_bridge.program.source import Source
 from tests.layout.sources import PRODUCT, ROOT
 
 pytestmark = pytest.mark.slow

@@ -39,12 +39,12 @@ from flykka.spark_bridge.operators.code import (
     KeyByCode,
     LocalAggregateCode,
     OperatorCode,
-    SinkCode,
     SourceCode,
     TransformCode,
     WindowCode,
 )
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.aggregates import analyze
 from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
 

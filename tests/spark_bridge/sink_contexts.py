@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
-from flykka.spark_bridge.attempt.scope import AttemptScope
-from flykka.spark_bridge.connectors.sink import SinkContext
+from flykka.spark_bridge.program.sink import SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 
 class CrashError(Exception):

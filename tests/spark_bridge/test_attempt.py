@@ -12,8 +12,8 @@ from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from flykka.spark_bridge.state.stored_columns import ROWS
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, transform, write_rows
 from tests.spark_bridge.told import Told
 

@@ -15,21 +15,19 @@ from flykka.messages.attempt.answers import ChainClosed, WorkFailed
 from flykka.messages.attempt.commands import CancelWork, InterruptWork, OpenChain
 from flykka.messages.attempt.work import EngineFailed
 from flykka.messages.graph.job_graph import JobVertex
-from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.attempt.engine import SparkEngine
-from flykka.spark_bridge.attempt.services import Services
-from flykka.spark_bridge.connectors.job_owners import JobOwner, JobOwners
+from flykka.spark_bridge.attempt.services import JobServices
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.operators.global_aggregates import JobAggregates
-from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
+from flykka.spark_bridge.program.sink import SinkJob
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.session.python_daemon import FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
+from flykka.spark_bridge.state.local_state import LocalStates
 from flykka.spark_bridge.user_files.job_files import JobFiles
 from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
@@ -200,26 +198,24 @@ def test_an_attempt_ends_where_spark_is_stopped(
 ) -> None:
     stopped = StoppedSpark({FOLDER_VARIABLE: str(laboratory.folder / "is" / "gone")})
     told = laboratory.begin(laboratory.source(laboratory.sink()))
-    services = Services(
+    services = JobServices(
         sessions=SparkSessions(laboratory.plane.session, owned=False),
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
-        user_session=laboratory.plane.session,
         store=(store := BatchStore()),
         local_states=LocalStates(store),
-        readers=SourceReaders(),
+        readers=SourceReaders(laboratory.plane.session),
         aggregates=JobAggregates(),
         registry=registry,
         filesystem=FileSystem(laboratory.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
-        fast_paths=FastPaths(),
         files=JobFiles(),
-        owner=JobOwner(JobId("job"), JobOwners(registry)),
     )
+    sinks = SinkJob(name="job", user_session=laboratory.plane.session, owner_number=0, check_owner=lambda: None)
     descriptor = told.engine.descriptor
     attempt = attempt_told(
         laboratory.system,
         descriptor,
-        lambda report: SparkEngine(descriptor, services, report=report, predecessor=None),
+        lambda report: SparkEngine(descriptor, services, sinks, report=report, predecessor=None),
     )
 
     with caplog.at_level(logging.WARNING):

@@ -22,10 +22,10 @@ from flykka.messages.wire.message import Value
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
-from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import OperatorFailedError, StagedFileError
-from flykka.spark_bridge.operators.sink import SinkWriter
+from flykka.spark_bridge.program.sink import Sink
+from flykka.spark_bridge.program.sink_writer import SinkWriter
 from flykka.spark_bridge.state.savepoint import into_savepoint
 from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context

@@ -19,13 +19,13 @@ from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.program.sink import Sink, SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from tests.spark_bridge.connectors.delta.attempts import rows_of_table
 from tests.spark_bridge.sink_contexts import sink_context
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.operators.sink import SinkWriter
+    from flykka.spark_bridge.program.sink_writer import SinkWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -16,9 +16,9 @@ from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.operator import Element, Output
 from flykka.spark_bridge.operators.window import WindowOperator
+from flykka.spark_bridge.state.local_state import LocalStates
 from tests.conformance.key_groups.checkpoints import chained_vertex, checkpoint_of_states
 from tests.spark_bridge.windows_in_memory import (
     Everything,

@@ -14,9 +14,9 @@ from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.state.handles import KeyGroupRange, SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.operators.local_state import LocalState
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
+from flykka.spark_bridge.state.local_state import LocalState
 from tests.actors.machines.windows.flink_windows import window_starts
 
 Row = tuple[int, int, int]

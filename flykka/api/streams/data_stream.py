@@ -44,11 +44,12 @@ from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
 from flykka.api.streams.windowed_stream import WindowedStream
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
-from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
-from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
+from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, TransformCode
+from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.functions import where, where_not
 from flykka.spark_bridge.program.prototype import check_types, fitted, key_schema, running
+from flykka.spark_bridge.program.sink import Sink
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 from flykka.spark_bridge.rows.type_support import Use
 

@@ -11,10 +11,10 @@ from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.operators.process_code import ProcessCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.program.side_output import SideOutput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,6 @@ from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_str
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.dataframe import ComputedFrame, DataFrameSource
-from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
@@ -24,6 +23,7 @@ from flykka.spark_bridge.program.prototype import (
     check_types,
     event_time_column,
 )
+from flykka.spark_bridge.program.source import Source
 from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from flykka.api.streams.data_stream import DataStream
-    from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.program.prototype import SparkSession, StructType
+    from flykka.spark_bridge.program.source import Source
     from flykka.spark_bridge.sql.commands import CreateTable
     from flykka.spark_bridge.sql.connectors.table_connector import TableConnector
     from flykka.spark_bridge.sql.plan_node import Position

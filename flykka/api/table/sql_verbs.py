@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
-    from flykka.spark_bridge.connectors.sink import Sink
-    from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.program.prototype import SparkSession
+    from flykka.spark_bridge.program.sink import Sink
+    from flykka.spark_bridge.program.source import Source
 
     StatementResult = JobClient | pd.DataFrame | str | None
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
-    from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.program.source import Source
     from flykka.spark_bridge.sql.commands import Command
 
 _INSTEAD = {

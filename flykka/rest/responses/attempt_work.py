@@ -9,7 +9,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.rest.responses.io_metrics import Json
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork
+    from flykka.spark_bridge.attempt.attempt_work import AttemptWork
 
 LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
 """Tells of the newest attempt of a subtask; None where nothing is known of it. It may block."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK, number_of_position
+from flykka.spark_bridge.program.source import SPLITS_PER_LOOK, number_of_position
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.datagen.source import DataGenSource

@@ -16,9 +16,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 from flykka.messages.tasks.source import IndexRangeSplit, SourceSplit
 from flykka.spark_bridge.connectors.datagen.generators import INDEX, Field, FieldGenerator
 from flykka.spark_bridge.connectors.datagen.index_ranges import IndexRangeDiscovery
-from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.program.row_wise import works_row_by_row
+from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, positive, split_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

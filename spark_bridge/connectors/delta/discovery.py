@@ -27,8 +27,8 @@ from flykka.spark_bridge.connectors.delta.versions import (
     last_version,
     opened,
 )
-from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import FileSchemaError, SourceError
+from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 
 if TYPE_CHECKING:
     from flykka.messages.tasks.source import SerializedSplit

@@ -24,7 +24,7 @@ from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
 from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_in
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
 from flykka.spark_bridge.connectors.delta.versions import check_readable, check_whole_files, last_version, opened
-from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, checked_millis, split_of
+from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, checked_millis, split_of
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.spark_bridge.connectors.delta.log import AddedFile
-from flykka.spark_bridge.connectors.source import SplitNumbers
+from flykka.spark_bridge.program.source import SplitNumbers
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:

@@ -11,27 +11,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.spark_bridge.program.sink import PublishedFiles
 
 _NAME = re.compile(r"part-(?P<job>[A-Za-z0-9_.]*)-[0-9a-f]{8}-[A-Za-z0-9_.]*-[0-9a-f]{8}-\d+-\d+-\d+-[0-9a-f]{8}-")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFiles:
-    """Files in the `folder` of a sink, for readers: the paths of those that the job has published, and the others.
-
-    `by_others` are numbers of files by the names of jobs, as far as these can stand in a file name; `foreign` is the
-    number of those that no job has published. `staging` are the names, in the staging folder, of jobs that have staged
-    rows there: they write at this moment, or were killed.
-    """
-
-    folder: str
-    own: tuple[str, ...] = ()
-    by_others: tuple[tuple[str, int], ...] = ()
-    foreign: int = 0
-    staging: tuple[str, ...] = ()
 
 
 def published_prefix(job_name: str) -> str:

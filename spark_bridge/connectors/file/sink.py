@@ -10,12 +10,12 @@ from flykka.actors.checkpoint_storage.file_digests import sync_files
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 from flykka.runtime.secrets import masked_uri
-from flykka.spark_bridge.connectors.file.published_files import PublishedFiles, published_files
+from flykka.spark_bridge.connectors.file.published_files import published_files
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import check_staging, sync_names
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.program.sink import PublishedFiles, Sink, SinkContext
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.files import FileLayout
 from flykka.spark_bridge.rows.filesystem import FileSystem

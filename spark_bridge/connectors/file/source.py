@@ -42,12 +42,12 @@ from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns
 from flykka.spark_bridge.connectors.file.object_reading import check_readable, read_objects, schema_of_objects
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore, StorageOptions
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.connectors.written_columns import check_file_types
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError, UnreadableFileError
 from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.program.prototype import check_types, declared_columns
+from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from flykka.spark_bridge.rows.files import rows_at
 from flykka.spark_bridge.rows.filesystem import FileSystem

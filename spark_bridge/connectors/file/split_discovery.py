@@ -26,9 +26,9 @@ from flykka.spark_bridge.connectors.file.declared_columns import misfit
 from flykka.spark_bridge.connectors.file.footers import footer
 from flykka.spark_bridge.connectors.file.formats import merges_schemas
 from flykka.spark_bridge.connectors.file.known_names import KnownNames
-from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
+from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.rows.folder_times import FolderTimes
 from flykka.spark_bridge.rows.partition_folders import partition_in
 

@@ -27,7 +27,6 @@ from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.file_digest import FileDigest
 from flykka.messages.state.operator_state import PendingFile
 from flykka.spark_bridge.connectors.file.published_files import published_prefix
-from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.connectors.staging import (
     StagedCheck,
     StagedRows,
@@ -39,7 +38,8 @@ from flykka.spark_bridge.connectors.staging import (
     warn_unchecked,
 )
 from flykka.spark_bridge.errors import SinkError, StagedFileError
-from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.program.sink import SinkContext
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from flykka.spark_bridge.connectors.kafka.ranges import (
     written,
 )
 from flykka.spark_bridge.connectors.kafka.time_order import TimeOrder
-from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import EmptySourceError, ReplacedTopicError, SourceError
+from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 
 if TYPE_CHECKING:
     from flykka.messages.tasks.source import SerializedSplit

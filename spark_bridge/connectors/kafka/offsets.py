@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Self
 
 from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
-from flykka.spark_bridge.connectors.source import checked_millis
+from flykka.spark_bridge.program.source import checked_millis
 
 
 class OffsetResetStrategy(StrEnum):

@@ -19,11 +19,11 @@ from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_propert
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishFiles, PublishTransaction
 from flykka.spark_bridge.connectors.kafka.reading import METADATA
 from flykka.spark_bridge.connectors.number_of_rows import ROWS
-from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink, TransactionalWriter
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.sink import SinkContext
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -22,8 +22,8 @@ from flykka.spark_bridge.connectors.kafka.offset_commits import OffsetCommitter
 from flykka.spark_bridge.connectors.kafka.offsets import OffsetKind, OffsetsInitializer
 from flykka.spark_bridge.connectors.kafka.ranges import ranges_of
 from flykka.spark_bridge.connectors.kafka.reading import METADATA, read_records
-from flykka.spark_bridge.connectors.source import Boundedness, Source, split_of
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.source import Boundedness, Source, split_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,8 +24,8 @@ from flykka.spark_bridge.connectors.postgres.log_ranges import (
     lsn_text,
 )
 from flykka.spark_bridge.connectors.postgres.members import attached, check_attached
-from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 
 if TYPE_CHECKING:
     import psycopg

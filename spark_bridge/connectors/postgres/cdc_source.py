@@ -28,10 +28,10 @@ from flykka.spark_bridge.connectors.postgres.read_values import UNREADABLE, OnUn
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import selection
 from flykka.spark_bridge.connectors.postgres.tables import Table
-from flykka.spark_bridge.connectors.source import Boundedness, Source, split_of
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.side_output import SideOutput
+from flykka.spark_bridge.program.source import Boundedness, Source, split_of
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from flykka.spark_bridge.connectors.postgres.log_ranges import Snapshot
 from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
 from flykka.spark_bridge.connectors.postgres.read_values import ReadValues
 from flykka.spark_bridge.connectors.postgres.tables import Table
-from flykka.spark_bridge.connectors.source import positive
 from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
+from flykka.spark_bridge.program.source import positive
 
 if TYPE_CHECKING:
     import psycopg

@@ -11,7 +11,7 @@ from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDis
 from flykka.messages.wire.ids import OperatorId, SplitId
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.connectors.socket.line_reader import LineReader
-from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, number_of_position, split_of
+from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, number_of_position, split_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

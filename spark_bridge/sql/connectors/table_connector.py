@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.connectors.sink import Sink
-from flykka.spark_bridge.connectors.source import Source
+from flykka.spark_bridge.program.sink import Sink
+from flykka.spark_bridge.program.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 import flykka.rest
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.rest.settings import RestSettings
-from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork, PieceOfWork
+from flykka.spark_bridge.attempt.attempt_work import AttemptWork, PieceOfWork
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
 pytestmark = pytest.mark.slow

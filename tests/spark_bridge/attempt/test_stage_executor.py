@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from flykka.messages.attempt.answers import StageResult
 from flykka.messages.attempt.commands import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId
-from flykka.spark_bridge.attempt.scope import AttemptScope
+from flykka.spark_bridge.attempt.attempt_work import read_work
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
-from flykka.spark_bridge.diagnosis.attempt_work import read_work
 from flykka.spark_bridge.errors import AttemptCancelledError
+from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 pytestmark = pytest.mark.spark
 

@@ -21,7 +21,8 @@ from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.messages.wire.message import Value
 from flykka.spark_bridge.connectors.job_owners import HadoopFiles, JobOwner, JobOwners
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.operators.sink import SinkOperator, SinkWriter, Staged
+from flykka.spark_bridge.operators.sink import SinkOperator
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.state.savepoint import HandleFiles
 from tests.actors.machines.graph.graphs import graph_of

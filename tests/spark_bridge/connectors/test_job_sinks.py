@@ -13,9 +13,9 @@ from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
-from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.operators.code import SinkCode
+from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.program.sink import Sink
 from tests.spark_bridge.laboratory import Laboratory
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

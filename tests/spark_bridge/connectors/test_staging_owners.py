@@ -18,10 +18,10 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.job_owners import JobOwners
 from flykka.spark_bridge.connectors.job_sinks import take_over_staged
-from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
-from flykka.spark_bridge.operators.code import SinkCode
-from flykka.spark_bridge.operators.sink import SinkWriter
+from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.program.sink import Sink
+from flykka.spark_bridge.program.sink_writer import SinkWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from tests.spark_bridge.laboratory import Laboratory
 from tests.spark_bridge.sink_contexts import sink_context

@@ -19,8 +19,7 @@ from flykka.actors.errors import CheckpointFormatError, CheckpointStateMissingEr
 from flykka.actors.machines.restart.failure_handler import ThrowableType, classify
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.failures import serialized
-from flykka.spark_bridge.diagnosis.user_files import UserLine
-from flykka.spark_bridge.errors import OperatorFailedError, SinkError, StagedFileError
+from flykka.spark_bridge.errors import OperatorFailedError, SinkError, StagedFileError, UserLine
 from flykka.spark_bridge.functions.contexts import FunctionContext
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
 from flykka.spark_bridge.functions.process_function import ProcessFunction

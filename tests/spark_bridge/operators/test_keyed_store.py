@@ -14,7 +14,7 @@ from flykka.actors.machines.state.segments import Reading, Segment, Segments, Un
 from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
 from flykka.messages.wire.ids import BatchId, JobVertexId, OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
-from flykka.spark_bridge.operators.local_state import LocalState, LocalStates
+from flykka.spark_bridge.state.local_state import LocalState, LocalStates
 
 Numbers = tuple[int, ...]
 

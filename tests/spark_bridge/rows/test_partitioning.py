@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.key_groups import key_group_of, key_groups_of, owner
 from flykka.messages.wire.ids import ExecutionAttemptId
-from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.rows.partitioning import KeyGroups, Sliced, materialise_slices
+from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

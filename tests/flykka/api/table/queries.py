@@ -10,7 +10,7 @@ from flykka.api.streams.sources import source_stream
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.api.table.sql_verbs import SqlVerbs
 from flykka.client.job_client import JobClient
-from flykka.spark_bridge.connectors.source import Source
+from flykka.spark_bridge.program.source import Source
 from tests.flykka.programs import bids
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.session.python_daemon import ATTEMPT_PROPERTY, FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SessionState, state_of
-from flykka.spark_bridge.state.managed_memory import ManagedMemory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,17 +30,9 @@ logger = logging.getLogger("flykka.spark_bridge")
 class AttemptScope:
     """The work of one attempt in Spark."""
 
-    def __init__(
-        self,
-        session: SparkSession,
-        attempt: ExecutionAttemptId,
-        pool: str,
-        label: str,
-        managed_memory_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str, label: str) -> None:
         """`label` is the subtask and the number of the attempt as Flink writes them: `(2/4)#0`."""
         self.session = session
-        self.managed_memory = ManagedMemory(managed_memory_bytes)
         self.attempt = attempt
         self._pool = pool
         self._label = label

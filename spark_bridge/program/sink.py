@@ -12,18 +12,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from flykka.spark_bridge.operators.sink import SinkOperator, SinkWriter, Staged
-from flykka.spark_bridge.rows.materialise import Slices, together
-from flykka.spark_bridge.state.file_digests import StateFiles
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.messages.wire.ids import JobId
-    from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.program.sink_writer import SinkWriter
     from flykka.spark_bridge.rows.filesystem import FileSystem
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +47,35 @@ class SinkContext:
     job_name: str
     fsync: bool = True
     owner_number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFiles:
+    """Files in the `folder` of a sink, for readers: the paths of those that the job has published, and the others.
+
+    `by_others` are numbers of files by the names of jobs, as far as these can stand in a file name; `foreign` is the
+    number of those that no job has published. `staging` are the names, in the staging folder, of jobs that have staged
+    rows there: they write at this moment, or were killed.
+    """
+
+    folder: str
+    own: tuple[str, ...] = ()
+    by_others: tuple[tuple[str, int], ...] = ()
+    foreign: int = 0
+    staging: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkJob:
+    """Common to the sinks of a job: its name, the session of the application, and this process as its owner.
+
+    `owner_number` counts the owners of the job; `check_owner` raises `OwnershipLostError` if another process is it now.
+    """
+
+    name: str
+    user_session: SparkSession
+    owner_number: int
+    check_owner: Callable[[], object]
 
 
 class Sink(ABC):
@@ -123,35 +149,3 @@ class Sink(ABC):
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
         """Return the folder of a job's staged rows, deleted with the job; None for a sink that stages none."""
         return None
-
-    def operator(self, context: OperatorContext) -> SinkOperator[Slices]:
-        """Make the operator of one attempt, with the writer that works for it."""
-        descriptor, services, uid = context.descriptor, context.services, context.link.uid
-        sink = self.for_job(descriptor.job_id)
-        writer = sink.writer(
-            SinkContext(
-                filesystem=services.filesystem,
-                scope=context.scope,
-                user_session=services.user_session,
-                uid=uid,
-                name=context.link.operator.name,
-                operator=services.registry.describe(uid),
-                subtask=descriptor.subtask,
-                parallelism=descriptor.vertex.parallelism,
-                attempt_number=descriptor.attempt_number,
-                staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
-                job_id=descriptor.job_id,
-                job_name=services.job_name,
-                fsync=descriptor.checkpoint_fsync,
-                owner_number=services.owner.number,
-            )
-        )
-
-        def stage(rows: Slices) -> Staged:
-            context.scope.check()
-            if not self.publishes_per_checkpoint:
-                services.owner.check()
-            return writer.stage(together(rows))
-
-        files = StateFiles.of(descriptor, services)
-        return SinkOperator(context.operator_id, writer, stage, files, descriptor.attempt, services.owner.check)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.wire.ids import OperatorId
-    from flykka.spark_bridge.operators.emitted_rows import SideOutput
+    from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.rows.materialise import Slices
 

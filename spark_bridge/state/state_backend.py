@@ -9,7 +9,7 @@ from flykka.actors.machines.state.keyed_state import Handle, StatePart
 from flykka.actors.machines.state.segments import Frame, Reading, Segment, Unwritten
 from flykka.messages.state.handles import KeyGroupRange, SharedStateHandle
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.operators.local_state import LocalState
+from flykka.spark_bridge.state.local_state import LocalState
 
 
 class StateBackend(Protocol[Frame]):

@@ -1,0 +1,25 @@
+"""A side output as the code of an operator has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructField, StructType
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideOutput:
+    """A side output that is read: the id of its tag, its columns, and the column in which a worker emits its rows."""
+
+    tag: str
+    column: str
+    columns: StructType
+
+    @property
+    def field(self) -> StructField:
+        """The column, in which a row of the side output is a struct."""
+        return StructField(self.column, self.columns)

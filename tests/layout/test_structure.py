@@ -1,0 +1,45 @@
+"""`scripts/structure.py`: which imports, circles and names are counted."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.layout.sources import ROOT
+
+
+@pytest.fixture(scope="module")
+def structure() -> ModuleType:
+    spec = spec_from_file_location("structure", ROOT / "scripts" / "structure.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["structure"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_imports_for_types_and_in_functions_count(structure: Any) -> None:
+    user = "if TYPE_CHECKING:\n    from p import b\ndef f():\n    from p.c import name\n"
+    modules = {name: structure.Module(name, text) for name, text in (("p.a", user), ("p.b", ""), ("p.c", ""))}
+
+    assert structure.imports_between(modules) == {"p.a": {"p.b", "p.c"}, "p.b": set(), "p.c": set()}
+
+
+def test_each_circle_is_counted_once_and_without_what_only_leads_to_it(structure: Any) -> None:
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"d", "b"}, "d": {"b"}, "e": {"f"}, "f": {"e"}}
+
+    assert structure.circles(edges) == [["b", "c", "d"], ["e", "f"]]
+
+
+def test_a_pair_of_folders_may_import_each_other_by_different_modules(structure: Any) -> None:
+    edges = {"p.rows.a": {"p.state.a"}, "p.state.b": {"p.rows.b"}, "p.sql.a": {"p.rows.a"}, "q": {"p.sql.a"}}
+
+    assert structure.mutual_folders(edges, "p") == [("rows", "state")]
+
+
+def test_a_module_with_two_importers_has_no_sole_one(structure: Any) -> None:
+    assert structure.sole_importers({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"b": "a"}
