@@ -18,6 +18,8 @@ LONGER_FILES = {
     "actors/machines/attempt/source.py": 420,
     "actors/machines/checkpoint/coordinator.py": 710,
     "actors/machines/sources/source_coordinator.py": 590,
+    "flykka/api/configuration/options.py": 730,
+    "flykka/api/environment.py": 1200,
     "spark_bridge/attempt/engine.py": 500,
     "spark_bridge/connectors/file/source.py": 460,
 }
