@@ -21,7 +21,7 @@ class StartMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSettings:
-    """The start of the next job: a checkpoint, or its input (None), in place of what is in the `overwritten` folders."""
+    """The start of the next job: a checkpoint, or its input (None), in place of the rows in `overwritten` folders."""
 
     restore_from: str | None = AUTO
     allow_non_restored_state: bool = False
