@@ -23,7 +23,7 @@ from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_
 from flykka.client.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
 from flykka.client.running_jobs import RunningJob, running_jobs
 from flykka.client.start_commands import COMMAND_LINE, PYTHON
-from flykka.client.start_settings import StartMode, start_mode
+from flykka.client.start_settings import StartMode
 from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
 from flykka.ipython import running_cell
 from flykka.messages.control.job import JobStatus
@@ -123,10 +123,10 @@ class JobStarts:
         has_store: bool,
         was_named: bool,
     ) -> JobStart:
-        mode, named = start_mode(said), None
+        mode, named = said.start.mode, None
         if mode is StartMode.CHECKPOINT:
-            checkpoint = find_checkpoint(str(said.restore_from), said.checkpointing.directory)
-            check_restorable(checkpoint, job_graph, allow_non_restored_state=said.allow_non_restored_state)
+            checkpoint = find_checkpoint(str(said.start.restore_from), said.checkpointing.directory)
+            check_restorable(checkpoint, job_graph, allow_non_restored_state=said.start.allow_non_restored_state)
             named = checkpoint.path
         if not has_store:
             # Before what is there is looked at: while another process runs the job all of it may change.
@@ -142,7 +142,7 @@ class JobStarts:
         finished = self._has_finished(job_graph.name)
         follows = finished and self._last[job_graph.name][1] == running_cell()
         search = _Search(job_graph, folders, follows_itself=follows, note_counts=was_named and not finished)
-        overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.overwritten)
+        overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.start.overwritten)
         try:
             found = search.found(mode, named)
         except CheckpointStorageError as unreadable:
@@ -199,11 +199,11 @@ class JobStarts:
             if FastPaths.of(session).warm_up:
                 warm_up_in_background(session)
 
-        begins = start_mode(said) in (StartMode.FRESH, StartMode.OVERWRITE)
+        begins = said.start.mode in (StartMode.FRESH, StartMode.OVERWRITE)
         identified = cluster.identify(
             job_graph,
             named,
-            allow_non_restored_state=said.allow_non_restored_state,
+            allow_non_restored_state=said.start.allow_non_restored_state,
             repeats=begins,
             say=say_that_it_waits,
         )

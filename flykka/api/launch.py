@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 from flykka.api.configuration.configuration import (
     CONFIG_FILE_VARIABLE,
-    apply_to_jobs,
+    applied,
     environment_values,
     merged,
     unknown_variables,
 )
 from flykka.api.configuration.file import configuration_file, file_values
-from flykka.api.configuration.job_options import START_OPTIONS
-from flykka.api.configuration.option import Values
+from flykka.api.configuration.option import OptionGroup, Values
+from flykka.api.configuration.options import OPTIONS
 from flykka.ipython import in_kernel
 from flykka.messages.attempt.work import WorkProgress
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Look = Callable[[], tuple[WorkProgress, ...]]
 """Asks Spark how far the work of a job is. May block, and raises whatever Py4J raises where Spark is gone."""
 
-_OF_FIRST_JOB = tuple(option.name for option in START_OPTIONS if option.name != "fresh")
+_OF_FIRST_JOB = {name for name, option in OPTIONS.items() if option.group is OptionGroup.START} - {"fresh"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +114,13 @@ class Launch:
         """Tell the user. A notebook shows the error stream in red, as a failure."""
         print(f"flykka: {text}", file=sys.stdout if in_kernel() else sys.stderr, flush=True)
 
-    def override_settings(self, settings: JobSettings, overrides: Values) -> None:
-        """Have the last word on an environment, right before a job is made of what was written down in it."""
+    def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
+        """The settings of the next job: the launcher has the last word, right before the job is made."""
         if not self._is_first:
             overrides = {name: value for name, value in overrides.items() if name not in _OF_FIRST_JOB}
-        apply_to_jobs(settings, overrides)
+        settings = applied(settings, overrides)
         self._is_first = False
+        return settings
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """The app has made an environment."""

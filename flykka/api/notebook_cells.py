@@ -15,7 +15,6 @@ from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, Job
 
 if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment
-    from flykka.api.job_settings import JobSettings
     from flykka.api.streams.program import Program
     from flykka.api.streams.transformation import Transformation
     from flykka.client.job_client import JobClient
@@ -87,13 +86,13 @@ def follow_cells(environment: StreamExecutionEnvironment) -> None:
 _newest: dict[str, tuple[JobClient, StreamExecutionEnvironment]] = {}
 
 
-def keep_checkpoints(settings: JobSettings) -> None:
+def keep_checkpoints(environment: StreamExecutionEnvironment) -> None:
     """Have jobs of IPython that are cancelled keep their checkpoints, in a temporary folder too.
 
     A job that cannot be stopped is cancelled when its cell is run again, and the next one is to continue from there.
     """
     if interactive_shell() is not None:
-        settings.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+        environment.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
 
 
 def remember_job(job: JobClient, environment: StreamExecutionEnvironment) -> None:

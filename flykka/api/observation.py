@@ -1,65 +1,75 @@
-"""Views of an environment's cluster for others: asked for in the program, or by `flykka run`."""
+"""Views of an environment's cluster for others: the HTTP interface, and reports of metrics at intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from flykka.api.configuration.option import Values
-from flykka.api.rest_interface import RestInterface
+from flykka.api.configuration.rest_settings import rest_settings
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import ProgramError
 from flykka.rest.gateway import RestfulGateway
-from flykka.runtime.durations import Duration
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
+    from flykka.api.configuration.environment_options import EnvironmentOptions
     from flykka.client.datasets import ClusterDatasets
-    from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
     from flykka.metrics.reporting import Reporter, Reporting
+    from flykka.rest.process.metrics import ReadJvm
+    from flykka.rest.responses.attempt_work import LastWork
+    from flykka.rest.server import RestServer
     from flykka.spark_bridge.data_plane import SparkDataPlane
 
 _OTEL_INTERVAL_MS = 30_000
 
 
-class Observation(RestInterface):
-    """The part of an environment that shows what its cluster does: asked over HTTP, or at intervals."""
+class Observation:
+    """The server and the reporters of an environment's cluster, from its first job to its end."""
 
-    _reporting: tuple[Reporting, ...] | None = None
+    def __init__(self, options: EnvironmentOptions) -> None:
+        self._options = options
+        self._server: RestServer | None = None
+        self._reporting: tuple[Reporting, ...] | None = None
 
-    def enable_open_telemetry(self, endpoint: str, *, interval: Duration = "30s") -> Self:
-        """Send metrics, and checkpoints and restarts as spans, to a receiver of OTLP by HTTP.
+    @property
+    def rest_address(self) -> str | None:
+        """The URL of the HTTP interface; None where there is none, or not yet."""
+        return None if self._server is None else self._server.address
 
-        `endpoint` is its URL, as in `http://localhost:4318`. It begins with the first job, on a thread of its own, and
-        ends with the cluster. Where nobody answers there, that is logged once, and jobs go on.
+    @property
+    def rest_token(self) -> str | None:
+        """The token that requests which change something must bear; None where they need none, or not yet."""
+        return None if self._server is None else self._server.token
 
-        Raises:
-            MissingExtraError: the extra `otel` is not installed.
-            ProgramError: the endpoint is no URL, or the interval cannot be read; or the cluster runs already.
-        """
-        _require_open_telemetry()
-        return self._report(otel=endpoint, otel_interval=interval)
+    def enable_rest(self, **said: object) -> None:
+        """Take what the program says of the HTTP interface. Raises `ProgramError` or `MissingExtraError`."""
+        if self._server is not None:
+            raise ProgramError(f"there is a REST interface already, at {self._server.address}")
+        self._options.say({name: value for name, value in said.items() if value is not None}, "enable_rest")
+        rest_settings(self._options.values)
 
-    def enable_metric_log(self, interval: Duration = "60s") -> Self:
-        """Log metrics with the logger `flykka.metrics`, at level INFO: a line for each subtask, and for each job.
-
-        Raises:
-            ProgramError: the interval cannot be read, or the cluster runs already.
-        """
-        return self._report(metric_log_interval=interval)
-
-    def _report(self, **said: object) -> Self:
+    def report(self, **said: object) -> None:
+        """Take what the program says of reporters. Raises `ProgramError` or `MissingExtraError`."""
+        if "otel" in said:
+            _require_open_telemetry()
         if self._reporting is not None:
             raise ProgramError("metrics are reported from the first job on: say where before it is executed")
         self._options.say(said)
-        return self
 
-    def _start_cluster(
+    def start_cluster(
         self, data_plane: SparkDataPlane, settings: ClusterSettings, datasets: ClusterDatasets
     ) -> LocalCluster:
         """Start the cluster, asked and reported as far as that is wanted. Raises `ClusterError`."""
         from flykka.metrics.reporting import Reporting
 
-        cluster = super()._start_cluster(data_plane, settings, datasets)
+        cluster = self.with_rest(
+            lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)),
+            data_plane.last_work,
+            data_plane.jvm_metrics,
+            datasets,
+        )
         gateway, clock = RestfulGateway(cluster), cluster.system.clock
         wanted = tuple(_reporters(self._options.values))
         self._reporting = tuple(Reporting(reporter, ms, gateway, clock.now_ms) for reporter, ms in wanted)
@@ -68,7 +78,35 @@ class Observation(RestInterface):
             each.start()
         return cluster
 
-    def _shut_down(self, cluster: LocalCluster, *, concludes: bool) -> None:
+    def with_rest(
+        self,
+        start: Callable[[str | None], LocalCluster],
+        last_work: LastWork,
+        read_jvm: ReadJvm,
+        datasets: ClusterDatasets | None = None,
+    ) -> LocalCluster:
+        """Start the cluster, which is asked over HTTP to its end where that is wanted: it is told at which URL.
+
+        Raises:
+            ClusterError: the address, the token or the certificate cannot be used; there is no cluster then.
+        """
+        settings = rest_settings(self._options.values)
+        if settings is None:
+            return start(None)
+        from flykka.rest.server import RestServer
+
+        server = RestServer(settings)
+        try:
+            cluster = start(server.address)
+        except BaseException:
+            server.close()
+            raise
+        server.start(cluster, last_work, read_jvm, datasets)
+        self._server = server
+        cluster.system.terminated.add_done_callback(server.close)
+        return cluster
+
+    def shut_down(self, cluster: LocalCluster, *, concludes: bool) -> None:
         """Report for the last time, and shut down. Raises `TerminationTimeoutError`."""
         for each in self._reporting or ():
             each.close()

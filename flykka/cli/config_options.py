@@ -5,29 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.configuration.option import ConfigOption
+from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.readers import flag, paths
-
-_SHORT = {"from_savepoint": ("-s",), "allow_non_restored_state": ("-n",)}
-"""Short names, as Flink's command line has them."""
 
 
 def add_option(
     group: argparse._ArgumentGroup | argparse.ArgumentParser, option: ConfigOption, default: str | None = None
 ) -> None:
     """Add an option under its name; where it is not given it is None, and `default` says in words what holds then."""
-    holds = default or f"what the app says, else {option.default}"
-    names, what = (
-        (*_SHORT.get(option.name, ()), option.flag),
-        f"{option.description} (default: {holds})".replace("%", "%%"),
-    )
-    if option.read is flag:
-        group.add_argument(*names, action=argparse.BooleanOptionalAction, default=None, help=what)
-    elif option.read is paths:
-        group.add_argument(*names, metavar=option.shape, action="append", help=what)
+    holds = default or f"what the app says, else {option.meaning.default}"
+    what = f"{option.meaning.description} (default: {holds})".replace("%", "%%")
+    if option.form.read is flag:
+        group.add_argument(*option.flags, action=argparse.BooleanOptionalAction, default=None, help=what)
+    elif option.form.read is paths:
+        group.add_argument(*option.flags, metavar=option.form.shape, action="append", help=what)
     else:
-        group.add_argument(*names, metavar=option.shape, type=_reader(option), help=what)
+        group.add_argument(*option.flags, metavar=option.form.shape, type=_reader(option), help=what)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +36,13 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def option_values(options: argparse.Namespace) -> dict[str, Any]:
     values = {name: getattr(options, name) for name in OPTIONS if getattr(options, name, None) is not None}
-    return {name: OPTIONS[name].read(value) if OPTIONS[name].read is paths else value for name, value in values.items()}
+    return {name: paths(value) if OPTIONS[name].form.read is paths else value for name, value in values.items()}
 
 
 def _reader(option: ConfigOption) -> Any:
     def read(said: str) -> Any:
         try:
-            return option.read(said)
+            return option.form.read(said)
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
 

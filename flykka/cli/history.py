@@ -9,8 +9,8 @@ import threading
 import time
 from types import FrameType
 
-from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.configuration.option import OptionGroup
+from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.cli.arguments import describe
 from flykka.cli.config_options import add_option, option_values
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where requests are answered")
     for option in OPTIONS.values():
         if option.group is OptionGroup.REST:
-            add_option(group, option, str(PORT) if option.name == "rest" else option.default)
+            add_option(group, option, str(PORT) if option.name == "rest" else option.meaning.default)
     group = parser.add_argument_group("where logs are")
     what = "where the log of the driver of a job is; <jobid> stands for its id, as in http://logs/<jobid>"
     group.add_argument("--log-url", metavar="PATTERN", help=f"{what} (default: nobody is told)")

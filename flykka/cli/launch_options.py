@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Collection
 from importlib.util import find_spec
 
-from flykka.api.configuration.configuration import OPTIONS, conflict, incomplete
+from flykka.api.configuration.configuration import conflict, incomplete
+from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.api.launch import LaunchOptions
 from flykka.cli.config_options import option_values

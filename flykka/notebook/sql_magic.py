@@ -37,11 +37,11 @@ def run_cell(line: str, cell: str) -> None:
 
     env = _environment(line.strip())
     for statement in statements(cell):
-        query = env._start_query(statement)
+        query = env.statement_executor.start_query(statement)
         if query is not None:
             _follow(*query)
             continue
-        result = env._execute(statement)
+        result = env.statement_executor.execute(statement)
         if isinstance(result, JobClient):
             result._ipython_display_()
         elif isinstance(result, str):

@@ -93,5 +93,5 @@ def test_what_is_no_way_to_listen_or_no_enricher_is_refused_on_the_users_line(
             env.add_failure_enricher(Blame())
         with pytest.raises(ProgramError, match="must be longer than their interval"):
             env.set_shutdown_on_attached_exit(heartbeat_interval="1s", heartbeat_timeout="1s")
-        assert env.set_shutdown_on_attached_exit().shuts_down_on_attached_exit
-        assert not env.set_shutdown_on_attached_exit(False).shuts_down_on_attached_exit
+        assert env.set_shutdown_on_attached_exit().job_settings.shuts_down_on_attached_exit
+        assert not env.set_shutdown_on_attached_exit(False).job_settings.shuts_down_on_attached_exit

@@ -13,7 +13,7 @@ import pytest
 import flykka
 from flykka import datagen
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.api.configuration.configuration import OPTIONS as CONFIG_OPTIONS
+from flykka.api.configuration.options import OPTIONS as CONFIG_OPTIONS
 from flykka.cli.main import main
 from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
@@ -212,7 +212,10 @@ def test_the_table_of_options_is_that_of_the_product() -> None:
     missing = [
         option.name
         for option in CONFIG_OPTIONS.values()
-        if not any(row[:4] == (f"`{option.name}`", option.shape, option.default, option.description) for row in told)
+        if not any(
+            row[:4] == (f"`{option.name}`", option.form.shape, option.meaning.default, option.meaning.description)
+            for row in told
+        )
     ]
     assert missing == []
 

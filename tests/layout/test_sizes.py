@@ -22,6 +22,8 @@ LONGER_FILES = {
     "actors/machines/rescaling/adaptive_scheduler.py": 410,
     "actors/machines/slots/slot_manager.py": 470,
     "actors/machines/sources/source_coordinator.py": 590,
+    "flykka/api/configuration/options.py": 730,
+    "flykka/api/environment.py": 1200,
     "flykka/client/client_actor.py": 440,
     "spark_bridge/attempt/engine.py": 510,
     "spark_bridge/connectors/file/source.py": 460,

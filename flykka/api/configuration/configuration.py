@@ -12,24 +12,18 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from flykka.api.configuration.cluster_options import CLUSTER_OPTIONS
-from flykka.api.configuration.function_options import FUNCTION_OPTIONS
-from flykka.api.configuration.job_options import JOB_OPTIONS, START_OPTIONS
-from flykka.api.configuration.option import PREFIX, ConfigOption, Values
+from flykka.api.configuration.option import PREFIX, OptionGroup, Values
+from flykka.api.configuration.options import OPTIONS
 from flykka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
 
-OPTIONS: Mapping[str, ConfigOption] = {
-    option.name: option for option in (*CLUSTER_OPTIONS, *JOB_OPTIONS, *FUNCTION_OPTIONS)
-}
-
 CONFIG_FILE_VARIABLE = f"{PREFIX}CONFIG"
 _NO_OPTIONS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "ADDRESS", "PID_DIR", "CACHE_DIR"))
 """Environment variables of commands, and of the file."""
 _OF_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
-_START = tuple(option.name for option in START_OPTIONS)
+_START = tuple(option.name for option in OPTIONS.values() if option.group is OptionGroup.START)
 _PLACES = tuple(name for name in _START if name != "allow_non_restored_state")
 
 
@@ -51,7 +45,7 @@ def read_value(name: str, said: object, where: str) -> Any:
     if option is None:
         raise ConfigurationError(f"{where}: there is no such option{meant(name, OPTIONS)}")
     try:
-        return option.read(said)
+        return option.form.read(said)
     except ValueError as wrong:
         raise ConfigurationError(f"{where}: {wrong}") from None
 
@@ -132,11 +126,12 @@ def incomplete(values: Values, spelled: Callable[[str], str] = str) -> str | Non
     return None
 
 
-def apply_to_jobs(settings: JobSettings, values: Values) -> None:
-    """Set what is said for jobs. Raises `ProgramError` where something does not go together."""
+def applied(settings: JobSettings, values: Values) -> JobSettings:
+    """The settings of jobs with these values. Raises `ProgramError` where something does not go together."""
     for option in OPTIONS.values():
-        if option.name in values and option.apply is not None:
-            option.apply(settings, values[option.name])
+        if option.name in values:
+            settings = option.applied(settings, values[option.name])
+    return settings
 
 
 def meant(name: str, known: Any) -> str:

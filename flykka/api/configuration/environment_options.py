@@ -7,10 +7,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.api.configuration.cluster_options import CLUSTER_OPTIONS
-from flykka.api.configuration.configuration import OPTIONS, apply_to_jobs, incomplete, merged, read_values
-from flykka.api.configuration.function_options import FUNCTION_OPTIONS
+from flykka.api.configuration.configuration import applied, incomplete, merged, read_values
 from flykka.api.configuration.option import Values
+from flykka.api.configuration.options import OPTIONS
 from flykka.api.resource_options import declared_resources
 from flykka.cluster.local_cluster import ClusterSettings
 from flykka.errors import ConfigurationError
@@ -53,18 +52,18 @@ class EnvironmentOptions:
             raise ConfigurationError(wrong)
         return values
 
-    def apply_defaults(self, settings: JobSettings) -> None:
-        """Set what is said for jobs before the program sets anything else. Raises `ProgramError`."""
+    def with_defaults(self, settings: JobSettings) -> JobSettings:
+        """The settings with what is said for jobs before the program sets anything else. Raises `ProgramError`."""
         values = merged(self._defaults, self._said)
         # A default of the cluster holds for jobs that say nothing, and what is set for jobs would say something.
-        apply_to_jobs(settings, {name: value for name, value in values.items() if OPTIONS[name].field is None})
+        return applied(settings, {name: each for name, each in values.items() if OPTIONS[name].meaning.field is None})
 
     def register_files(self, files: UserFiles) -> None:
         """Register what functions are written with. Raises `ProgramError`."""
         values = self.values
-        for option in FUNCTION_OPTIONS:
-            if option.name in values and option.register is not None:
-                option.register(files, values[option.name])
+        for option in OPTIONS.values():
+            if option.name in values and option.meaning.register is not None:
+                option.meaning.register(files, values[option.name])
 
     def master(self) -> str:
         """The master of a new Spark session."""
@@ -75,7 +74,9 @@ class EnvironmentOptions:
         """The settings of the cluster. Raises as `values` does."""
         values = self.values
         said: dict[str, Any] = {
-            option.field: values[option.name] for option in CLUSTER_OPTIONS if option.field and option.name in values
+            option.meaning.field: values[name]
+            for name, option in OPTIONS.items()
+            if option.meaning.field and name in values
         }
         network = NetworkSettings(**{name: said.pop(name) for name in _OF_NETWORK if name in said})
         bounds = {name: values[name] for name in ("ring", "max_bytes") if name in values}

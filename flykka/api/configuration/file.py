@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flykka.api.configuration.configuration import CONFIG_FILE_VARIABLE, OPTIONS, read_values
+from flykka.api.configuration.configuration import CONFIG_FILE_VARIABLE, read_values
 from flykka.api.configuration.option import Values
+from flykka.api.configuration.options import OPTIONS
 from flykka.errors import ConfigurationError
 
 YAML, PYPROJECT = "flykka.yaml", "pyproject.toml"
@@ -45,7 +46,8 @@ def file_values(file: Path) -> Values:
     """
     said = (_table(file) or {}) if file.suffix == ".toml" else _mapping(file)
     values = read_values(said, str(file))
-    return {name: _located(value, file.parent) if OPTIONS[name].is_path else value for name, value in values.items()}
+    is_path = {name: OPTIONS[name].form.is_path for name in values}
+    return {name: _located(value, file.parent) if is_path[name] else value for name, value in values.items()}
 
 
 def _located(value: Any, folder: Path) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -31,26 +31,44 @@ class OptionGroup(StrEnum):
     REPORTING = "reporting"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigOption:
-    """An option: `read` makes its value of what was written for it, and raises `ValueError` where that is wrong.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a value: `shape` shows it, and `read` makes the value of what was written for it.
 
-    `shape` shows the form of a value, `default` says in words what holds where nothing is said. An option of the
-    cluster is a `field` of `ClusterSettings`; one of jobs has `apply`, which sets it for an environment. An option may
-    be both: then the field is what holds for jobs that say nothing. One that functions are written with has `register`,
-    which is called when an environment is made. Where a text `is_path`, it is relative to the file that it stands in.
+    `read` raises `ValueError` if that is wrong. A text that `is_path` is relative to the file that it stands in.
     """
 
-    name: str
     shape: str
     read: Callable[[Any], Any]
+    is_path: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The meaning of an option, and its default in words.
+
+    An option of jobs `sets` a field of JobSettings, by its path or a function; one of the cluster is a `field` of
+    `ClusterSettings`. An option may be both: then the field is the default of jobs that say nothing. One that functions
+    are written with has `register`, which is called when an environment is made. `flags` are more names on the command
+    line, as Flink's has them.
+    """
+
     description: str
     default: str
-    group: OptionGroup
+    sets: str | Callable[[JobSettings, Any], JobSettings] | None = None
     field: str | None = None
-    apply: Callable[[JobSettings, Any], object] | None = None
     register: Callable[[UserFiles, Any], object] | None = None
-    is_path: bool = False
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigOption:
+    """A row of the table of options, with its name."""
+
+    name: str
+    group: OptionGroup
+    form: Form
+    meaning: Meaning
 
     @property
     def flag(self) -> str:
@@ -58,6 +76,25 @@ class ConfigOption:
         return f"--{self.name.replace('_', '-')}"
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """All its names on a command line."""
+        return (*self.meaning.flags, self.flag)
+
+    @property
     def variable(self) -> str:
         """The environment variable."""
         return f"{PREFIX}{self.name.upper()}"
+
+    def applied(self, settings: JobSettings, value: Any) -> JobSettings:
+        """The settings of jobs with this value. Raises `ProgramError` if it does not go with the others."""
+        sets = self.meaning.sets
+        if sets is None:
+            return settings
+        return settings.with_field(sets, value) if isinstance(sets, str) else sets(settings, value)
+
+
+def rows(group: OptionGroup, table: type) -> Iterator[ConfigOption]:
+    """Yield the options of a `TypedDict` whose types are annotated with a Form and a Meaning."""
+    for name, annotated in table.__annotations__.items():
+        form, meaning = annotated.__metadata__
+        yield ConfigOption(name=name, group=group, form=form, meaning=meaning)

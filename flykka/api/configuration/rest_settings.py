@@ -7,7 +7,7 @@ from flykka.errors import ConfigurationError
 from flykka.rest.settings import RestSettings
 from flykka.spark_bridge.connectors.extras import require
 
-_NAMES = ("token_file", "certificate", "key", "no_token", "connections_per_peer")
+_PREFIX = "rest_"
 
 
 def rest_settings(values: Values, what: str = "the REST interface") -> RestSettings | None:
@@ -20,7 +20,7 @@ def rest_settings(values: Values, what: str = "the REST interface") -> RestSetti
     if "rest" not in values:
         return None
     require("uvicorn", extra="web", what=what)
-    more = {name: values[f"rest_{name}"] for name in _NAMES if f"rest_{name}" in values}
+    more = {name.removeprefix(_PREFIX): value for name, value in values.items() if name.startswith(_PREFIX)}
     try:
         return RestSettings.at(values["rest"], **more)
     except ValueError as refused:

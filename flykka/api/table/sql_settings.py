@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from flykka.api.configuration.configuration import OPTIONS
-from flykka.api.configuration.job_options import JOB_OPTIONS
+from flykka.api.configuration.options import OPTIONS
 from flykka.api.table.refusals import RefusedError
 from flykka.errors import FlykkaError
 from flykka.runtime.errors import DurationError
@@ -15,7 +14,7 @@ from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.tokens import Token, position_at, tokens
 
 if TYPE_CHECKING:
-    from flykka.api.table.sql_verbs import SqlVerbs
+    from flykka.api.job_settings import JobSettings
 
 JOB_NAME = "job_name"
 _FORM = "SET 'key' = 'value'"
@@ -30,7 +29,10 @@ class SetOption:
     position: Position
 
 
-SETTINGS = (JOB_NAME, *(option.name for option in JOB_OPTIONS))
+_OF_JOBS = {
+    name: option for name, option in OPTIONS.items() if option.meaning.sets is not None and option.meaning.field is None
+}
+SETTINGS = (JOB_NAME, *_OF_JOBS)
 _OF_FLINK = {
     "parallelism.default": "parallelism",
     "pipeline.name": JOB_NAME,
@@ -61,17 +63,17 @@ def set_option(text: str) -> SetOption | None:
     )
 
 
-def apply_option(settings: SqlVerbs, option: SetOption) -> None:
-    """Set it; the name of the job is not for these settings. Raises `RefusedError`."""
-    known = OPTIONS.get(option.key) if option.key in SETTINGS else None
-    if known is None or known.apply is None:
+def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
+    """The settings with it; the name of the job is not for these settings. Raises `RefusedError`."""
+    known = _OF_JOBS.get(option.key)
+    if known is None:
         meant = _OF_FLINK.get(option.key) or next(iter(get_close_matches(option.key, SETTINGS, n=1)), None)
         hint = f" (did you mean {meant!r}?)" if meant else ""
         raise RefusedError(
             f"there is no setting {option.key!r}{hint}; there are {', '.join(SETTINGS)}", option.position
         )
     try:
-        known.apply(settings, known.read(option.value))
+        return known.applied(settings, known.form.read(option.value))
     except (DurationError, FlykkaError, ValueError) as wrong:
         raise RefusedError(f"{option.key}: {wrong}", option.position) from None
 

@@ -8,7 +8,7 @@ from flykka.errors import ProgramError
 from flykka.spark_bridge.sql.script import ScriptStatement
 
 if TYPE_CHECKING:
-    from flykka.api.table.sql_verbs import SqlVerbs
+    from flykka.api.table.statement_executor import StatementExecutor
     from flykka.api.table.statements import ParsedStatement
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.sql.commands import Insert
@@ -20,8 +20,8 @@ class StatementSet:
     Made by `create_statement_set`. When it was executed it is empty, and takes others.
     """
 
-    def __init__(self, environment: SqlVerbs) -> None:
-        self._environment = environment
+    def __init__(self, executor: StatementExecutor) -> None:
+        self._executor = executor
         self._inserts: list[tuple[ParsedStatement, Insert]] = []
 
     def add_insert_sql(self, statement: str) -> Self:
@@ -30,7 +30,7 @@ class StatementSet:
         Raises:
             SqlError: it cannot be parsed, or is no INSERT.
         """
-        self._inserts.append(self._environment._parsed_insert(ScriptStatement.whole(statement)))
+        self._inserts.append(self._executor.parsed_insert(ScriptStatement.whole(statement)))
         return self
 
     def explain(self) -> str:
@@ -40,11 +40,11 @@ class StatementSet:
             SqlError: an INSERT cannot run.
             ProgramError: there are none.
         """
-        return self._environment._explain_inserts(self._checked())
+        return self._executor.explain_inserts(self._checked())
 
     def execute(self) -> JobClient:
         """Start the job, and forget the INSERTs. Raises as `explain` does, and as `execute_async`."""
-        client = self._environment._execute_inserts(self._checked())
+        client = self._executor.execute_inserts(self._checked())
         self._inserts = []
         return client
 

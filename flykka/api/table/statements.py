@@ -28,6 +28,7 @@ from flykka.spark_bridge.sql.watermark_clause import WatermarkClause, without_wa
 from flykka.views.text.formats import counted
 
 if TYPE_CHECKING:
+    from flykka.api.job_settings import JobSettings
     from flykka.api.streams.program import Program
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
@@ -60,6 +61,8 @@ _RUNS = (
 class Environment(Protocol):
     """The environment of statements."""
 
+    job_settings: JobSettings
+
     @property
     def spark(self) -> SparkSession:
         """The Spark session."""
@@ -80,6 +83,9 @@ class Environment(Protocol):
         uid: str | None = None,
     ) -> DataStream:
         """A stream of the rows of a source."""
+
+    def from_checkpoint(self, checkpoint: str | None) -> object:
+        """Set where the next job begins."""
 
     def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient:
         """Submit what leads to a sink."""

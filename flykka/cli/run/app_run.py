@@ -15,7 +15,7 @@ from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, Look
 from flykka.cli.run.interrupts import Interrupts, Wish
 from flykka.client.job_client import JobClient
-from flykka.client.start_settings import AUTO, StartMode, start_mode
+from flykka.client.start_settings import AUTO, StartMode
 from flykka.console.elapsed import spark_start
 from flykka.console.job_console import JobConsole
 from flykka.errors import FlykkaError, JobExecutionError
@@ -55,12 +55,12 @@ class AppRun(Launch):
         self.has_ended_in_order = False
         """True if there is nothing that a rerun would have to go on with."""
 
-    def override_settings(self, settings: JobSettings, overrides: Values) -> None:
+    def overridden(self, settings: JobSettings, overrides: Values) -> JobSettings:
         """Override settings. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no further job."""
         if self.interrupts.wish is not Wish.GO_ON:
             raise NoMoreJobsError
-        self._app_names_start = self._app_names_start or start_mode(settings) is not StartMode.AUTO
-        super().override_settings(settings, overrides)
+        self._app_names_start = self._app_names_start or settings.start.mode is not StartMode.AUTO
+        return super().overridden(settings, overrides)
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         return spark_start(self._output, master)

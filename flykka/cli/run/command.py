@@ -6,8 +6,9 @@ import argparse
 import shlex
 from collections.abc import Sequence
 
-from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.configuration.option import OptionGroup
+from flykka.api.configuration.options import OPTIONS
+from flykka.api.configuration.readers import flag
 from flykka.cli.arguments import describe
 from flykka.cli.config_options import add_config, add_option
 from flykka.cli.exit_codes import EXIT_CODES
@@ -60,9 +61,10 @@ examples:
 
 {EXIT_CODES}"""
 
-_STARTS = ("--from-checkpoint", "--from-savepoint", "-s", "--overwrite")
+_OF_START = [option for option in OPTIONS.values() if option.group is OptionGroup.START]
+_FLAGS = tuple(name for option in _OF_START if option.form.read is flag for name in option.flags)
+_STARTS = tuple(name for option in _OF_START if option.form.read is not flag for name in option.flags)
 """Options with a value that say where the first job starts."""
-_FLAGS = ("--fresh", "--allow-non-restored-state", "-n")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

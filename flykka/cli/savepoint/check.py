@@ -11,7 +11,7 @@ from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
-from flykka.api.configuration.configuration import OPTIONS
+from flykka.api.configuration.options import OPTIONS
 from flykka.cli.arguments import add_no_cache, describe
 from flykka.cli.config_options import add_config, add_option
 from flykka.cli.dry_run.first_job import first_job

@@ -106,11 +106,11 @@ class ScriptApp(App):
         return super().explained(raised, whole=whole)
 
     def _run(self, env: StreamExecutionEnvironment, statement: ScriptStatement) -> None:
-        query = env._query(statement)
+        query = env.statement_executor.query(statement)
         if query is not None:
-            env._execute_query(query, ConsoleSink(limit=_ROWS, truncate=False)).wait()
+            env.statement_executor.execute_query(query, ConsoleSink(limit=_ROWS, truncate=False)).wait()
             return
-        result = env._execute(statement)
+        result = env.statement_executor.execute(statement)
         if isinstance(result, JobClient):
             result.wait()
         elif result is not None:

@@ -64,11 +64,11 @@ def _run(env: StreamExecutionEnvironment, statement: ScriptStatement, output: Ri
     """Run a statement. Whatever it raises is told, and the prompt comes back."""
     before = list(env._running)
     try:
-        query = env._start_query(statement)
+        query = env.statement_executor.start_query(statement)
         if query is not None:
             follow(*query, output)
             return
-        result = env._execute(statement)
+        result = env.statement_executor.execute(statement)
         if isinstance(result, JobClient):
             output.print(Text(f"job {result.job_name} {result.status} {result.job_id}"))
         else:

@@ -15,7 +15,6 @@ from flykka.actors.machines.job_graph.stream_graph import (
     StreamGraph,
     StreamNode,
 )
-from flykka.api.job_settings import JobSettings
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
@@ -29,6 +28,7 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.messages.wire.ids import JobId
 from tests.conformance.case_files import UnknownWordError, only_known_words
+from tests.flykka.api.without_spark import without_spark
 
 NEVER_MS = 9_223_372_036_854_775_807
 """Flink's word for a checkpoint interval that is not set; here it is None."""
@@ -150,7 +150,7 @@ class ProgramCase:
                 raise UnknownWordError(word)
 
     def _checkpointing(self) -> CheckpointingSettings:
-        settings = JobSettings()
+        settings = without_spark()
         match self._given.get("checkpointing"):
             case None:
                 pass

@@ -20,7 +20,6 @@ from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStr
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
 from flykka.api.configuration.restart_strategy_text import restart_strategy as read_restart_strategy
-from flykka.api.job_settings import JobSettings
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
@@ -33,6 +32,7 @@ from flykka.messages.wire.ids import ResultPartitionId
 from flykka.runtime.errors import serialized
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.restart_strategies.strategy_case import StrategyCase
+from tests.flykka.api.without_spark import without_spark
 
 _GIVEN: dict[str, set[str]] = {
     "fixed-delay": {"attempts", "delay_ms"},
@@ -248,10 +248,10 @@ def _run_resolution(case: Case) -> None:
 
 
 def _run_job_config(case: Case) -> None:
-    given, settings = case["given"], JobSettings()
+    given, settings = case["given"], without_spark()
     if given.get("checkpointing_interval_ms") is not None:
         settings.enable_checkpointing(given["checkpointing_interval_ms"])
-    _compare(settings.restart_strategy, case["expect"])
+    _compare(settings.job_settings.restart_strategy, case["expect"])
 
 
 def _compare(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.api.job_settings import JobSettings
 from flykka.api.runtime_mode import RuntimeExecutionMode
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.errors import DurationError, ProgramError
@@ -14,10 +13,11 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     TaskCancellationSettings,
 )
+from tests.flykka.api.without_spark import without_spark
 
 
 def test_what_is_said_of_graphs_is_what_their_generator_is_given() -> None:
-    settings = JobSettings()
+    settings = without_spark()
 
     settings.disable_operator_chaining().disable_auto_generated_uids().set_schedule_mode("PIPELINED_REGION")
 
@@ -29,43 +29,43 @@ def test_what_is_said_of_graphs_is_what_their_generator_is_given() -> None:
 @pytest.mark.parametrize("mode", ["LAZY", "eager", None])
 def test_a_schedule_mode_that_is_not_offered_is_refused_with_those_that_are(mode: str) -> None:
     with pytest.raises(ProgramError, match=f"one of EAGER, PIPELINED_REGION, LAZY_FROM_SOURCES, not {mode!r}"):
-        JobSettings().set_schedule_mode(mode)
+        without_spark().set_schedule_mode(mode)
 
 
 def test_a_lazy_task_waits_for_any_of_its_inputs_or_for_all() -> None:
-    assert JobSettings().input_dependency_constraint is InputDependencyConstraint.ANY
+    assert without_spark().job_settings.input_dependency_constraint is InputDependencyConstraint.ANY
 
-    settings = JobSettings().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")
+    settings = without_spark().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")
 
-    assert settings.input_dependency_constraint is InputDependencyConstraint.ALL
+    assert settings.job_settings.input_dependency_constraint is InputDependencyConstraint.ALL
     with pytest.raises(ProgramError, match="input constraint must be one of ANY, ALL, not 'SOME'"):
         settings.set_default_input_dependency_constraint("SOME")
 
 
 def test_the_failover_strategy_is_one_of_two_and_else_the_cluster_says_it() -> None:
-    assert JobSettings().failover_strategy is None
-    assert JobSettings().set_failover_strategy("full").failover_strategy is FailoverStrategyKind.FULL
+    assert without_spark().job_settings.failover_strategy is None
+    assert without_spark().set_failover_strategy("full").job_settings.failover_strategy is FailoverStrategyKind.FULL
     with pytest.raises(ProgramError, match="failover strategy must be one of region, full, not 'individual'"):
-        JobSettings().set_failover_strategy("individual")
+        without_spark().set_failover_strategy("individual")
 
 
 def test_what_is_not_said_of_cancellation_is_left_to_the_cluster() -> None:
-    assert JobSettings().task_cancellation == TaskCancellationSettings()
+    assert without_spark().job_settings.task_cancellation == TaskCancellationSettings()
 
 
 def test_a_cancelled_task_may_take_as_long_as_is_said() -> None:
-    settings = JobSettings().set_task_cancellation(interval="5s", timeout=0)
+    settings = without_spark().set_task_cancellation(interval="5s", timeout=0)
 
-    assert settings.task_cancellation == TaskCancellationSettings(interval_ms=5_000, timeout_ms=0)
+    assert settings.job_settings.task_cancellation == TaskCancellationSettings(interval_ms=5_000, timeout_ms=0)
     with pytest.raises(DurationError, match="task cancellation interval"):
         settings.set_task_cancellation(interval=0)
 
 
 @pytest.mark.parametrize("mode", ["BATCH", RuntimeExecutionMode.BATCH])
 def test_the_runtime_mode_is_said_by_the_enum_or_its_name(mode: RuntimeExecutionMode | str) -> None:
-    assert JobSettings().set_runtime_mode(mode).defaults.runtime_mode is RuntimeExecutionMode.BATCH
+    assert without_spark().set_runtime_mode(mode).defaults.runtime_mode is RuntimeExecutionMode.BATCH
 
 
 def test_a_runtime_mode_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ProgramError, match="one of STREAMING, BATCH, AUTOMATIC, not 'batch'"):
-        JobSettings().set_runtime_mode("batch")
+        without_spark().set_runtime_mode("batch")

@@ -9,8 +9,8 @@ import pytest
 
 from flykka.api.configuration.restart_strategies import RestartStrategies
 from flykka.api.environment import StreamExecutionEnvironment
-from flykka.api.job_settings import JobSettings
 from flykka.api.streams.stream_graph_generator import Defaults
+from flykka.client.start_settings import StartSettings
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.graph.job_graph import CheckpointingMode, CheckpointingSettings, ExternalizedCheckpointRetention
 from flykka.messages.graph.restart_strategies import (
@@ -18,10 +18,11 @@ from flykka.messages.graph.restart_strategies import (
     NoRestartStrategyConfiguration,
 )
 from flykka.messages.graph.tolerable_failures import UNLIMITED_TOLERABLE_FAILURES, CheckpointFailureReason
+from tests.flykka.api.without_spark import without_spark
 
 
 def test_settings_can_be_chained() -> None:
-    settings = JobSettings()
+    settings = without_spark()
 
     chained = settings.set_parallelism(2).set_max_parallelism(8).enable_checkpointing("1s", retained=2)
 
@@ -31,7 +32,7 @@ def test_settings_can_be_chained() -> None:
 
 
 def test_a_job_with_checkpoints_is_restarted_after_longer_and_longer_delays_and_one_without_is_not() -> None:
-    without, with_checkpoints = JobSettings(), JobSettings().enable_checkpointing("1s")
+    without, with_checkpoints = without_spark(), without_spark().enable_checkpointing("1s")
 
     growing = ExponentialDelayRestartStrategyConfiguration(
         initial_backoff_ms=1_000,
@@ -41,29 +42,31 @@ def test_a_job_with_checkpoints_is_restarted_after_longer_and_longer_delays_and_
         jitter_factor=0.1,
         max_same_failures=10,
     )
-    assert without.resolved_restart_strategy(None) == NoRestartStrategyConfiguration()
-    assert with_checkpoints.resolved_restart_strategy(None) == growing
+    assert without.job_settings.resolved_restart_strategy(None) == NoRestartStrategyConfiguration()
+    assert with_checkpoints.job_settings.resolved_restart_strategy(None) == growing
 
 
 def test_what_the_cluster_says_holds_for_jobs_that_say_nothing() -> None:
     cluster, own = RestartStrategies.failure_rate_restart(3, "5min"), RestartStrategies.no_restart()
 
-    assert JobSettings().enable_checkpointing("1s").resolved_restart_strategy(cluster) == cluster
-    assert JobSettings().set_restart_strategy(own).resolved_restart_strategy(cluster) == own
-    fallback = JobSettings().set_restart_strategy(RestartStrategies.fallback_restart())
-    assert fallback.resolved_restart_strategy(cluster) == cluster
+    assert without_spark().enable_checkpointing("1s").job_settings.resolved_restart_strategy(cluster) == cluster
+    assert without_spark().set_restart_strategy(own).job_settings.resolved_restart_strategy(cluster) == own
+    fallback = without_spark().set_restart_strategy(RestartStrategies.fallback_restart())
+    assert fallback.job_settings.resolved_restart_strategy(cluster) == cluster
 
 
 def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> None:
     chosen = RestartStrategies.fixed_delay_restart(attempts=2)
 
-    assert JobSettings().set_restart_strategy(chosen).restart_strategy == chosen
-    assert JobSettings().set_restart_strategy(chosen).enable_checkpointing("1s").restart_strategy == chosen
+    assert without_spark().set_restart_strategy(chosen).job_settings.restart_strategy == chosen
+    assert (
+        without_spark().set_restart_strategy(chosen).enable_checkpointing("1s").job_settings.restart_strategy == chosen
+    )
 
 
 @pytest.mark.parametrize("wrong", ["fixed-delay", 3, None, RestartStrategies.no_restart])
 def test_what_is_no_restart_strategy_is_refused_with_an_example(wrong: Any) -> None:
-    settings = JobSettings()
+    settings = without_spark()
 
     with pytest.raises(
         ProgramError, match=r"such as RestartStrategies\.fixed_delay_restart\(3, '10s'\).*, not "
@@ -71,7 +74,7 @@ def test_what_is_no_restart_strategy_is_refused_with_an_example(wrong: Any) -> N
         settings.set_restart_strategy(wrong)
 
     assert str(told.value).endswith(f"not {wrong!r}")
-    assert settings.restart_strategy == RestartStrategies.fallback_restart()
+    assert settings.job_settings.restart_strategy == RestartStrategies.fallback_restart()
 
 
 @pytest.mark.parametrize("wrong", ["often", RestartStrategies.fallback_restart()])
@@ -85,12 +88,12 @@ def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert JobSettings().set_checkpoint_dir("here").checkpointing.directory == str(tmp_path / "here")
-    assert JobSettings().set_checkpoint_dir("s3://bucket/here").checkpointing.directory == "s3://bucket/here"
+    assert without_spark().set_checkpoint_dir("here").checkpointing.directory == str(tmp_path / "here")
+    assert without_spark().set_checkpoint_dir("s3://bucket/here").checkpointing.directory == "s3://bucket/here"
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    settings = JobSettings()
+    settings = without_spark()
 
     with pytest.raises(ProgramError, match="parallelism must be a whole number from 1, not 0"):
         settings.set_parallelism(0)
@@ -108,19 +111,19 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_a_short_interval_without_a_unit_warns_on_the_line_that_gives_it() -> None:
     with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as told:
-        settings = JobSettings().enable_checkpointing(10)
+        settings = without_spark().enable_checkpointing(10)
 
     assert (settings.checkpointing.interval_ms, told[0].filename) == (10, __file__)
 
 
 def test_an_interval_with_a_unit_and_a_long_one_do_not_warn() -> None:
     # Warnings are errors here.
-    assert JobSettings().enable_checkpointing("10ms").checkpointing.interval_ms == 10
-    assert JobSettings().enable_checkpointing(100).checkpointing.interval_ms == 100
+    assert without_spark().enable_checkpointing("10ms").checkpointing.interval_ms == 10
+    assert without_spark().enable_checkpointing(100).checkpointing.interval_ms == 100
 
 
 def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
-    settings = JobSettings().set_tolerable_checkpoint_failure_number(3)
+    settings = without_spark().set_tolerable_checkpoint_failure_number(3)
 
     settings.set_tolerable_checkpoint_failure_number(5, "EXPIRED", "CHECKPOINT_ASYNC_EXCEPTION")
     settings.set_fail_on_checkpointing_errors(False, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
@@ -137,7 +140,7 @@ def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
 
 def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_that_do() -> None:
     with pytest.raises(ProgramError, match=r"cause of failure must be one of .*CHECKPOINT_EXPIRED.* not 'SUBSUMED'"):
-        JobSettings().set_tolerable_checkpoint_failure_number(1, "SUBSUMED")
+        without_spark().set_tolerable_checkpoint_failure_number(1, "SUBSUMED")
 
 
 @pytest.mark.parametrize(
@@ -147,13 +150,13 @@ def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_
 def test_the_delay_of_the_first_checkpoint_is_said_or_drawn(
     said: str | None, delay_ms: int | None, is_random: bool
 ) -> None:
-    settings = JobSettings().enable_checkpointing("10s", initial_delay=said).checkpointing
+    settings = without_spark().enable_checkpointing("10s", initial_delay=said).checkpointing
 
     assert (settings.initial_delay_ms, settings.has_random_initial_delay) == (delay_ms, is_random)
 
 
 def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
-    settings = JobSettings().enable_checkpointing("1s", tolerable_failures=0)
+    settings = without_spark().enable_checkpointing("1s", tolerable_failures=0)
 
     assert settings.checkpointing.tolerable_failures == 0
 
@@ -164,65 +167,67 @@ def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
 def test_the_retention_of_checkpoints_is_given_as_flinks_enum_or_by_its_name(
     retention: ExternalizedCheckpointRetention | str,
 ) -> None:
-    settings = JobSettings().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
+    settings = without_spark().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
 
     assert settings.checkpointing.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
 def test_a_retention_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(ProgramError, match=r"one of NO_EXTERNALIZED_CHECKPOINTS, .*, not 'KEEP'"):
-        JobSettings().set_externalized_checkpoint_retention("KEEP")
+        without_spark().set_externalized_checkpoint_retention("KEEP")
 
 
 def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
-    assert JobSettings().from_checkpoint("latest").restore_from == "latest"
+    assert without_spark().from_checkpoint("latest").job_settings.start.restore_from == "latest"
     with pytest.raises(ProgramError, match="must be a path, 'latest' or 'auto'"):
-        JobSettings().from_checkpoint("")
+        without_spark().from_checkpoint("")
 
 
 def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> None:
-    settings = JobSettings().from_savepoint("/savepoints/s", allow_non_restored_state=True)
-    first = settings.restore_from, settings.allow_non_restored_state
+    settings = without_spark().from_savepoint("/savepoints/s", allow_non_restored_state=True)
+    first = settings.job_settings.start
 
     settings.from_checkpoint("latest")
 
-    assert first == ("/savepoints/s", True)
-    assert (settings.restore_from, settings.allow_non_restored_state) == ("latest", False)
+    assert first == StartSettings(restore_from="/savepoints/s", allow_non_restored_state=True)
+    assert settings.job_settings.start == StartSettings(restore_from="latest")
     with pytest.raises(ProgramError, match="the savepoint to start from must be a path"):
-        JobSettings().from_savepoint("")
+        without_spark().from_savepoint("")
 
 
 def test_a_place_may_be_a_path_object_as_that_of_a_source_may(tmp_path: Path) -> None:
-    settings = JobSettings().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
+    settings = without_spark().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
 
     assert settings.checkpointing.directory == str(tmp_path / "c")
     assert settings.checkpointing.savepoint_directory == str(tmp_path / "s")
-    assert settings.from_checkpoint(tmp_path / "chk-1").restore_from == str(tmp_path / "chk-1")
-    assert settings.from_savepoint(tmp_path / "savepoint-1").restore_from == str(tmp_path / "savepoint-1")
+    assert settings.from_checkpoint(tmp_path / "chk-1").job_settings.start.restore_from == str(tmp_path / "chk-1")
+    assert settings.from_savepoint(tmp_path / "savepoint-1").job_settings.start.restore_from == str(
+        tmp_path / "savepoint-1"
+    )
 
 
 def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    here = JobSettings().set_default_savepoint_directory("savepoints")
-    elsewhere = JobSettings().set_default_savepoint_directory("s3://bucket/savepoints")
+    here = without_spark().set_default_savepoint_directory("savepoints")
+    elsewhere = without_spark().set_default_savepoint_directory("s3://bucket/savepoints")
 
     assert here.checkpointing.savepoint_directory == str(tmp_path / "savepoints")
     assert elsewhere.checkpointing.savepoint_directory == "s3://bucket/savepoints"
     with pytest.raises(ProgramError, match="the default savepoint directory must be a path"):
-        JobSettings().set_default_savepoint_directory("")
+        without_spark().set_default_savepoint_directory("")
 
 
 def test_the_directory_of_archives_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert JobSettings().set_archive_dir("archives").checkpointing.archive_directory == str(tmp_path / "archives")
+    assert without_spark().set_archive_dir("archives").checkpointing.archive_directory == str(tmp_path / "archives")
     with pytest.raises(ProgramError, match="the archive directory must be a path"):
-        JobSettings().set_archive_dir("")
+        without_spark().set_archive_dir("")
 
 
 def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
-    settings = JobSettings().enable_checkpointing("1s").enable_unaligned_checkpoints()
+    settings = without_spark().enable_checkpointing("1s").enable_unaligned_checkpoints()
 
     settings.set_aligned_checkpoint_timeout("3s")
 
@@ -233,17 +238,17 @@ def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
 
 def test_unaligned_checkpoints_do_not_overlap_whichever_is_said_first() -> None:
     with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
-        JobSettings().enable_unaligned_checkpoints().enable_checkpointing("1s", max_concurrent=2)
+        without_spark().enable_unaligned_checkpoints().enable_checkpointing("1s", max_concurrent=2)
     with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
-        JobSettings().enable_checkpointing("1s", max_concurrent=2).enable_unaligned_checkpoints()
+        without_spark().enable_checkpointing("1s", max_concurrent=2).enable_unaligned_checkpoints()
 
 
 @pytest.mark.parametrize("mode", [CheckpointingMode.AT_LEAST_ONCE, "AT_LEAST_ONCE"])
 def test_unaligned_checkpoints_are_exactly_once(mode: CheckpointingMode | str) -> None:
     with pytest.raises(ProgramError, match="need the checkpointing mode EXACTLY_ONCE, not AT_LEAST_ONCE"):
-        JobSettings().enable_unaligned_checkpoints().set_checkpointing_mode(mode)
+        without_spark().enable_unaligned_checkpoints().set_checkpointing_mode(mode)
 
 
 def test_a_checkpointing_mode_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ProgramError, match="must be one of EXACTLY_ONCE, AT_LEAST_ONCE, not 'ONCE'"):
-        JobSettings().set_checkpointing_mode("ONCE")
+        without_spark().set_checkpointing_mode("ONCE")

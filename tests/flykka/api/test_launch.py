@@ -12,6 +12,7 @@ from rich.console import Console as RichConsole
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, current_launch, launched
+from flykka.client.start_settings import StartSettings
 from flykka.cluster.local_cluster import ClusterSettings
 from flykka.console.event_lines import Console
 from flykka.messages.control.job import JobStatus
@@ -19,6 +20,7 @@ from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from tests.flykka.api.without_spark import without_spark
 from tests.flykka.client.one_job import status
 from tests.runtime.players import player
 
@@ -34,25 +36,20 @@ def cluster_settings(launch: Launch) -> ClusterSettings:
 
 def app_settings() -> JobSettings:
     """What an app has said of its environment."""
-    settings = JobSettings()
-    settings.set_parallelism(2).enable_checkpointing("1s", timeout="1min").set_checkpoint_dir("/of/the/app")
-    return settings
+    env = without_spark().set_parallelism(2).enable_checkpointing("1s", timeout="1min")
+    return env.set_checkpoint_dir("/of/the/app").job_settings
 
 
-def override(launch: Launch, *jobs: JobSettings) -> None:
-    """Have the launch override the settings of jobs of one environment."""
+def overridden(launch: Launch, number: int = 1) -> list[JobSettings]:
+    """The settings of so many jobs of one environment, which the launch overrides."""
     options = launch.environment_options()
-    for job in jobs:
-        launch.override_settings(job, options.overrides)
+    return [launch.overridden(app_settings(), options.overrides) for _ in range(number)]
 
 
 def test_without_a_word_everything_is_as_the_app_says() -> None:
-    launch, settings = Launch(), app_settings()
-    before = settings.defaults, settings.checkpointing
+    launch = Launch()
 
-    override(launch, settings)
-
-    assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, "auto")
+    assert overridden(launch) == [app_settings()]
     assert cluster_settings(launch) == ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
 
 
@@ -115,11 +112,10 @@ def test_of_a_ring_each_environment_has_its_own_too() -> None:
 
 
 def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
-    settings = app_settings()
     retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     said = {"parallelism": 8, "checkpoint_dir": "/of/the/run", "checkpoint_interval": 250, "retention": retention}
 
-    override(Launch(LaunchOptions(values=said)), settings)
+    (settings,) = overridden(Launch(LaunchOptions(values=said)))
 
     checkpointing = settings.checkpointing
     assert settings.defaults.parallelism == 8
@@ -128,11 +124,9 @@ def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
 
 
 def test_only_the_first_job_continues() -> None:
-    first, second = app_settings(), app_settings()
+    first, second = overridden(Launch(LaunchOptions(values={"from_checkpoint": "latest"})), 2)
 
-    override(Launch(LaunchOptions(values={"from_checkpoint": "latest"})), first, second)
-
-    assert (first.restore_from, second.restore_from) == ("latest", "auto")
+    assert (first.start.restore_from, second.start.restore_from) == ("latest", "auto")
 
 
 def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
@@ -142,12 +136,11 @@ def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_th
         "savepoint_dir": "/savepoints",
         "archive_dir": "/archives",
     }
-    first, second = app_settings(), app_settings()
 
-    override(Launch(LaunchOptions(values=said)), first, second)
+    first, second = overridden(Launch(LaunchOptions(values=said)), 2)
 
-    assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
-    assert (second.restore_from, second.allow_non_restored_state) == ("auto", False)
+    assert first.start == StartSettings(restore_from="/s", allow_non_restored_state=True)
+    assert second.start == StartSettings()
     assert second.checkpointing.savepoint_directory == "/savepoints"
     assert second.checkpointing.archive_directory == "/archives"
 

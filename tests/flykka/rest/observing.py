@@ -1,4 +1,4 @@
-"""The part of an environment that is watched, without a cluster."""
+"""What shows an environment's cluster, without a cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,4 @@ from flykka.api.observation import Observation
 
 def observation() -> Observation:
     """One whose program has said nothing yet."""
-    made = Observation()
-    made._options = EnvironmentOptions()
-    return made
+    return Observation(EnvironmentOptions())

@@ -1,4 +1,4 @@
-"""The part of an environment that listens: without a way to do so there is no cluster either."""
+"""The HTTP interface of an environment: without a way to do so there is no cluster either."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flykka.errors import ClusterError, ProgramError
 from flykka.rest.process.metrics import no_jvm
 from flykka.rest.responses.attempt_work import no_work
 from flykka.spark_bridge.errors import MissingExtraError
+from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.observing import observation
 
 
@@ -21,23 +22,24 @@ def test_no_cluster_is_started_whose_address_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        interface.enable_rest(taken.getsockname()[1])
+        interface.enable_rest(rest=taken.getsockname()[1])
 
         with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1"):
-            interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
+            interface.with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
 
     assert interface.rest_address is None
 
 
 def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
-    interface, addresses = observation().enable_rest(), list[str | None]()
+    interface, addresses = observation(), list[str | None]()
+    interface.enable_rest(rest=0)
 
     def refuse(address: str | None) -> LocalCluster:
         addresses.append(address)
         raise ClusterError("no store")
 
     with pytest.raises(ClusterError, match="no store"):
-        interface._with_rest(refuse, no_work, no_jvm)
+        interface.with_rest(refuse, no_work, no_jvm)
 
     (address,) = addresses
     assert address is not None
@@ -47,15 +49,16 @@ def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
 
 def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("no key")
-    interface = observation().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
+    interface = observation()
+    interface.enable_rest(rest=0, rest_certificate=tmp_path / "key.pem", rest_key=tmp_path / "key.pem")
 
     with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):
-        interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
+        interface.with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
 
 
 def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:
     with pytest.raises(ProgramError, match="can be reached from other machines"):
-        observation().enable_rest("0.0.0.0:8081")
+        without_spark().enable_rest("0.0.0.0:8081")
 
 
 def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,4 +72,4 @@ def test_what_a_reporter_needs_and_is_not_installed_is_named(monkeypatch: pytest
     monkeypatch.setattr("flykka.spark_bridge.connectors.extras.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"OpenTelemetry needs .* pip install 'flykka\[otel\]'"):
-        observation().enable_open_telemetry("http://localhost:4318")
+        without_spark().enable_open_telemetry("http://localhost:4318")

@@ -23,8 +23,8 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.metrics.distribution import Distribution
 from flykka.metrics.measured import Measured
 from flykka.metrics.open_telemetry import BOUNDS, OpenTelemetryReporter, OtlpError, Span, SpanLog, metrics_of
+from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.conftest import JOB, Served
-from tests.flykka.rest.observing import observation
 from tests.flykka.rest.receiver import Receiver, attributes
 
 pytestmark = pytest.mark.slow
@@ -137,7 +137,7 @@ def test_what_was_not_taken_is_sent_again_and_the_reason_is_said_once(
 @pytest.mark.parametrize("endpoint", ["localhost:4318", "http://", "ftp://localhost"])
 def test_an_endpoint_is_a_url(endpoint: str) -> None:
     with pytest.raises(ProgramError, match=r"is no URL of a receiver of OTLP by HTTP: as in http://localhost:4318"):
-        observation().enable_open_telemetry(endpoint)
+        without_spark().enable_open_telemetry(endpoint)
 
 
 @pytest.mark.spark

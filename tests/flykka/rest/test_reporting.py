@@ -13,8 +13,8 @@ from flykka.metrics.distribution import Distribution
 from flykka.metrics.log_reporter import LogReporter, line_of
 from flykka.metrics.measured import Measured, Value
 from flykka.metrics.reporting import Reporting
+from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.conftest import Served
-from tests.flykka.rest.observing import observation
 
 PATIENCE_SECONDS = 20.0
 FOR_EVER_MS = 3_600_000
@@ -123,4 +123,4 @@ def test_nobody_is_asked_for_what_is_not_logged(served: Served, caplog: pytest.L
 @pytest.mark.parametrize("interval", ["0s", "soon"])
 def test_an_interval_is_a_length_of_time(interval: str) -> None:
     with pytest.raises(ConfigurationError, match="metric_log_interval: the length of time"):
-        observation().enable_metric_log(interval)
+        without_spark().enable_metric_log(interval)

@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.api.configuration.configuration import OPTIONS
 from flykka.api.configuration.environment_options import EnvironmentOptions
+from flykka.api.configuration.options import OPTIONS, Options
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions
 from flykka.cli.config_options import option_values
 from flykka.cli.run.command import add_run_options
-from flykka.client.start_settings import AUTO
+from flykka.client.start_settings import StartSettings
+from tests.flykka.api.without_spark import without_spark
 
 pytestmark = pytest.mark.slow
 
@@ -180,11 +181,11 @@ OF_JOBS: dict[str, Callable[[JobSettings], object]] = {
     "retention": lambda settings: settings.checkpointing.retention,
     "savepoint_dir": lambda settings: settings.checkpointing.savepoint_directory,
     "archive_dir": lambda settings: settings.checkpointing.archive_directory,
-    "from_checkpoint": lambda settings: settings.restore_from,
-    "from_savepoint": lambda settings: settings.restore_from,
-    "allow_non_restored_state": lambda settings: settings.allow_non_restored_state,
-    "fresh": lambda settings: settings.restore_from,
-    "overwrite": lambda settings: settings.overwritten,
+    "from_checkpoint": lambda settings: settings.start.restore_from,
+    "from_savepoint": lambda settings: settings.start.restore_from,
+    "allow_non_restored_state": lambda settings: settings.start.allow_non_restored_state,
+    "fresh": lambda settings: settings.start.restore_from,
+    "overwrite": lambda settings: settings.start.overwritten,
 }
 NETWORK = frozenset(field.name for field in fields(NetworkSettings))
 
@@ -285,15 +286,12 @@ def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPa
 
 def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
     if (look := OF_JOBS.get(name)) is not None:
-        settings = JobSettings()
-        options.apply_defaults(settings)
-        launch.override_settings(settings, options.overrides)
-        of_jobs = look(settings)
-        field = OPTIONS[name].field
+        of_jobs = look(launch.overridden(options.with_defaults(JobSettings()), options.overrides))
+        field = OPTIONS[name].meaning.field
         # A default of the cluster, where the job says nothing.
         of_cluster = getattr(options.cluster_settings(), field) if field else None
         return (of_jobs, of_cluster)
-    if (field := OPTIONS[name].field) is None:
+    if (field := OPTIONS[name].meaning.field) is None:
         return options.values.get(name)
     cluster = options.cluster_settings()
     return getattr(cluster.network if field in NETWORK else cluster, field)
@@ -315,10 +313,11 @@ def test_the_nearer_to_the_run_the_stronger(name: str, monkeypatch: pytest.Monke
     assert any(value != default for value in alone)
 
 
-def test_every_argument_of_an_environment_is_an_option() -> None:
+def test_every_option_is_an_argument_of_get_execution_environment() -> None:
     arguments = inspect.signature(StreamExecutionEnvironment.get_execution_environment).parameters
+    named = set(Options.__annotations__)
 
-    assert set(arguments) - {"configuration"} <= set(OPTIONS)
+    assert set(arguments) - {"configuration", "options"} == set(OPTIONS) - named
 
 
 def test_every_setter_of_an_environment_sets_options() -> None:
@@ -335,13 +334,13 @@ def test_every_setter_of_an_environment_sets_options() -> None:
 def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("checkpoint_timeout: 7s\nretained_checkpoints: 3\nparallelism: 2\n")
     monkeypatch.chdir(tmp_path)
-    settings = JobSettings()
-    Launch().environment_options().apply_defaults(settings)
+    env = without_spark()
+    env.job_settings = Launch().environment_options().with_defaults(env.job_settings)
 
-    settings.enable_checkpointing("1s", retained=5)
+    env.enable_checkpointing("1s", retained=5)
 
-    assert settings.checkpointing.timeout_ms == 7_000
-    assert (settings.checkpointing.retained, settings.defaults.parallelism) == (5, 2)
+    assert env.checkpointing.timeout_ms == 7_000
+    assert (env.checkpointing.retained, env.defaults.parallelism) == (5, 2)
 
 
 def test_a_start_said_nearer_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -349,11 +348,9 @@ def test_a_start_said_nearer_takes_the_place_of_another(monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     launch = Launch(LaunchOptions(values={"fresh": True}))
     options = launch.environment_options()
-    settings = JobSettings()
-    options.apply_defaults(settings)
-    assert (settings.restore_from, settings.allow_non_restored_state) == ("/s", True)
+    settings = options.with_defaults(JobSettings())
+    assert settings.start == StartSettings(restore_from="/s", allow_non_restored_state=True)
 
-    launch.override_settings(settings, options.overrides)
+    settings = launch.overridden(settings, options.overrides)
 
-    assert (settings.restore_from, settings.allow_non_restored_state) == (None, False)
-    assert settings.from_checkpoint(AUTO).restore_from == AUTO
+    assert settings.start == StartSettings(restore_from=None)

@@ -6,12 +6,12 @@ from typing import cast
 
 import pytest
 
-from flykka.api.job_settings import JobSettings
 from flykka.api.streams.auto_parallelism import PARALLELISM_AUTO_MAX, parallelism_of
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
+from tests.flykka.api.without_spark import without_spark
 
 AUTO = PARALLELISM_AUTO_MAX
 
@@ -69,7 +69,7 @@ def test_a_limit_holds() -> None:
 
 
 def test_it_may_be_the_default_of_the_environment() -> None:
-    default = JobSettings().set_parallelism("auto").defaults.parallelism
+    default = without_spark().set_parallelism("auto").defaults.parallelism
 
     assert shared(stateless("source"), stateless("sink", 3), stateless("one", limit=1), default=default) == {
         "source": 8,
@@ -91,4 +91,4 @@ def test_it_needs_a_number_of_slots() -> None:
 @pytest.mark.parametrize("wrong", ["all", "4", 0])
 def test_nothing_else_is_a_parallelism(wrong: object) -> None:
     with pytest.raises(ProgramError, match="the parallelism must be a whole number from 1"):
-        JobSettings().set_parallelism(wrong)  # type: ignore[arg-type]
+        without_spark().set_parallelism(wrong)  # type: ignore[arg-type]

@@ -272,4 +272,4 @@ def test_a_statement_of_the_page_is_understood(queries: Queries, row: str) -> No
     for (statement,) in map(statements, STATEMENTS[row]):
         if set_option(statement.text) is None:
             parts = statement.members or (statement,)
-            assert all(queries._statements.parsed(each).command is not None for each in parts)
+            assert all(queries.statement_executor.statements.parsed(each).command is not None for each in parts)

@@ -166,8 +166,8 @@ def test_a_statement_set_is_one_job_and_is_checked_as_it_is_made(queries: Querie
 def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
     """The uids of the operators with state of an INSERT."""
     before = queries.program.transformations
-    parsed = queries._parsed_insert(statements(statement)[0])
-    queries._statements.insert(*parsed)
+    parsed = queries.statement_executor.parsed_insert(statements(statement)[0])
+    queries.statement_executor.statements.insert(*parsed)
     made = [each for each in queries.program.transformations if each not in before]
     queries.program.take_back(made)
     found: dict[OperatorKind, list[str]] = {}

@@ -11,6 +11,7 @@ from rich.console import Console as RichConsole
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import LaunchOptions
 from flykka.cli.run.app_run import AppRun
+from flykka.client.start_settings import StartSettings
 from flykka.messages.control.job import JobResultSuccess
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from tests.flykka.client.one_job import JOB, one_job
@@ -87,7 +88,7 @@ def test_the_summary_of_a_cancelled_job_says_why_nothing_was_kept(
     ("keeps_checkpoints", "said", "continued"),
     [
         (True, JobSettings(), "flykka run app.py"),
-        (True, JobSettings().from_checkpoint("latest"), "flykka run app.py --from-checkpoint auto"),
+        (True, JobSettings(start=StartSettings(restore_from="latest")), "flykka run app.py --from-checkpoint auto"),
         (False, JobSettings(), "flykka run app.py --from-savepoint /savepoints/savepoint-ab12cd-1"),
     ],
 )
@@ -96,7 +97,7 @@ def test_the_summary_gives_the_command_that_continues(
 ) -> None:
     shown = StringIO()
     run = app_run(shown)
-    run.override_settings(said, {})
+    run.overridden(said, {})
 
     with one_job() as job:
         run.job_submitted(job.client, keeps_checkpoints=keeps_checkpoints)

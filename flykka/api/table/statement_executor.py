@@ -1,0 +1,222 @@
+"""StatementExecutor: SQL on the streams of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.summary import leading_to
+from flykka.api.table.changing_rows import upserts_of
+from flykka.api.table.described import described, listed_tables, listed_views
+from flykka.api.table.explanation import explanation, explanation_of_inserts
+from flykka.api.table.refusals import RefusedError
+from flykka.api.table.result_table import ROWS_KEPT, ResultTable
+from flykka.api.table.sql_settings import JOB_NAME, set_option, with_option
+from flykka.api.table.statements import QUERY, Environment, ParsedStatement, Statements
+from flykka.client.start_settings import AUTO
+from flykka.errors import ProgramError
+from flykka.spark_bridge.connectors.collect import CollectSink
+from flykka.spark_bridge.sql.commands import (
+    ChangeFunction,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Insert,
+    Show,
+    command_of,
+)
+from flykka.spark_bridge.sql.script import ScriptStatement, statements
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.program.sink import Sink
+
+    StatementResult = JobClient | pd.DataFrame | str | None
+
+
+class StatementExecutor:
+    """Runs the SQL of one environment: queries, and statements that declare, set, explain or start something."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.statements = Statements(environment)
+        self._job_name: str | None = None
+
+    def create_temporary_view(self, name: str, stream: DataStream, primary_key: str | Sequence[str] | None) -> None:
+        """Let queries find a stream, or upserts by a primary key. Raises `ProgramError`."""
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ProgramError(f"a view is called by a name of letters, digits and underscores, not {name!r}")
+        if not isinstance(stream, DataStream):
+            raise ProgramError(
+                f"create_temporary_view({name!r}, ...) takes a DataStream, not a {type(stream).__name__}"
+            )
+        if primary_key is not None:
+            keys = (primary_key,) if isinstance(primary_key, str) else tuple(primary_key)
+            if not keys or (missing := [key for key in keys if key not in stream.columns]):
+                raise ProgramError(
+                    f"create_temporary_view({name!r}, ...): a primary key is columns of the stream, which has"
+                    f" {', '.join(stream.columns)}; {missing[0]!r} is none of them"
+                    if keys
+                    else f"create_temporary_view({name!r}, ...): the primary key has no column"
+                )
+            stream = upserts_of(stream, keys)
+        self.statements.catalog.add_view(name, stream)
+
+    def sql(self, query: str) -> DataStream:
+        """Write a query into the program. Raises `SqlError`."""
+        statement = self.statements.parsed(ScriptStatement.whole(query))
+        with self.statements.taken_back(statement.source):
+            if not statement.is_query:
+                raise RefusedError(
+                    "this is a command, and sql(...) takes a query: execute_sql(...) runs commands, explain_sql(...)"
+                    " takes a query to explain",
+                    statement.position,
+                )
+        return self.statements.query(statement)
+
+    def explain_sql(self, query: str) -> str:
+        """Explain a query, and leave the program as it was. Raises `SqlError`."""
+        with self._tried():
+            stream = self.sql(query)
+            return explanation(stream, leading_to(stream._inputs))
+
+    def execute_sql(self, statement: str) -> StatementResult:
+        """Run the only statement of a text. Raises `SqlError`."""
+        found = statements(statement)
+        if len(found) > 1:
+            with self.statements.taken_back(found[1]):
+                raise RefusedError(
+                    "execute_sql(...) runs one statement, and another one begins here", found[1].position
+                )
+        return self.execute(found[0] if found else ScriptStatement.whole(statement))
+
+    def execute(self, source: ScriptStatement) -> StatementResult:
+        """Run a statement of a script. Raises `SqlError`."""
+        with self.statements.taken_back(source):
+            if source.members is not None:
+                if not source.members:
+                    raise RefusedError("the statement set is empty: it needs an INSERT INTO", source.position)
+                return self.execute_inserts([self.parsed_insert(each) for each in source.members])
+            option = set_option(source.text)
+            if option is None:
+                return self._run(self.statements.parsed(source))
+            if option.key == JOB_NAME:
+                self._job_name = option.value
+            else:
+                self._environment.job_settings = with_option(self._environment.job_settings, option)
+        return None
+
+    def query(self, source: ScriptStatement) -> DataStream | None:
+        """The stream of a query; None for another statement."""
+        with self.statements.taken_back(source):
+            if source.members is not None or set_option(source.text) is not None:
+                return None
+        statement = self.statements.parsed(source)
+        return self.statements.query(statement) if statement.is_query else None
+
+    def start_query(self, source: ScriptStatement) -> tuple[JobClient, ResultTable] | None:
+        """Start the job of a query, whose rows come to a table in the driver; None for another statement."""
+        with self._taken_back():
+            if (stream := self.query(source)) is None:
+                return None
+            table = ResultTable(stream.columns, stream.changelog)
+            return self.execute_query(stream, CollectSink(table.add, ROWS_KEPT)), table
+
+    def execute_query(self, stream: DataStream, sink: Sink) -> JobClient:
+        """Start the job of a query for one who watches: it begins with the input, whatever ran before."""
+        with self._taken_back():
+            stream.sink_to(sink).name("result").uid(f"{QUERY}.sink")
+            self._environment.from_checkpoint(None)
+            try:
+                return self._environment.execute_async(self._job_name or QUERY)
+            finally:
+                self._environment.from_checkpoint(AUTO)
+
+    def _run(self, statement: ParsedStatement) -> StatementResult:
+        if statement.is_query:
+            raise RefusedError(
+                "this is a query: sql(...) gives the stream of its rows, and INSERT INTO writes them to a table",
+                statement.position,
+            )
+        catalog = self.statements.catalog
+        match statement.command:
+            case CreateView() as view:
+                self.statements.create_view(statement, view)
+            case CreateTable() as table:
+                self.statements.create_table(statement, table)
+            case Insert() as insert:
+                return self.execute_inserts([(statement, insert)])
+            case Explain() as explained:
+                return self._explain(statement, explained)
+            case Show(views=views):
+                return listed_views(catalog) if views else listed_tables(catalog)
+            case Describe() as asked:
+                return described(asked, catalog, self._environment.program)
+            case Drop() as dropped:
+                self.statements.drop(dropped)
+            case ChangeFunction():
+                self._environment.spark.sql(statement.source.text)
+            case None:
+                raise self.statements.refused(statement)
+        return None
+
+    def _explain(self, statement: ParsedStatement, explained: Explain) -> str:
+        inner = command_of(explained.statement)
+        if isinstance(inner, Insert):
+            return self.explain_inserts([(statement, inner)])
+        if inner is not None or not statement.parsed.commands_nothing(explained.statement):
+            raise RefusedError("EXPLAIN takes a query or an INSERT INTO", statement.position)
+        with self._tried():
+            stream = self.statements.query(statement, explained.statement)
+            return explanation(stream, leading_to(stream._inputs))
+
+    def parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
+        """Parse an INSERT of a statement set. Raises `SqlError`."""
+        statement = self.statements.parsed(source)
+        with self.statements.taken_back(source):
+            if not isinstance(statement.command, Insert):
+                raise RefusedError("a statement set takes INSERT INTO table SELECT ...", statement.position)
+            return statement, statement.command
+
+    def explain_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> str:
+        """Explain the job of these, and leave the program as it was. Raises `SqlError`."""
+        with self._tried():
+            return explanation_of_inserts([(each.table, self.statements.insert(of, each)) for of, each in inserts])
+
+    def execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
+        """Start the job of these. Raises `SqlError`, and as `execute_async`."""
+        # As Flink calls them.
+        name = f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
+        with self._taken_back():
+            for statement, insert in inserts:
+                self.statements.insert(statement, insert)
+            return self._environment.execute_async(self._job_name or name)
+
+    @contextmanager
+    def _taken_back(self) -> Iterator[None]:
+        """Leave the program as it was where something is refused: it is not to come with the next job."""
+        before = self._environment.program.transformations
+        try:
+            yield
+        except BaseException:
+            self._environment.program.take_back(
+                each for each in self._environment.program.transformations if each not in before
+            )
+            raise
+
+    @contextmanager
+    def _tried(self) -> Iterator[None]:
+        """Leave the program as it was."""
+        before = self._environment.program.transformations
+        try:
+            yield
+        finally:
+            self._environment.program.take_back(
+                each for each in self._environment.program.transformations if each not in before
+            )
