@@ -17,11 +17,11 @@ from tests.flykka.api.without_spark import without_spark
 
 
 def test_what_is_said_of_graphs_is_what_their_generator_is_given() -> None:
-    settings = without_spark()
+    env = without_spark()
 
-    settings.disable_operator_chaining().disable_auto_generated_uids().set_schedule_mode("PIPELINED_REGION")
+    env.disable_operator_chaining().disable_auto_generated_uids().set_schedule_mode("PIPELINED_REGION")
 
-    assert settings.defaults == Defaults(
+    assert env.defaults == Defaults(
         chaining_enabled=False, auto_generated_uids=False, schedule_mode=ScheduleMode.PIPELINED_REGION
     )
 
@@ -35,11 +35,11 @@ def test_a_schedule_mode_that_is_not_offered_is_refused_with_those_that_are(mode
 def test_a_lazy_task_waits_for_any_of_its_inputs_or_for_all() -> None:
     assert without_spark().job_settings.input_dependency_constraint is InputDependencyConstraint.ANY
 
-    settings = without_spark().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")
+    env = without_spark().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")
 
-    assert settings.job_settings.input_dependency_constraint is InputDependencyConstraint.ALL
+    assert env.job_settings.input_dependency_constraint is InputDependencyConstraint.ALL
     with pytest.raises(ProgramError, match="input constraint must be one of ANY, ALL, not 'SOME'"):
-        settings.set_default_input_dependency_constraint("SOME")
+        env.set_default_input_dependency_constraint("SOME")
 
 
 def test_the_failover_strategy_is_one_of_two_and_else_the_cluster_says_it() -> None:
@@ -54,11 +54,11 @@ def test_what_is_not_said_of_cancellation_is_left_to_the_cluster() -> None:
 
 
 def test_a_cancelled_task_may_take_as_long_as_is_said() -> None:
-    settings = without_spark().set_task_cancellation(interval="5s", timeout=0)
+    env = without_spark().set_task_cancellation(interval="5s", timeout=0)
 
-    assert settings.job_settings.task_cancellation == TaskCancellationSettings(interval_ms=5_000, timeout_ms=0)
+    assert env.job_settings.task_cancellation == TaskCancellationSettings(interval_ms=5_000, timeout_ms=0)
     with pytest.raises(DurationError, match="task cancellation interval"):
-        settings.set_task_cancellation(interval=0)
+        env.set_task_cancellation(interval=0)
 
 
 @pytest.mark.parametrize("mode", ["BATCH", RuntimeExecutionMode.BATCH])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,16 @@ import pytest
 
 from flykka.api.configuration.restart_strategies import RestartStrategies
 from flykka.api.environment import StreamExecutionEnvironment
+from flykka.api.job_settings import JobSettings
 from flykka.api.streams.stream_graph_generator import Defaults
 from flykka.client.start_settings import StartSettings
 from flykka.errors import DurationError, ProgramError
-from flykka.messages.graph.job_graph import CheckpointingMode, CheckpointingSettings, ExternalizedCheckpointRetention
+from flykka.messages.graph.job_graph import (
+    CheckpointingMode,
+    CheckpointingSettings,
+    ClientHeartbeatSettings,
+    ExternalizedCheckpointRetention,
+)
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
@@ -22,13 +29,13 @@ from tests.flykka.api.without_spark import without_spark
 
 
 def test_settings_can_be_chained() -> None:
-    settings = without_spark()
+    env = without_spark()
 
-    chained = settings.set_parallelism(2).set_max_parallelism(8).enable_checkpointing("1s", retained=2)
+    chained = env.set_parallelism(2).set_max_parallelism(8).enable_checkpointing("1s", retained=2)
 
-    assert chained is settings
-    assert settings.defaults == Defaults(parallelism=2, max_parallelism=8)
-    assert settings.checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
+    assert chained is env
+    assert env.defaults == Defaults(parallelism=2, max_parallelism=8)
+    assert env.checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
 
 
 def test_a_job_with_checkpoints_is_restarted_after_longer_and_longer_delays_and_one_without_is_not() -> None:
@@ -66,21 +73,35 @@ def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> 
 
 @pytest.mark.parametrize("wrong", ["fixed-delay", 3, None, RestartStrategies.no_restart])
 def test_what_is_no_restart_strategy_is_refused_with_an_example(wrong: Any) -> None:
-    settings = without_spark()
+    env = without_spark()
 
     with pytest.raises(
         ProgramError, match=r"such as RestartStrategies\.fixed_delay_restart\(3, '10s'\).*, not "
     ) as told:
-        settings.set_restart_strategy(wrong)
+        env.set_restart_strategy(wrong)
 
     assert str(told.value).endswith(f"not {wrong!r}")
-    assert settings.job_settings.restart_strategy == RestartStrategies.fallback_restart()
+    assert env.job_settings.restart_strategy == RestartStrategies.fallback_restart()
 
 
 @pytest.mark.parametrize("wrong", ["often", RestartStrategies.fallback_restart()])
 def test_what_is_no_default_restart_strategy_is_refused_before_there_is_a_cluster(wrong: Any) -> None:
     with pytest.raises(ProgramError, match="restart_strategy: "):
         StreamExecutionEnvironment.get_execution_environment(restart_strategy=wrong)
+
+
+def test_an_argument_that_is_no_option_is_refused_before_there_is_a_cluster() -> None:
+    with pytest.raises(ProgramError, match=r"no such option \(did you mean checkpoint_interval\?\)"):
+        StreamExecutionEnvironment.get_execution_environment(checkpoint_intervall="1s")  # type: ignore[call-arg]
+
+
+def test_heartbeats_of_options_under_which_every_client_is_dead_are_refused_with_the_job() -> None:
+    heartbeats = ClientHeartbeatSettings(interval_ms=2_000, timeout_ms=1_000)
+    settings = JobSettings(client_heartbeats=heartbeats)
+
+    assert settings.attached_client_heartbeat is None
+    with pytest.raises(ProgramError, match=r"\(1000 ms\) must be longer than their interval \(2000 ms\)"):
+        replace(settings, shuts_down_on_attached_exit=True).attached_client_heartbeat  # noqa: B018
 
 
 def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(
@@ -93,27 +114,27 @@ def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    settings = without_spark()
+    env = without_spark()
 
     with pytest.raises(ProgramError, match="parallelism must be a whole number from 1, not 0"):
-        settings.set_parallelism(0)
+        env.set_parallelism(0)
     with pytest.raises(DurationError, match="checkpoint interval '0s'"):
-        settings.enable_checkpointing("0s")
+        env.enable_checkpointing("0s")
     with pytest.raises(ProgramError, match="number of retained checkpoints"):
-        settings.enable_checkpointing("1s", retained=0)
+        env.enable_checkpointing("1s", retained=0)
     with pytest.raises(DurationError, match="initial delay 'soon'"):
-        settings.enable_checkpointing("1s", initial_delay="soon")
+        env.enable_checkpointing("1s", initial_delay="soon")
     with pytest.raises(ProgramError, match="number of concurrent deletions"):
-        settings.enable_checkpointing("1s", max_concurrent_deletions=0)
+        env.enable_checkpointing("1s", max_concurrent_deletions=0)
     with pytest.raises(ProgramError, match="number of tolerable checkpoint failures must be a whole number from 0"):
-        settings.enable_checkpointing("1s", tolerable_failures=-1)
+        env.enable_checkpointing("1s", tolerable_failures=-1)
 
 
 def test_a_short_interval_without_a_unit_warns_on_the_line_that_gives_it() -> None:
     with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as told:
-        settings = without_spark().enable_checkpointing(10)
+        env = without_spark().enable_checkpointing(10)
 
-    assert (settings.checkpointing.interval_ms, told[0].filename) == (10, __file__)
+    assert (env.checkpointing.interval_ms, told[0].filename) == (10, __file__)
 
 
 def test_an_interval_with_a_unit_and_a_long_one_do_not_warn() -> None:
@@ -123,19 +144,19 @@ def test_an_interval_with_a_unit_and_a_long_one_do_not_warn() -> None:
 
 
 def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
-    settings = without_spark().set_tolerable_checkpoint_failure_number(3)
+    env = without_spark().set_tolerable_checkpoint_failure_number(3)
 
-    settings.set_tolerable_checkpoint_failure_number(5, "EXPIRED", "CHECKPOINT_ASYNC_EXCEPTION")
-    settings.set_fail_on_checkpointing_errors(False, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
-    settings.set_fail_on_checkpointing_errors(True, "CHECKPOINT_EXPIRED").enable_checkpointing("1s")
+    env.set_tolerable_checkpoint_failure_number(5, "EXPIRED", "CHECKPOINT_ASYNC_EXCEPTION")
+    env.set_fail_on_checkpointing_errors(False, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
+    env.set_fail_on_checkpointing_errors(True, "CHECKPOINT_EXPIRED").enable_checkpointing("1s")
 
-    assert settings.checkpointing.tolerable_failures == 3
-    assert {str(each.reason): each.number for each in settings.checkpointing.tolerable_by_reason} == {
+    assert env.checkpointing.tolerable_failures == 3
+    assert {str(each.reason): each.number for each in env.checkpointing.tolerable_by_reason} == {
         "CHECKPOINT_ASYNC_EXCEPTION": 5,
         "CHECKPOINT_EXPIRED": 0,
         "FINALIZE_CHECKPOINT_FAILURE": UNLIMITED_TOLERABLE_FAILURES,
     }
-    assert settings.set_fail_on_checkpointing_errors(False).checkpointing.tolerable_failures == 2**31 - 1
+    assert env.set_fail_on_checkpointing_errors(False).checkpointing.tolerable_failures == 2**31 - 1
 
 
 def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_that_do() -> None:
@@ -150,15 +171,15 @@ def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_
 def test_the_delay_of_the_first_checkpoint_is_said_or_drawn(
     said: str | None, delay_ms: int | None, is_random: bool
 ) -> None:
-    settings = without_spark().enable_checkpointing("10s", initial_delay=said).checkpointing
+    checkpointing = without_spark().enable_checkpointing("10s", initial_delay=said).checkpointing
 
-    assert (settings.initial_delay_ms, settings.has_random_initial_delay) == (delay_ms, is_random)
+    assert (checkpointing.initial_delay_ms, checkpointing.has_random_initial_delay) == (delay_ms, is_random)
 
 
 def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
-    settings = without_spark().enable_checkpointing("1s", tolerable_failures=0)
+    env = without_spark().enable_checkpointing("1s", tolerable_failures=0)
 
-    assert settings.checkpointing.tolerable_failures == 0
+    assert env.checkpointing.tolerable_failures == 0
 
 
 @pytest.mark.parametrize(
@@ -167,9 +188,9 @@ def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
 def test_the_retention_of_checkpoints_is_given_as_flinks_enum_or_by_its_name(
     retention: ExternalizedCheckpointRetention | str,
 ) -> None:
-    settings = without_spark().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
+    env = without_spark().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
 
-    assert settings.checkpointing.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    assert env.checkpointing.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
 def test_a_retention_that_is_not_known_is_refused_with_those_that_are() -> None:
@@ -184,26 +205,24 @@ def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
 
 
 def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> None:
-    settings = without_spark().from_savepoint("/savepoints/s", allow_non_restored_state=True)
-    first = settings.job_settings.start
+    env = without_spark().from_savepoint("/savepoints/s", allow_non_restored_state=True)
+    first = env.job_settings.start
 
-    settings.from_checkpoint("latest")
+    env.from_checkpoint("latest")
 
     assert first == StartSettings(restore_from="/savepoints/s", allow_non_restored_state=True)
-    assert settings.job_settings.start == StartSettings(restore_from="latest")
+    assert env.job_settings.start == StartSettings(restore_from="latest")
     with pytest.raises(ProgramError, match="the savepoint to start from must be a path"):
         without_spark().from_savepoint("")
 
 
 def test_a_place_may_be_a_path_object_as_that_of_a_source_may(tmp_path: Path) -> None:
-    settings = without_spark().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
+    env = without_spark().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
 
-    assert settings.checkpointing.directory == str(tmp_path / "c")
-    assert settings.checkpointing.savepoint_directory == str(tmp_path / "s")
-    assert settings.from_checkpoint(tmp_path / "chk-1").job_settings.start.restore_from == str(tmp_path / "chk-1")
-    assert settings.from_savepoint(tmp_path / "savepoint-1").job_settings.start.restore_from == str(
-        tmp_path / "savepoint-1"
-    )
+    assert env.checkpointing.directory == str(tmp_path / "c")
+    assert env.checkpointing.savepoint_directory == str(tmp_path / "s")
+    assert env.from_checkpoint(tmp_path / "chk-1").job_settings.start.restore_from == str(tmp_path / "chk-1")
+    assert env.from_savepoint(tmp_path / "savepoint-1").job_settings.start.restore_from == str(tmp_path / "savepoint-1")
 
 
 def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,13 +246,13 @@ def test_the_directory_of_archives_is_meant_from_here(tmp_path: Path, monkeypatc
 
 
 def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
-    settings = without_spark().enable_checkpointing("1s").enable_unaligned_checkpoints()
+    env = without_spark().enable_checkpointing("1s").enable_unaligned_checkpoints()
 
-    settings.set_aligned_checkpoint_timeout("3s")
+    env.set_aligned_checkpoint_timeout("3s")
 
-    assert settings.checkpointing.unaligned
-    assert settings.checkpointing.aligned_timeout_ms == 3_000
-    assert not settings.enable_unaligned_checkpoints(False).checkpointing.unaligned
+    assert env.checkpointing.unaligned
+    assert env.checkpointing.aligned_timeout_ms == 3_000
+    assert not env.enable_unaligned_checkpoints(False).checkpointing.unaligned
 
 
 def test_unaligned_checkpoints_do_not_overlap_whichever_is_said_first() -> None:

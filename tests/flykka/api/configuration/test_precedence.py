@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-from collections.abc import Callable
 from dataclasses import fields
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -137,56 +137,19 @@ NEEDED = {
 }
 """Options that are nothing without another one: a file has that."""
 
-OF_JOBS: dict[str, Callable[[JobSettings], object]] = {
-    "restart_strategy": lambda settings: settings.restart_strategy,
-    "failover_strategy": lambda settings: settings.failover_strategy,
-    "parallelism": lambda settings: settings.defaults.parallelism,
-    "max_parallelism": lambda settings: settings.defaults.max_parallelism,
-    "runtime_mode": lambda settings: settings.defaults.runtime_mode,
-    "schedule_mode": lambda settings: settings.defaults.schedule_mode,
-    "scheduler": lambda settings: settings.rescaling.scheduler_type,
-    "resource_wait_timeout": lambda settings: settings.rescaling.resource_wait_timeout_ms,
-    "rescale_cooldown": lambda settings: settings.rescaling.rescale_cooldown_ms,
-    "input_dependency_constraint": lambda settings: settings.input_dependency_constraint,
-    "operator_chaining": lambda settings: settings.defaults.chaining_enabled,
-    "batch_coalescing": lambda settings: settings.defaults.coalesces_batches,
-    "auto_generated_uids": lambda settings: settings.defaults.auto_generated_uids,
-    "approximate_local_recovery": lambda settings: settings.defaults.approximate_local_recovery,
-    "stage_timeout": lambda settings: settings.stage_timeout_ms,
-    "task_cancellation_interval": lambda settings: settings.task_cancellation.interval_ms,
-    "task_cancellation_timeout": lambda settings: settings.task_cancellation.timeout_ms,
-    "rpc_timeout": lambda settings: settings.rpc_timeout_ms,
-    "shutdown_on_attached_exit": lambda settings: settings.shuts_down_on_attached_exit,
-    "client_heartbeat_interval": lambda settings: settings.client_heartbeats.interval_ms,
-    "client_heartbeat_timeout": lambda settings: settings.client_heartbeats.timeout_ms,
-    "latency_tracking_interval": lambda settings: settings.latency_tracking_interval_ms,
-    "sql_state_ttl": lambda settings: settings.sql_state_ttl_ms,
-    "checkpoint_dir": lambda settings: settings.checkpointing.directory,
-    "checkpoint_interval": lambda settings: settings.checkpointing.interval_ms,
-    "checkpoint_timeout": lambda settings: settings.checkpointing.timeout_ms,
-    "checkpoint_min_pause": lambda settings: settings.checkpointing.min_pause_ms,
-    "checkpoint_initial_delay": lambda settings: (
-        settings.checkpointing.initial_delay_ms,
-        settings.checkpointing.has_random_initial_delay,
-    ),
-    "tolerable_checkpoint_failures_by_cause": lambda settings: settings.checkpointing.tolerable_by_reason,
-    "max_concurrent_checkpoint_deletions": lambda settings: settings.checkpointing.max_concurrent_deletions,
-    "max_concurrent_checkpoints": lambda settings: settings.checkpointing.max_concurrent,
-    "tolerable_checkpoint_failures": lambda settings: settings.checkpointing.tolerable_failures,
-    "retained_checkpoints": lambda settings: settings.checkpointing.retained,
-    "checkpoint_fsync": lambda settings: settings.checkpointing.fsync,
-    "checkpointing_mode": lambda settings: settings.checkpointing.mode,
-    "unaligned_checkpoints": lambda settings: settings.checkpointing.unaligned,
-    "aligned_checkpoint_timeout": lambda settings: settings.checkpointing.aligned_timeout_ms,
-    "retention": lambda settings: settings.checkpointing.retention,
-    "savepoint_dir": lambda settings: settings.checkpointing.savepoint_directory,
-    "archive_dir": lambda settings: settings.checkpointing.archive_directory,
-    "from_checkpoint": lambda settings: settings.start.restore_from,
-    "from_savepoint": lambda settings: settings.start.restore_from,
-    "allow_non_restored_state": lambda settings: settings.start.allow_non_restored_state,
-    "fresh": lambda settings: settings.start.restore_from,
-    "overwrite": lambda settings: settings.start.overwritten,
+FIELDS = {
+    "runtime_mode": "defaults.runtime_mode",
+    "checkpoint_dir": "checkpointing.directory",
+    "savepoint_dir": "checkpointing.savepoint_directory",
+    "archive_dir": "checkpointing.archive_directory",
+    "retention": "checkpointing.retention",
+    "from_checkpoint": "start.restore_from",
+    "from_savepoint": "start.restore_from",
+    "fresh": "start.restore_from",
+    "overwrite": "start.overwritten",
 }
+"""Fields of `JobSettings` that options set by a function, not by the path of the field."""
+
 NETWORK = frozenset(field.name for field in fields(NetworkSettings))
 
 SETTERS = {
@@ -285,8 +248,12 @@ def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPa
 
 
 def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
-    if (look := OF_JOBS.get(name)) is not None:
-        of_jobs = look(launch.overridden(options.with_defaults(JobSettings()), options.overrides))
+    if (sets := OPTIONS[name].meaning.sets) is not None:
+        settings = launch.overridden(options.with_defaults(JobSettings()), options.overrides)
+        checkpointing = settings.checkpointing
+        drawn = (checkpointing.initial_delay_ms, checkpointing.has_random_initial_delay)
+        path = sets if isinstance(sets, str) else FIELDS.get(name)
+        of_jobs = drawn if path is None else attrgetter(path)(settings)
         field = OPTIONS[name].meaning.field
         # A default of the cluster, where the job says nothing.
         of_cluster = getattr(options.cluster_settings(), field) if field else None
@@ -299,6 +266,12 @@ def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
 
 def test_every_option_has_samples() -> None:
     assert set(SAMPLES) == set(OPTIONS)
+
+
+def test_no_two_options_set_one_field_by_its_path() -> None:
+    paths = [option.meaning.sets for option in OPTIONS.values() if isinstance(option.meaning.sets, str)]
+
+    assert len(paths) == len(set(paths))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
