@@ -43,7 +43,7 @@ from flykka.spark_bridge.rows.type_support import Use
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
-    from flykka.spark_bridge.operators.process_code import KeyedProcessCode
+    from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
