@@ -12,7 +12,7 @@ from flykka.runtime.durations import format_ms
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.client.environment_jobs import EnvironmentJobs
-    from flykka.cluster.local_cluster import ClusterSettings
+    from flykka.cluster.cluster_settings import ClusterSettings
     from flykka.spark_bridge.program.prototype import SparkSession
 
 TITLE = "StreamExecutionEnvironment"

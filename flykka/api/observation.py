@@ -14,7 +14,8 @@ from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
     from flykka.client.datasets import ClusterDatasets
-    from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+    from flykka.cluster.cluster_settings import ClusterSettings
+    from flykka.cluster.local_cluster import LocalCluster
     from flykka.metrics.reporting import Reporter, Reporting
     from flykka.spark_bridge.data_plane import SparkDataPlane
 

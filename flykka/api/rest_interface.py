@@ -8,7 +8,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 from flykka.api.configuration.rest_settings import rest_settings
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ProgramError
 
 if TYPE_CHECKING:

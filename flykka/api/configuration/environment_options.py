@@ -12,7 +12,7 @@ from flykka.api.configuration.configuration import OPTIONS, apply_to_jobs, incom
 from flykka.api.configuration.function_options import FUNCTION_OPTIONS
 from flykka.api.configuration.option import Values
 from flykka.api.resource_options import declared_resources
-from flykka.cluster.local_cluster import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.errors import ConfigurationError
 from flykka.runtime.trace.record.recorder import TraceRecorder
 

@@ -30,13 +30,7 @@ from flykka.spark_bridge.functions.windowing.window_function import (
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code, keys_of, one_input
 from flykka.spark_bridge.program.functions import only_key
-from flykka.spark_bridge.program.prototype import (
-    applied_to_windows,
-    check_types,
-    has_event_time,
-    row_type,
-    with_bounds,
-)
+from flykka.spark_bridge.program.prototype import applied_to_windows, check_types, has_event_time, row_type, with_bounds
 from flykka.spark_bridge.program.trials import checked_function
 from flykka.spark_bridge.rows.type_support import Use
 
