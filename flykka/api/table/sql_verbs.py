@@ -17,7 +17,7 @@ from flykka.api.table.refusals import RefusedError
 from flykka.api.table.result_table import ROWS_KEPT, ResultTable
 from flykka.api.table.sql_settings import JOB_NAME, apply_option, set_option
 from flykka.api.table.statement_set import StatementSet
-from flykka.api.table.statements import QUERY, ParsedStatement, Statements
+from flykka.api.table.statements import QUERY, Statements
 from flykka.client.start_settings import AUTO
 from flykka.errors import ProgramError
 from flykka.spark_bridge.connectors.collect import CollectSink
@@ -30,8 +30,8 @@ from flykka.spark_bridge.sql.commands import (
     Explain,
     Insert,
     Show,
-    command_of,
 )
+from flykka.spark_bridge.sql.parsing import ParsedStatement
 from flykka.spark_bridge.sql.script import ScriptStatement, statements
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class SqlVerbs(JobSettings):
         return None
 
     def _explain(self, statement: ParsedStatement, explained: Explain) -> str:
-        inner = command_of(explained.statement)
+        inner = explained.command
         if isinstance(inner, Insert):
             return self._explain_inserts([(statement, inner)])
         if inner is not None or not statement.parsed.commands_nothing(explained.statement):
