@@ -9,7 +9,7 @@ JobRuntimeError
 │   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
 │   └── UnreadableStateError        the checkpoint: what it holds of an operator is damaged, or of another kind
 ├── CheckpointStorageError
-│   ├── CheckpointNotFoundError     the address: nothing is there
+│   ├── CheckpointFileNotFoundError the address: nothing is there
 │   ├── CheckpointFormatError       the file: not ours, cut off, or altered
 │   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
@@ -22,7 +22,7 @@ JobRuntimeError
 │   └── StoreUnavailableError       the store: it cannot be reached, read or written
 ├── MasterHookError                 the user's hook: it raised, or what it returned or is called cannot be stored
 ├── NetworkBufferError
-│   ├── InsufficientNetworkBuffersError  the cluster: a task needs more network buffers than its TaskManager has left
+│   ├── NetworkBuffersExhaustedError     the cluster: a task needs more network buffers than its TaskManager has left
 │   └── BufferPoolDestroyedError         the caller: it asked a pool that is no more
 └── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
 """
@@ -96,7 +96,7 @@ class CheckpointStorageError(JobRuntimeError):
     """A file of the checkpoint storage cannot be read; the text names it."""
 
 
-class CheckpointNotFoundError(CheckpointStorageError):
+class CheckpointFileNotFoundError(CheckpointStorageError):
     """There is no such file."""
 
 
@@ -160,7 +160,7 @@ class NetworkBufferError(JobRuntimeError):
     """A buffer cannot be had."""
 
 
-class InsufficientNetworkBuffersError(NetworkBufferError):
+class NetworkBuffersExhaustedError(NetworkBufferError):
     """The minimum of a task is more than what its TaskManager has not promised to others."""
 
     def __init__(self, required: int, available: int, total: int) -> None:

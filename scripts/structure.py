@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -132,6 +133,7 @@ def sole_importers(edges: Mapping[str, set[str]]) -> dict[str, str]:
 
 def ancestors(facade: str) -> int:
     """The number of classes that a public class inherits from, `object` not counted."""
+    sys.path.insert(0, str(ROOT))
     import flykka
 
     return len(getattr(flykka, facade).__mro__) - 2

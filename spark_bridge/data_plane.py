@@ -25,11 +25,11 @@ from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sou
 from flykka.spark_bridge.connectors.staging_owners import StagingOwner
 from flykka.spark_bridge.diagnosis.jvm_metrics import jvm_metrics
 from flykka.spark_bridge.errors import OperatorCoordinatorError
-from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner, coordinator_runner
 from flykka.spark_bridge.operators.global_aggregates import JobAggregates
 from flykka.spark_bridge.operators.sink_code import SinkCode
-from flykka.spark_bridge.operators.source import SourceReaders
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.source_reader import SourceReaders
 from flykka.spark_bridge.program.sink import SinkJob
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem

@@ -15,10 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from flykka.runtime.temporary_folders import TemporaryFolder
-from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.rows.files import read_parquet, write_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from flykka.spark_bridge.rows.materialise import counted
+from flykka.spark_bridge.rows.materialise import Blocks, counted
 from flykka.spark_bridge.session.session import engine_session, has_one_machine
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import assert_never
 
 from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.actors.errors import CheckpointNotFoundError, LeadershipLostError, StoreUnavailableError
+from flykka.actors.errors import CheckpointFileNotFoundError, LeadershipLostError, StoreUnavailableError
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE, DrawnCheckpointIds
@@ -175,7 +175,7 @@ class CheckpointStorageView:
         adopted = None
         if recovered.adopted is not None:
             # The checkpoint that a job has begun with may go as soon as it has one of its own.
-            with suppress(*([CheckpointNotFoundError] if completed else [])):
+            with suppress(*([CheckpointFileNotFoundError] if completed else [])):
                 adopted = _read(recovered.adopted.path)
         return CheckpointsRecovered(ids=_ids_from(recovered.first_id), completed=completed, adopted=adopted)
 

@@ -37,8 +37,8 @@ from flykka.actors.checkpoint_storage.private_files import make_folder
 from flykka.actors.checkpoint_storage.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
+    CheckpointFileNotFoundError,
     CheckpointFormatError,
-    CheckpointNotFoundError,
     CheckpointStorageError,
 )
 from flykka.actors.machines.state.handles import with_paths
@@ -125,7 +125,7 @@ class CheckpointStorage:
         """The checkpoint at `path`, its folder or its metadata file, wherever it may have been moved to.
 
         Raises:
-            CheckpointNotFoundError: there is none.
+            CheckpointFileNotFoundError: there is none.
             CheckpointFormatError: the file is not a checkpoint's, or not whole.
             CheckpointVersionError: a newer version wrote it.
             CheckpointStorageError: it may not be read.
@@ -221,7 +221,7 @@ class CheckpointStorage:
         """The last run of the jobs of this name; None where none is noted. Raises as `read_metadata` does."""
         try:
             return self._read(self._run(job_name), JobRun)
-        except CheckpointNotFoundError:
+        except CheckpointFileNotFoundError:
             return None
 
     def note_run(self, run: JobRun) -> None:
@@ -344,7 +344,7 @@ class CheckpointStorage:
         try:
             data: bytes = self._fs.cat_file(path)
         except (FileNotFoundError, NotADirectoryError) as missing:
-            raise CheckpointNotFoundError(f"{path}: there is no such file") from missing
+            raise CheckpointFileNotFoundError(f"{path}: there is no such file") from missing
         except OSError as refusal:
             raise CheckpointStorageError(f"{path}: cannot be read: {refusal.strerror or refusal}") from refusal
         body = unpacked(path, data)

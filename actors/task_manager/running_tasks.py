@@ -83,7 +83,7 @@ class RunningTasks:
         """Run the attempt in a Task of its own, with its share of the network buffers.
 
         Raises:
-            InsufficientNetworkBuffersError: there is no share for it.
+            NetworkBuffersExhaustedError: there is no share for it.
         """
         buffers = self._network.register_task(
             descriptor.attempt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.errors import NetworkBuffersExhaustedError
 from flykka.actors.machines.effects import CancelTimer, Ignore, JobMasterOf, Role, StartTimer, Tell
 from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
 from flykka.actors.machines.slots.slot_table_events import (
@@ -80,7 +80,7 @@ class TaskSlots:
         """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
         try:
             self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
-        except InsufficientNetworkBuffersError as refused:
+        except NetworkBuffersExhaustedError as refused:
             text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
             self._tell_job_master(
                 descriptor.job_id, task_failed(descriptor.attempt, "InsufficientNetworkBuffersError", text)

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.checkpoints.data_plane import Arrivals, InstantDataPlane
 from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, Topology, job_graph
 from flykka.client.job_client import JobClient
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
 from flykka.messages.tasks.task import ExecutionState

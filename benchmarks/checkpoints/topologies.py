@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from flykka.cluster.local_cluster import HEARTBEAT_INTERVAL_MS
+from flykka.cluster.cluster_settings import HEARTBEAT_INTERVAL_MS
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobEdge,

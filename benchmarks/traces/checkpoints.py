@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.checkpoints.data_plane import InstantDataPlane
 from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, TOPOLOGIES, job_graph
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
 from flykka.runtime.trace.file.reader import TraceReader
 

@@ -50,8 +50,9 @@ from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_id import new_job_id
 from flykka.client.listening import Attached
 from flykka.client.start_settings import AUTO
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.high_availability.stores import store_address
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster, slots_needed
+from flykka.cluster.local_cluster import LocalCluster, slots_needed
 from flykka.errors import ClusterError, JobExecutionError, ProgramError
 from flykka.messages.graph.job_graph import (
     CheckpointingMode,

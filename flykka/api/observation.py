@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from flykka.api.configuration.option import Values
 from flykka.api.configuration.rest_settings import rest_settings
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ProgramError
 from flykka.rest.gateway import RestfulGateway
 from flykka.spark_bridge.connectors.extras import require

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType
 from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSource
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.program.source import Boundedness
 
 if TYPE_CHECKING:

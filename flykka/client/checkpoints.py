@@ -15,8 +15,7 @@ from flykka.actors.checkpoint_storage.verification import (
     state_handles,
     without_digests,
 )
-from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
-from flykka.actors.errors import CheckpointStorageError
+from flykka.actors.errors import CheckpointFileNotFoundError, CheckpointStorageError
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.client.directories import absolute_directory
 from flykka.client.state_compatibility import StateCompatibility, state_compatibility
@@ -59,7 +58,7 @@ def list_checkpoints(directory: str) -> CheckpointListing:
     for address in storage.addresses():
         try:
             completed.append(storage.read_metadata(address))
-        except NoSuchCheckpointError:
+        except CheckpointFileNotFoundError:
             # A job that runs has let go of it meanwhile.
             continue
         except CheckpointStorageError as refusal:
@@ -73,7 +72,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
     absolute = absolute_directory(path)
     try:
         return CheckpointStorage(absolute).read_metadata(absolute)
-    except NoSuchCheckpointError:
+    except CheckpointFileNotFoundError:
         there = _what_is_there(CheckpointStorage(absolute), absolute)
         raise CheckpointNotFoundError(f"{path!r} is no checkpoint or savepoint: {there}") from None
     except CheckpointStorageError as refusal:

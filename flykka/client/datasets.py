@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError
 from flykka.spark_bridge.connectors.dataset import DatasetSink, DatasetSource, complete_files, delete_dataset
-from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.spark_sessions import SessionState, state_of
 

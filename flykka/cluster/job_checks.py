@@ -17,7 +17,7 @@ from flykka.messages.graph.job_graph import JobGraph, JobType, ResourceSpec
 
 if TYPE_CHECKING:
     from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-    from flykka.cluster.local_cluster import ClusterSettings
+    from flykka.cluster.cluster_settings import ClusterSettings
 
 
 _ADVICE = "ask for less (set_resources), or give the TaskManagers more (task_manager_cpu, task_manager_memory)"

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.execution_graph_info_store.actor import await_archives_at_shutdown
-from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots import slot_sharing_groups
 from flykka.actors.machines.slots.resource_profile import share_of
-from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
-from flykka.actors.ownership.ownership import LEASE_MS
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.client.flight_record import flight_record_path, flight_record_writer
@@ -24,89 +20,33 @@ from flykka.client.job_client import JobClient
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.listening import Attached
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
-from flykka.cluster.high_availability.stores import StoreSettings, services_of
+from flykka.cluster.high_availability.stores import services_of
 from flykka.cluster.job_checks import check_job
-from flykka.cluster.task_manager_resources import TaskManagerResources
-from flykka.errors import (
-    ClusterError,
-    UnknownJobError,
-    UnknownTaskManagerError,
-)
+from flykka.errors import ClusterError, UnknownJobError, UnknownTaskManagerError
 from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
 from flykka.messages.control.job import JobFound, RequestJob
-from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, TaskCancellationSettings
-from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import JobOverview, JobsOverview, RequestJobsOverview
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.masked_logs import mask_logs
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS, FlightRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.actors.data_plane import DataPlane
     from flykka.runtime.recording import Recorder
 
-HEARTBEAT_INTERVAL_MS = 1_000
-HEARTBEAT_TIMEOUT_MS = 10_000
-"""Short beside Flink's 10 s and 50 s: within one process silence means death sooner than it does on a network."""
-
 START_TIMEOUT = 30.0
 """Seconds that the first actors have to begin."""
 
+
 SHUTDOWN_TIMEOUT = 30.0
 """Seconds that all actors together have to end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """Sizes of a cluster, and how soon silence is taken for death.
-
-    `slots_per_task_manager` of None: what is needed. While tasks wait for slots there may be up to
-    `max_task_managers`; they wait for `slot_request_timeout_ms` at most. Of jobs that have ended the last
-    `job_store_capacity` can be asked about.
-
-    `record` is the file in which every turn is written down, or a recorder that was told more than that; without one
-    the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
-    each TaskManager may hold of batches on their way, `resources` what it has for its slots, of which each has an equal
-    share; slots of other sizes are cut of them. `task_cancellation` is how long cancelled tasks may take to end
-    where their job does not say. `restart_strategy` and `failover_strategy` are those of jobs that set none; without
-    the former it is as Flink has it. `high_availability` is the store that outlives the process; without one what is
-    kept is kept in memory. `owner_lease_ms` is how long the owner of a folder is believed after its last renewal, where
-    locks hold for one machine only. `rest_address` is the URL at which the cluster will be asked, if it is.
-    """
-
-    task_managers: int = 1
-    slots_per_task_manager: int | None = None
-    max_task_managers: int | None = None
-    slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
-    job_store_capacity: int = JOB_STORE_CAPACITY
-    heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
-    heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
-    record: str | TraceRecorder | None = None
-    flight_recorder_turns: int = DEFAULT_TURNS
-    network: NetworkSettings = field(default_factory=NetworkSettings)
-    resources: TaskManagerResources = field(default_factory=TaskManagerResources)
-    task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
-    restart_strategy: RestartStrategyConfiguration | None = None
-    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
-    high_availability: StoreSettings | None = None
-    owner_lease_ms: int = LEASE_MS
-    rest_address: str | None = None
-
-    def with_slots_for(self, needed: int) -> Self:
-        """The same settings with enough slots, unless their number was given."""
-        if self.slots_per_task_manager is not None:
-            return self
-        return replace(self, slots_per_task_manager=-(-needed // self.task_managers))
-
-    @property
-    def all_slots(self) -> int | None:
-        """The slots of all TaskManagers, where their number is known."""
-        return None if self.slots_per_task_manager is None else self.task_managers * self.slots_per_task_manager
 
 
 def slots_needed(job_graph: JobGraph) -> int:

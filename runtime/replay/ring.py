@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import ForeignModuleError, TraceError
-from flykka.runtime.replay.graph_reader import GraphReader
-from flykka.runtime.replay.props_resolver import REFUSALS
+from flykka.runtime.replay.props_resolver import REFUSALS, GraphReader
 from flykka.runtime.replay.system import BOUNDARY
 from flykka.runtime.trace.state.snapshots import IDLE, Snapshot, restore
 

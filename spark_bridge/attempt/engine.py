@@ -26,8 +26,9 @@ from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
 from flykka.spark_bridge.functions.times import in_ms
-from flykka.spark_bridge.operators.bound_chain import OperatorContext, bound_chain
+from flykka.spark_bridge.operators.bound_chain import bound_chain
 from flykka.spark_bridge.operators.broadcast_variables import BroadcastVariables
+from flykka.spark_bridge.operators.code import OperatorContext
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
@@ -67,7 +68,8 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
     from flykka.runtime.dispatch.pipe import Pipe
     from flykka.spark_bridge.attempt.services import JobServices
-    from flykka.spark_bridge.operators.bound_chain import BoundChain, Link
+    from flykka.spark_bridge.operators.bound_chain import BoundChain
+    from flykka.spark_bridge.operators.code import Link
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.sink import SinkJob
     from flykka.spark_bridge.rows.batches import Storage

@@ -10,7 +10,7 @@ from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.diagnosis.spark_reasons import spark_reason
 from flykka.spark_bridge.diagnosis.unreadable import unreadable_file, unreadable_path
 from flykka.spark_bridge.errors import SourceError, SparkBridgeError
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.operators.global_aggregates import JobAggregates
-    from flykka.spark_bridge.operators.source import SourceReaders
+    from flykka.spark_bridge.operators.source_reader import SourceReaders
     from flykka.spark_bridge.rows.batches import BatchStore
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.session.spark_sessions import SparkSessions

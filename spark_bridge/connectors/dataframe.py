@@ -16,8 +16,7 @@ from flykka.messages.wire.ids import OperatorId, SplitId
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import event_time_column
 from flykka.spark_bridge.program.source import Boundedness, Source, number_of_position, split_of
-from flykka.spark_bridge.rows.batches import Blocks
-from flykka.spark_bridge.rows.materialise import partitions_of
+from flykka.spark_bridge.rows.materialise import Blocks, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

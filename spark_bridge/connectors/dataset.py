@@ -19,7 +19,7 @@ from flykka.spark_bridge.connectors.file.formats import PARQUET
 from flykka.spark_bridge.connectors.file.sink import SUCCESS, FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.operators.code import TransformCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.rows.files import PARQUET as PARQUET_LAYOUT
 
 if TYPE_CHECKING:

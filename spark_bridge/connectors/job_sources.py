@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery

@@ -6,124 +6,17 @@ operator that has some stands behind a keyed edge: at the head of its chain or n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
-from flykka.messages.graph.job_graph import Operator, OperatorKind
-from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.errors import ChainError, OperatorFailedError
-from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SourceCode, TransformCode
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.operators.code import KeyByCode, Link, OperatorCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.program.accumulators import ACCUMULATORS, Accumulator, AccumulatorRegistry, MetricScope
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.program.rich_function import RichFunction
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from flykka.spark_bridge.errors import UserLine
-    from flykka.spark_bridge.functions.job_resources import JobResources
-    from flykka.spark_bridge.functions.metric_group import MetricKind
-    from flykka.spark_bridge.operators.global_aggregates import JobAggregates
-    from flykka.spark_bridge.operators.source import SourceReaders
-    from flykka.spark_bridge.program.sink import SinkJob
-    from flykka.spark_bridge.session.attempt_scope import AttemptScope
-    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """An operator with what reads it: operators of the chain, and outputs of the vertex.
-
-    `name` is how the user calls the operator, `description` how an error does, and `written` the line that wrote it
-    down. Readers whose code `reads_side_output` get the rows of that alone.
-    """
-
-    operator: Operator
-    name: str
-    description: str
-    written: UserLine | None
-    code: OperatorCode
-    readers: tuple[Link, ...]
-    outputs: tuple[ResultPartitionDescriptor, ...]
-
-    @property
-    def uid(self) -> str:
-        return self.operator.ref.uid
-
-    @property
-    def operator_id(self) -> OperatorId:
-        return self.operator.operator_id
-
-    def walk(self) -> Iterator[Link]:
-        yield self
-        for reader in self.readers:
-            yield from reader.walk()
-
-    def readers_of(self, side_output: str | None) -> tuple[Link, ...]:
-        """Return the readers of a side output, or (None) of the main one."""
-        return tuple(reader for reader in self.readers if reader.code.reads_side_output == side_output)
-
-    @property
-    def functions(self) -> list[Callable[[DataFrame], DataFrame]]:
-        """The user's functions in this link and behind it."""
-        return [link.code.function for link in self.walk() if isinstance(link.code, TransformCode)]
-
-    @property
-    def only_aggregates(self) -> bool:
-        """True if rows go one way, into aggregates that are computed slice by slice.
-
-        Then they may be worked on slice by slice, unless a function on the way needs to see all of a batch.
-        """
-        if self.code.aggregates_slices:
-            return True
-        passes_on = isinstance(self.code, SourceCode | TransformCode)
-        return passes_on and not self.outputs and len(self.readers) == 1 and self.readers[0].only_aggregates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorContext:
-    """With what an operator works in one attempt.
-
-    `storage` is for state, `readers` for sources, `sinks` for sinks, the rest for functions: `aggregates` are the
-    global ones of the job, `resources` those that functions in the driver have. `in_background` does work, told in
-    words, beside the stages; what it raises fails the attempt.
-    """
-
-    link: Link
-    descriptor: TaskDeploymentDescriptor
-    scope: AttemptScope
-    storage: AttemptStorage
-    readers: SourceReaders
-    sinks: SinkJob
-    aggregates: JobAggregates
-    resources: JobResources
-    accumulators: AccumulatorRegistry
-    in_background: Callable[[str, Callable[[], None]], None]
-
-    @property
-    def operator_id(self) -> OperatorId:
-        return self.link.operator_id
-
-    def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
-        """The accumulator that a metric of the operator is. Raises `AccumulatorConflictError`."""
-        scope = MetricScope(self.operator_id, self.link.name)
-        return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
-
-    @contextmanager
-    def naming_failures(self, what: str = "operator") -> Iterator[None]:
-        """Raise as `OperatorFailedError`, which names the operator behind `what`, what a function of the user's raises.
-
-        Raises:
-            OperatorFailedError: anything was raised.
-        """
-        try:
-            yield
-        except (Exception, SystemExit) as raised:
-            raise OperatorFailedError(f"{what} {self.link.description}", self.link.written) from raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

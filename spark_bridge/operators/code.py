@@ -8,37 +8,37 @@ one program. In each attempt the code makes an operator, which does the work.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.schema_evolution import columns_of, described, quoted
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.graph import job_graph
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.state.handles import OperatorStateSchema, StateSchema
-from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
-from flykka.spark_bridge.operators.checkpointed_transform import CheckpointedTransformOperator
-from flykka.spark_bridge.operators.source import SourceOperator
-from flykka.spark_bridge.operators.spark_keyed_batches import group_aggregate_operator
-from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
-from flykka.spark_bridge.operators.stateless import LocalAggregateOperator, TransformOperator
-from flykka.spark_bridge.operators.window import LATE_DATA
-from flykka.spark_bridge.program.aggregates import TIME, RowsApplied
+from flykka.messages.state.handles import StateSchema
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.program.accumulators import ACCUMULATORS, Accumulator, AccumulatorRegistry, MetricScope
 from flykka.spark_bridge.program.prototype import has_event_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
 
-    from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.errors import UserLine
+    from flykka.spark_bridge.functions.job_resources import JobResources
+    from flykka.spark_bridge.functions.metric_group import MetricKind
+    from flykka.spark_bridge.operators.global_aggregates import JobAggregates
     from flykka.spark_bridge.operators.operator import Operator
-    from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
-    from flykka.spark_bridge.program.side_output import SideOutput
-    from flykka.spark_bridge.program.source import Source
+    from flykka.spark_bridge.operators.source_reader import SourceReaders
+    from flykka.spark_bridge.program.aggregates import AggregatePlan
+    from flykka.spark_bridge.program.sink import SinkJob
     from flykka.spark_bridge.rows.materialise import Slices
+    from flykka.spark_bridge.session.attempt_scope import AttemptScope
+    from flykka.spark_bridge.state.attempt_storage import AttemptStorage
 
 
 class OperatorCode(ABC):
@@ -59,6 +59,7 @@ class OperatorCode(ABC):
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
+        """The side outputs that it may have."""
         return ()
 
     @property
@@ -92,59 +93,6 @@ class OperatorCode(ABC):
         time = F.col(quoted(event_time))
         first, last = F.min(time).cast("timestamp"), F.max(time).cast("timestamp")
         return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceCode(OperatorCode):
-    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks.
-
-    Where rows are to come in order, `watches_order`. Where some of them mark watermarks, they are those for which
-    `punctuation` is true.
-    """
-
-    kind = OperatorKind.SOURCE
-    is_head = True
-
-    source: Source
-    watermark_delay_ms: int | None = None
-    watches_order: bool = False
-    punctuation: Column | str | None = None
-
-    @property
-    def fingerprint(self) -> str:
-        """The format: where the rows come from may change between two runs."""
-        return f"source({self.source.format})"
-
-    @property
-    def side_outputs(self) -> tuple[str, ...]:
-        """The rows that the source puts aside."""
-        return () if self.source.side_output is None else (self.source.side_output.tag,)
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return SourceOperator(context, self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransformCode(OperatorCode):
-    """A function of batches without memory, but for the `operator_state` of a rich one."""
-
-    kind = OperatorKind.STATELESS
-    is_computed = True
-
-    function: Callable[[DataFrame], DataFrame]
-    operator_state: tuple[OperatorStateSchema, ...] = ()
-
-    @property
-    def state_schema(self) -> StateSchema | None:
-        return StateSchema(operator_state=self.operator_state) if self.operator_state else None
-
-    @property
-    def fingerprint(self) -> str:
-        """The operator state: without any, a function may take the place of another."""
-        return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return (CheckpointedTransformOperator if self.operator_state else TransformOperator)(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,122 +136,6 @@ class AggregateCode(OperatorCode):
         """The results of some rows, as if these were all there are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowCode(AggregateCode):
-    """Windows over the event time of rows.
-
-    `side_outputs_late_data`: rows that come too late are handed to `SideOutputCode`, not dropped. They must then come
-    as they are, with no local part before the exchange. For `allowed_lateness_ms` behind its end a window fires again
-    where rows come for it.
-    """
-
-    kind = OperatorKind.WINDOW_AGGREGATE
-    local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
-    keys: tuple[Column | str, ...]
-    windows: EventTimeWindows
-    event_time: EventTime
-    plan: AggregatePlan
-    side_outputs_late_data: bool = False
-    allowed_lateness_ms: int = 0
-
-    @property
-    def side_outputs(self) -> tuple[str, ...]:
-        return (LATE_DATA,)
-
-    @property
-    def upsert_keys(self) -> tuple[str, ...]:
-        """Window and keys, where windows may fire again with aggregates. A function makes any number of rows."""
-        if not self.allowed_lateness_ms or isinstance(self.plan, RowsApplied):
-            return ()
-        return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))
-
-    @property
-    def fingerprint(self) -> str:
-        windows = self.windows
-        cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
-        return f"window({cut}, state={self.plan.structure})"
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return window_operator(context, self)
-
-    @property
-    def state_schema(self) -> StateSchema:
-        windows = self.windows
-        cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
-        return replace(self.plan.state_schema, windows=cut)
-
-    def local_state(self, rows: DataFrame) -> DataFrame:
-        return local_state(self, rows)
-
-    def state_times(self) -> Mapping[str, Column]:
-        """From the first to the last millisecond of panes."""
-        return batch_times(self.windows)
-
-    def previewed(self, rows: DataFrame) -> DataFrame:
-        return all_fired(self, rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows: each batch emits those of the keys that it has."""
-
-    kind = OperatorKind.GROUP_AGGREGATE
-    local_kind = OperatorKind.LOCAL_GROUP_AGGREGATE
-    may_come_unaggregated = True
-
-    plan: PartialAggregates
-
-    @property
-    def fingerprint(self) -> str:
-        return f"group_aggregate(state={self.plan.structure})"
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return group_aggregate_operator(context, self)
-
-    @property
-    def key_fields(self) -> tuple[StructField, ...]:
-        return self.plan.key_fields
-
-    @property
-    def upsert_keys(self) -> tuple[str, ...]:
-        return tuple(columns_of(self.plan.state_schema.keys))
-
-    @property
-    def state_fields(self) -> tuple[StructField, ...]:
-        return self.plan.part_fields
-
-    @property
-    def emitted(self) -> tuple[StructField, ...]:
-        return (*self.plan.key_fields, *self.plan.part_fields)
-
-    @property
-    def side(self) -> tuple[SideOutput, ...]:
-        return ()
-
-    def keyed(self, rows: DataFrame) -> DataFrame:
-        """Rows of state, as they come over the exchange: all of one time."""
-        return rows.drop(TIME)
-
-    def results(self, emitted: DataFrame) -> DataFrame:
-        return self.plan.evaluated(emitted)
-
-    @property
-    def state_schema(self) -> StateSchema:
-        return self.plan.state_schema
-
-    def local_state(self, rows: DataFrame) -> DataFrame:
-        return self.plan.local(rows, F.lit(0).cast("bigint"))
-
-    def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
-
-    def state_times(self) -> Mapping[str, Column]:
-        return {}
-
-    def previewed(self, rows: DataFrame) -> DataFrame:
-        return self.plan.results_of(self.local_state(rows))
-
-
 class LocalCode(OperatorCode):
     """The part of an operator that runs before the exchange."""
 
@@ -313,29 +145,85 @@ class LocalCode(OperatorCode):
         return self.kind
 
     def name_of(self, operator: str) -> str:
+        """The name of the part, of that of the operator."""
         return f"local {operator}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAggregateCode(LocalCode):
-    """The part of aggregates that runs before the exchange: it makes state of rows."""
+class Link:
+    """An operator with what reads it: operators of the chain, and outputs of the vertex.
 
-    kind = OperatorKind.STATELESS
-    is_computed = True
-    aggregates_slices = True
+    `name` is how the user calls the operator, `description` how an error does, and `written` the line that wrote it
+    down. Readers whose code `reads_side_output` get the rows of that alone.
+    """
 
-    of: AggregateCode
+    operator: job_graph.Operator
+    name: str
+    description: str
+    written: UserLine | None
+    code: OperatorCode
+    readers: tuple[Link, ...]
+    outputs: tuple[ResultPartitionDescriptor, ...]
 
     @property
-    def local_kind(self) -> OperatorKind:
-        return self.of.local_kind
+    def uid(self) -> str:
+        """The uid of the operator."""
+        return self.operator.ref.uid
 
     @property
-    def fingerprint(self) -> str:
-        return f"local_{self.of.fingerprint}"
+    def operator_id(self) -> OperatorId:
+        """The id of the operator."""
+        return self.operator.operator_id
 
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        return LocalAggregateOperator(context, self)
+    def walk(self) -> Iterator[Link]:
+        """This link and all behind it."""
+        yield self
+        for reader in self.readers:
+            yield from reader.walk()
 
-    def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        return self.of.state_times()
+    def readers_of(self, side_output: str | None) -> tuple[Link, ...]:
+        """Return the readers of a side output, or (None) of the main one."""
+        return tuple(reader for reader in self.readers if reader.code.reads_side_output == side_output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorContext:
+    """With what an operator works in one attempt.
+
+    `storage` is for state, `readers` for sources, `sinks` for sinks, the rest for functions: `aggregates` are the
+    global ones of the job, `resources` those that functions in the driver have. `in_background` does work, told in
+    words, beside the stages; what it raises fails the attempt.
+    """
+
+    link: Link
+    descriptor: TaskDeploymentDescriptor
+    scope: AttemptScope
+    storage: AttemptStorage
+    readers: SourceReaders
+    sinks: SinkJob
+    aggregates: JobAggregates
+    resources: JobResources
+    accumulators: AccumulatorRegistry
+    in_background: Callable[[str, Callable[[], None]], None]
+
+    @property
+    def operator_id(self) -> OperatorId:
+        """The id of the operator."""
+        return self.link.operator_id
+
+    def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
+        """The accumulator that a metric of the operator is. Raises `AccumulatorConflictError`."""
+        scope = MetricScope(self.operator_id, self.link.name)
+        return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
+
+    @contextmanager
+    def naming_failures(self, what: str = "operator") -> Iterator[None]:
+        """Raise as `OperatorFailedError`, which names the operator behind `what`, what a function of the user's raises.
+
+        Raises:
+            OperatorFailedError: anything was raised.
+        """
+        try:
+            yield
+        except (Exception, SystemExit) as raised:
+            raise OperatorFailedError(f"{what} {self.link.description}", self.link.written) from raised

@@ -38,7 +38,7 @@ from flykka.spark_bridge.functions.operator_coordinator import (
     OperatorCoordinatorContext,
     SubtaskGateway,
 )
-from flykka.spark_bridge.operators.process_code import ProcessCode
+from flykka.spark_bridge.operators.process import ProcessCode
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.operators.code_registry import CodeRegistry

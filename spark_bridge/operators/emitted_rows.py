@@ -20,7 +20,7 @@ from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, m
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
 
 
 def emitted_type(columns: Sequence[StructField], side: Sequence[SideOutput], told: Sequence[StructField]) -> StructType:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.accumulators import AccumulatorParam
 
     from flykka.messages.tasks.operator_event import AggregateResult
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
     from flykka.spark_bridge.worker.function_spec import FunctionSpec
 
 

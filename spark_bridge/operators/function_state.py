@@ -17,7 +17,7 @@ from flykka.spark_bridge.worker.initialize_state import InitializeState
 
 if TYPE_CHECKING:
     from flykka.messages.state.handles import OperatorSubtaskState
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 STATE_FIELD = StructField(OPERATOR_STATE, BinaryType())

@@ -1,13 +1,14 @@
-"""The code of joins by time, made of column expressions over the two sides, and of functions of their groups.
+"""Joins by time: their code, made of column expressions over the two sides, and of functions of their groups.
 
 The columns of the sides are `left.name` and `right.name`, or just `name` where only one side has it: it is Spark that
-resolves them, over DataFrames with these aliases.
+resolves them, over DataFrames with these aliases. Rows are kept as they come over the exchange, and joined by Spark's
+hash joins.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -17,24 +18,23 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.actors.machines.state.segments import latest
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
 from flykka.spark_bridge.operators.code import OperatorCode
-from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join import Closing, JoinOperator, RegularJoinOperator, Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
-from flykka.spark_bridge.operators.spark_joins import (
-    SparkGroups,
-    SparkPairs,
-    SparkRegularPairs,
-    join_operator,
-    regular_join_operator,
-)
+from flykka.spark_bridge.operators.key_ranges import KeyRanges
+from flykka.spark_bridge.operators.window import Arrived
 from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.event_time import instant
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.rows.exact_names import exactly_named
+from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.rows.nullable import nullable
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout
 from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.frames import grouping_frames
 
@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+    from flykka.actors.machines.joins.interval_segments import IntervalSegments
+    from flykka.actors.machines.state.segments import Reading, Segment
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.operators.code import OperatorContext
+    from flykka.spark_bridge.operators.operator import Element, Operator
     from flykka.spark_bridge.rows.materialise import Slices
 
 CoGroupFunction: TypeAlias = "Callable[[PandasDataFrame, PandasDataFrame], PandasDataFrame]"
@@ -347,3 +349,198 @@ def _key(side: Side, place: int) -> str:
 
 def _time(side: Side) -> str:
     return f"{_MARK}{side}_time"
+
+
+_ROWS_OF_ONE_CORE = 2_000_000
+"""Up to so many rows are joined sooner by one core than shuffled to several."""
+
+
+_ROWS_SENT = 500_000
+"""Up to so many rows are sooner sent to where more of them lie than both shuffled."""
+
+
+class SideLayout(StateLayout):
+    """The columns of a side: those of its rows."""
+
+    def __init__(self, side: JoinSide, retained_ms: int) -> None:
+        super().__init__(side.rows)
+        self._side = side
+        self._retained_ms = retained_ms
+
+    def times(self) -> Mapping[str, Column]:
+        """The event times of rows."""
+        return self._side.times
+
+    def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
+        """The rows of these times."""
+        if (time := self._side.time) is None:
+            return state
+        if from_ms is not None:
+            state = state.where(time >= instant(from_ms, time))
+        return state if until_ms is None else state.where(time < instant(until_ms, time))
+
+    def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
+        """The rows that a join still needs which is through to `closed_to_ms`."""
+        return state if closed_to_ms is None else self.between(state, closed_to_ms - self._retained_ms, None)
+
+
+class _SparkJoining:
+    """The part of `Joining` that is alike in all joins of an attempt."""
+
+    def __init__(self, context: OperatorContext, code: JoinCode) -> None:
+        self.context = context
+        self._code = code
+        self._backends: dict[Side, SparkStateBackend] = {}
+
+    def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
+        """The backend of a side's state."""
+        layout = SideLayout(self._code.sides[side], segments.retained_ms)
+        made = SparkStateBackend(layout, self.context.storage, side.value)
+        self._backends[side] = made
+        return made
+
+    def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
+        """Keep a batch as it is. Only where rows may be late it costs a job."""
+        code, backend, batch, (rows,) = self._code.sides[side], self._backends[side], element.batch, element.rows
+        assert batch is not None, "joins read the input gates"
+        first, last = batch.event_time_min, batch.event_time_max
+        assert first is not None, f"the rows {batch.batch_id} do not say of which time they are"
+        assert last is not None, f"the rows {batch.batch_id} do not say of which time they are"
+        if closed_to_ms is None or first >= closed_to_ms:
+            return Arrived(segment=backend.adopt(batch, rows, first, last))
+        time = code.time
+        assert time is not None, "rows that have a time are late"
+        late = time < instant(closed_to_ms, time)
+        observation, observed = counted(rows, {"late": code.lost(late)})
+        segment = backend.keep(observed.where(~late))
+        late_rows = int(numbers_of(observation).get("late") or 0)
+        if code.side_outputs_late_data:
+            return Arrived(segment=segment, late=(rows.where(late),) if late_rows else None)
+        return Arrived(segment=segment, late_rows=late_rows)
+
+    def gathered(
+        self, one: tuple[Side, DataFrame, int], other: tuple[Side, DataFrame, int]
+    ) -> tuple[DataFrame, DataFrame]:
+        """The rows of both sides in as many partitions, by key; where they are few in one, which is no shuffle."""
+        (side, rows, number), (other_side, other_rows, other_number) = one, other
+        if number + other_number <= _ROWS_OF_ONE_CORE:
+            return rows.coalesce(1), other_rows.coalesce(1)
+        partitions = self.context.scope.session.sparkContext.defaultParallelism
+        sides = self._code.sides
+        return (
+            rows.repartition(partitions, *sides[side].rows.keys),
+            other_rows.repartition(partitions, *sides[other_side].rows.keys),
+        )
+
+    def read(self, side: Side, readings: Sequence[Reading[DataFrame]]) -> tuple[Side, DataFrame, int]:
+        """The rows of segments of a side, and at most how many they are."""
+        return side, self._backends[side].bounded(readings), sum(each.segment.rows for each in readings)
+
+
+class SparkPairs(_SparkJoining):
+    """Makes rows of two that meet."""
+
+    meets_at_once = True
+
+    def __init__(self, context: OperatorContext, code: PairsCode) -> None:
+        super().__init__(context, code)
+        self._pairs = code
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Join a batch with rows of the other side."""
+        news, kept = self.gathered((side, segment.frame, segment.rows), self.read(side.other, met))
+        sides = {side: news.hint("shuffle_hash"), side.other: kept}
+        with self.context.naming_failures():
+            return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
+
+    def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
+        """Anti joins, whose rows have nulls for the other side."""
+        with self.context.naming_failures():
+            return (together([self._unmatched(closing) for closing in closings]),)
+
+    def _unmatched(self, closing: Closing[DataFrame]) -> DataFrame:
+        rows = self.read(closing.side, closing.readings)
+        if not closing.met:
+            return self._pairs.unmatched(closing.side, rows[1], None)
+        alone, met = self.gathered(rows, self.read(closing.side.other, closing.met))
+        return self._pairs.unmatched(closing.side, alone, met.hint("shuffle_hash"))
+
+
+class SparkRegularPairs(SparkPairs):
+    """Makes rows of two that meet, whenever they come: what is kept of a side may be far more than a batch."""
+
+    def __init__(self, context: OperatorContext, code: PairsCode) -> None:
+        super().__init__(context, code)
+        self._ranges = {side: KeyRanges(code.sides[side].rows.keys[0]) for side in Side}
+
+    def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
+        """Keep a batch as it is. None is late."""
+        batch, (rows,) = element.batch, element.rows
+        assert batch is not None, "joins read the input gates"
+        arrival_ms = latest(closed_to_ms, element.processing_time_ms) or 0
+        came = self._code.sides[side].came(rows, arrival_ms)
+        return Arrived(segment=self._backends[side].adopt(batch, came, arrival_ms, arrival_ms))
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Join a batch with rows of the other side, by a table of the fewer ones.
+
+        Of many others only those are looked at among whose keys some may be; where they still are many, they stay where
+        they lie, and the table is sent there.
+        """
+        kept_rows = sum(each.segment.rows for each in met)
+        if segment.rows <= _ROWS_SENT < kept_rows:
+            with self.context.naming_failures():
+                met = self._ranges[side.other].within(met, lambda: self._ranges[side].of_rows(segment.frame))
+        news = side, self._ranges[side].watched(segment.frame), segment.rows
+        kept = self.read(side.other, met)
+        fewer, more = sorted((news, kept), key=lambda rows: rows[2])
+        if more[2] <= _ROWS_OF_ONE_CORE or fewer[2] > _ROWS_SENT:
+            small, large = self.gathered(fewer, more)
+            hint = "shuffle_hash"
+        else:
+            cores = self.context.scope.session.sparkContext.defaultParallelism
+            small, large, hint = fewer[1], more[1].coalesce(cores), "broadcast"
+        sides = {fewer[0]: small.hint(hint), more[0]: large}
+        with self.context.naming_failures():
+            return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
+
+
+class SparkGroups(_SparkJoining):
+    """Gives a function all rows of a key and window, when the window is over."""
+
+    meets_at_once = False
+
+    def __init__(self, context: OperatorContext, code: CoGroupCode) -> None:
+        super().__init__(context, code)
+        self._groups = code
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Rows meet when the window is over."""
+        raise AssertionError("a batch is no group")
+
+    def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
+        """Call the function."""
+        rows = {closing.side: self.read(closing.side, closing.readings) for closing in closings}
+        for side in Side:
+            if side not in rows:
+                _, others, _ = rows[side.other]
+                rows[side] = side, self._groups.sides[side].no_rows(others), 0
+        left, right = self.gathered(rows[Side.LEFT], rows[Side.RIGHT])
+        with self.context.naming_failures():
+            return (self._groups.grouped(left, right),)
+
+
+def regular_join_operator(
+    context: OperatorContext, code: JoinCode, joining: SparkRegularPairs
+) -> RegularJoinOperator[Slices, DataFrame]:
+    """The regular join of one attempt."""
+    return RegularJoinOperator(
+        context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer
+    )
+
+
+def join_operator(
+    context: OperatorContext, code: JoinCode, joining: SparkPairs | SparkGroups
+) -> JoinOperator[Slices, DataFrame]:
+    """The join of one attempt."""
+    return JoinOperator(context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer)

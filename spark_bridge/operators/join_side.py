@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
 
 _LONG_MAX = 2**63 - 1
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.side_output import SideOutput
     from flykka.spark_bridge.rows.materialise import Slices

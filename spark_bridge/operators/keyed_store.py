@@ -13,12 +13,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import ClassVar, Generic
 
-from flykka.actors.machines.state.keyed_state import (
-    RestoredKeyedState,
-    StatePart,
-    keyed_state,
-    restored_keyed_state,
-)
+from flykka.actors.machines.state.keyed_state import RestoredKeyedState, StatePart, keyed_state, restored_keyed_state
 from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment, Segments, Unwritten, Written
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.wire.ids import BatchId, OperatorId

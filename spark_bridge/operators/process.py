@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
-from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.actors.machines.state.schema_evolution import described, quoted
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.state.handles import StateSchema
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
 from flykka.spark_bridge.operators.function_sends import FunctionSends
-from flykka.spark_bridge.operators.function_specs import function_spec
-from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
+from flykka.spark_bridge.operators.operator import Element, Operator, OperatorSnapshot, Output
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices, together
+from flykka.spark_bridge.worker.arrow_types import arrow_schema
+from flykka.spark_bridge.worker.cached_files import on_executor
+from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
 from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents, ProcessRows, TellWatermark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flykka.messages.state.handles import OperatorStateSchema, OperatorSubtaskState
     from flykka.messages.tasks.operator_event import AggregateResult
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.functions.metric_group import MetricKind
+    from flykka.spark_bridge.functions.operator_coordinator import CoordinatedFunction
+    from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
+    from flykka.spark_bridge.operators.code import OperatorContext
+    from flykka.spark_bridge.program.side_output import SideOutput
+    from flykka.spark_bridge.worker.inputs import Inputs
 
 WorkOfFunction = ProcessRows | TellWatermark | HandleOperatorEvents[ProcessFunctionRunner]
 """Calls of a function in a worker."""
@@ -99,3 +112,120 @@ class ProcessOperator(Operator[Slices]):
             on_emitted=lambda: self.on_told(emitted.numbers()),
             sent=lambda: self._sends.take(work.spec),
         )
+
+
+def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
+    """The function of one attempt; operator state it gets with each batch."""
+    descriptor = context.descriptor
+    vertex = descriptor.vertex
+    return FunctionSpec(
+        pickled=code.pickled,
+        task=TaskInfo(
+            uid=context.link.uid,
+            task_name=vertex.name,
+            index_of_this_subtask=descriptor.subtask,
+            number_of_parallel_subtasks=vertex.parallelism,
+            max_number_of_parallel_subtasks=vertex.max_parallelism,
+            attempt_number=descriptor.attempt_number,
+        ),
+        subtask=f"{descriptor.job_id}/{context.link.uid}/{descriptor.subtask}",
+        attempt=descriptor.attempt,
+        inputs=code.inputs,
+        emitted=arrow_schema(StructType(list(code.emitted))),
+        side=tuple(SideColumn(tag=side.tag, name=side.column, schema=arrow_schema(side.columns)) for side in code.side),
+        sees_watermarks=code.sees_watermarks,
+        metrics={name: context.accumulator_of_metric(name, kind) for name, kind in code.metrics},
+        broadcast_states=code.broadcast_states,
+        resources=replace(context.resources, find=on_executor),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessCode(OperatorCode):
+    """A function of each row of its `inputs`, which emits rows of `emitted`, and of the side outputs that are read.
+
+    The function `sees_watermarks` where it has a `process_watermark` that is not the base's. The operator state has
+    `broadcast_states` beside those that the function registers. One with a coordinator is `coordinated`, as it was
+    written down.
+    """
+
+    kind = OperatorKind.PROCESS
+    is_head = True
+    is_computed = True
+
+    pickled: bytes = field(repr=False)
+    inputs: Inputs
+    emitted: tuple[StructField, ...]
+    side: tuple[SideOutput, ...] = ()
+    sees_watermarks: bool = False
+    metrics: tuple[tuple[str, MetricKind], ...] = ()
+    operator_state: tuple[OperatorStateSchema, ...] = ()
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
+    coordinated: CoordinatedFunction | None = None
+
+    @property
+    def has_coordinator(self) -> bool:
+        """True if the function brings one."""
+        return self.coordinated is not None
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """The ids of the tags that are read."""
+        return tuple(side.tag for side in self.side)
+
+    @property
+    def state_schema(self) -> StateSchema | None:
+        """The operator state; None where there is none."""
+        return StateSchema(operator_state=self.operator_state) if self.operator_state else None
+
+    @property
+    def fingerprint(self) -> str:
+        """The operator state."""
+        return f"process({described(self.operator_state)})" if self.operator_state else "process"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return (CheckpointedProcessOperator if self.operator_state else ProcessOperator)(context, self)
+
+
+class CheckpointedProcessOperator(ProcessOperator):
+    """A function without keys."""
+
+    keeps_state = True
+    told_in = (STATE_FIELD,)
+
+    def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
+        super().__init__(context, code)
+        self._state = FunctionState(context, ProcessFunctionRunner)
+
+    @property
+    def is_ordered(self) -> bool:
+        """True: a batch begins with the state that the batch before it has left."""
+        return True
+
+    def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+        """Begin with the lists of a checkpoint."""
+        self._state.restore(states)
+
+    def open(self) -> None:
+        """Let the function take its state. Raises `OperatorFailedError`."""
+        self._state.initialize(self.spec)
+
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
+        """Note the state behind the last batch."""
+        self._state.at_barriers.note(checkpoint_id, self._state.lists)
+
+    def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
+        """Make a snapshot of what was noted."""
+        return self._state.at_barriers.write(checkpoint_id)
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted."""
+        self._state.at_barriers.discard(checkpoint_id)
+
+    def on_told(self, numbers: Mapping[str, Any]) -> None:
+        """Go on with the state that the worker has given back."""
+        self._state.take(numbers)
+
+    def _emitted(self, rows: DataFrame, work: WorkOfFunction, name: str) -> Output[Slices]:
+        return super()._emitted(rows.coalesce(1), replace(work, spec=self._state.of(work.spec)), name)

@@ -12,7 +12,7 @@ from flykka.spark_bridge.program.sink import SinkContext
 from flykka.spark_bridge.rows.materialise import Slices, together
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
     from flykka.spark_bridge.program.sink import Sink
     from flykka.spark_bridge.program.sink_writer import Staged
 

@@ -1,210 +1,33 @@
-"""The head of a source's chain: splits become rows, and what is to be known of them without looking at them twice.
-
-How many rows there are and what their latest event time is, many a source knows: the statistics of parquet files say
-it. What it does not know is counted below all operators of the chain: a filter behind must not hold the watermark back.
-"""
+"""The head of a source's chain: it reads splits, and notes them for the checkpoint that holds them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
-
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flykka.actors.machines.attempt.batches import is_read_once
-from flykka.actors.machines.attempt.source import cost_of
 from flykka.messages.attempt.values import StagedOutput
-from flykka.messages.tasks.source import PartitionTime
-from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.functions.times import in_ms
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.emitted_rows import computed_once
 from flykka.spark_bridge.operators.operator import Operator, Output
+from flykka.spark_bridge.operators.source_reader import SourceNumbers, SourceReader, SourceRows
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.program.accumulators import LongCounter
-from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.lazy_rows import LazyRows
-from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
-from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of, together
+from flykka.spark_bridge.rows.materialise import Slices, together
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from flykka.messages.tasks.source import SourceSplit
-    from flykka.messages.wire.ids import JobVertexId
-    from flykka.spark_bridge.operators.bound_chain import Link, OperatorContext
-    from flykka.spark_bridge.operators.code import SourceCode
+    from flykka.spark_bridge.operators.code import Link, OperatorContext
+    from flykka.spark_bridge.program.source import Source
 
 
 NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
 """As Flink's sources call what they cannot read."""
-
-LAZY_COST = 8 * 1024**2
-"""More than this, in what a `ReadLimit` counts, is read by the source itself, which measures how long that takes.
-
-It is 32 small files: more than come in while stages of other sources keep the cores busy. With a lower bound, sources
-that have once fallen behind would go on reading by themselves, and keep each other behind.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceNumbers:
-    """The number of rows, and the latest event time in ms; None where it is not known, or no row has one.
-
-    The earliest is known only where the order of the rows is watched. Where rows mark watermarks, event times are
-    those of the rows that do.
-    """
-
-    rows: int | None
-    event_time_max: int | None
-    event_time_min: int | None = None
-    partition_times: tuple[PartitionTime, ...] = ()
-    corrupt: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRows:
-    """The rows of some splits, and how to learn their numbers once an action has read them.
-
-    They are `observed` as the source has read them, with the marks that only the reader is to see.
-    """
-
-    observed: Slices
-    known: SourceNumbers
-    observations: tuple[Observation, ...] = ()
-    wanted: Mapping[str, Column] = field(default_factory=dict)
-    partitions: Sequence[str] = ()
-    counts_corrupt: bool = False
-
-    @property
-    def slices(self) -> Slices:
-        return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
-
-    def numbers(self) -> SourceNumbers:
-        """The numbers; to be asked for after the rows were computed."""
-        if not self.observations:
-            return self.known
-        for observed, observation in zip(self.observed, self.observations, strict=True):
-            if not is_complete(observation):
-                # A function has made its rows of others than these. Event time goes on all the same.
-                observed.write.format("noop").mode("overwrite").save()
-        found = [
-            numbers_of(observation) or self._aggregated(observed)
-            for observed, observation in zip(self.observed, self.observations, strict=True)
-        ]
-        rows, latest = self.known.rows, self.known.event_time_max
-        if rows is None:
-            rows = sum(int(each.get(_ROWS) or 0) for each in found)
-        if latest is None:
-            latest = max(_millis(found, LATEST), default=None)
-        earliest = min(_millis(found, EARLIEST), default=None)
-        times = tuple(
-            PartitionTime(
-                partition=partition,
-                latest_ms=max(_millis(found, _of_partition(LATEST, place)), default=None),
-                earliest_ms=min(_millis(found, _of_partition(EARLIEST, place)), default=None),
-            )
-            for place, partition in enumerate(self.partitions)
-        )
-        return SourceNumbers(
-            rows=rows,
-            event_time_max=latest,
-            event_time_min=earliest,
-            partition_times=times,
-            corrupt=sum(int(each.get(IS_CORRUPT) or 0) for each in found),
-        )
-
-    def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
-        """The numbers by a query of their own: Spark saw that nothing comes through, and did not read the rows."""
-        (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.wanted.items())).collect()
-        return aggregated.asDict()
-
-
-class SourceReader:
-    """Reads the splits of one source, for all of its subtasks and attempts."""
-
-    def __init__(self, session: SparkSession, link: Link, code: SourceCode) -> None:
-        self._session = session
-        self._source = code.source
-        self._code = code
-        self._uid = link.uid
-        self._schema = code.source.prototype(session).schema
-        self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, link.functions)
-
-    def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
-        frames = self._source.read(self._session, self._schema, splits, in_slices=self._in_slices)
-        known, partitions = self._known(splits), self._source.partitions_of(splits)
-        wanted = self._to_count(known, partitions)
-        rows = observed_rows(frames, wanted, known) if wanted and frames else SourceRows(observed=frames, known=known)
-        return replace(rows, partitions=partitions, counts_corrupt=self._source.counts_corrupt)
-
-    def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
-        """The rows of splits for another to read; None where they are many, or something of them is to be counted."""
-        known, costs = self._known(splits), [cost_of(split) for split in splits]
-        is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
-        if known.rows is None or self._to_count(known, self._source.partitions_of(splits)) or not is_little:
-            return None
-        return LazyRows(
-            uid=self._uid,
-            splits=splits,
-            read=self._slices,
-            rows=known.rows,
-            size_bytes=estimated_bytes(self._schema, known.rows),
-            event_time_max=known.event_time_max,
-        )
-
-    def _slices(self, splits: tuple[SourceSplit, ...]) -> Slices:
-        return self.read(splits).slices
-
-    def _known(self, splits: tuple[SourceSplit, ...]) -> SourceNumbers:
-        """The numbers of all splits together, where each knows its own."""
-        numbers = [self._source.numbers_of(split) for split in splits]
-        rows = [each.rows for each in numbers if each.rows is not None]
-        times = [each.event_time_max for each in numbers if each.event_time_max is not None]
-        # What a source knows of its rows it knows of all of them, not of those that mark watermarks.
-        knows_latest = times and len(times) == len(numbers) and self._code.punctuation is None
-        return SourceNumbers(
-            rows=sum(rows) if len(rows) == len(numbers) else None,
-            event_time_max=max(times) if knows_latest else None,
-        )
-
-    def _to_count(self, known: SourceNumbers, partitions: Sequence[str]) -> Mapping[str, Column]:
-        wanted: dict[str, Column] = {}
-        if known.rows is None:
-            wanted[_ROWS] = F.count(F.lit(1))
-        if self._source.counts_corrupt:
-            wanted[IS_CORRUPT] = F.count_if(IS_CORRUPT)
-        if self._source.event_time is None:
-            return wanted
-        event_time = EventTime(column=self._source.event_time)
-        wanted |= times_of_watermarks(event_time, self._code.punctuation, watches_order=self._code.watches_order)
-        if known.event_time_max is not None:
-            del wanted[LATEST]
-        for place in range(len(partitions)):
-            is_own = F.col(PARTITION) == F.lit(place)
-            times = times_of_watermarks(
-                event_time, self._code.punctuation, watches_order=self._code.watches_order, where=is_own
-            )
-            wanted |= {_of_partition(name, place): time for name, time in times.items()}
-        return wanted
-
-
-class SourceReaders:
-    """The readers of one job's sources, each made once: a function is tried on a probe for it, which takes a while.
-
-    With `lazy_reading`, a few small files are left to the stage that they go to. Safe to use from any thread.
-    """
-
-    def __init__(self, session: SparkSession, *, lazy_reading: bool = True) -> None:
-        self.lazy_reading = lazy_reading
-        self._session = session
-        self._made: dict[JobVertexId, SourceReader] = {}
-
-    def reader(self, vertex_id: JobVertexId, link: Link, code: SourceCode) -> SourceReader:
-        known = self._made.get(vertex_id)
-        # Made by two threads at once it is made twice, and is the same.
-        return known or self._made.setdefault(vertex_id, SourceReader(self._session, link, code))
 
 
 class SourceOperator(Operator[Slices]):
@@ -230,6 +53,7 @@ class SourceOperator(Operator[Slices]):
 
     @property
     def commits(self) -> bool:
+        """True if the source is told of complete checkpoints."""
         return self._code.source.is_notified_of_checkpoints
 
     @property
@@ -259,9 +83,24 @@ class SourceOperator(Operator[Slices]):
     def open(self) -> None:
         """Find out how the rows are read, where no subtask has done so."""
         vertex_id = self._context.descriptor.vertex.vertex_id
-        self._reader = self._context.readers.reader(vertex_id, self._context.link, self._code)
+        self._reader = self._context.readers.reader(vertex_id, self._new_reader)
+
+    def _new_reader(self, session: SparkSession) -> SourceReader:
+        code, link = self._code, self._context.link
+        schema = code.source.prototype(session).schema
+        functions = [each.code.function for each in link.walk() if isinstance(each.code, TransformCode)]
+        return SourceReader(
+            uid=link.uid,
+            session=session,
+            source=code.source,
+            schema=schema,
+            in_slices=_only_aggregates(link) and works_row_by_row(session, schema, functions),
+            punctuation=code.punctuation,
+            watches_order=code.watches_order,
+        )
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
+        """The rows of splits as one batch."""
         assert self._reader is not None, "a source reads splits when it is open"
         return self._reader.read(splits)
 
@@ -283,23 +122,43 @@ class SourceOperator(Operator[Slices]):
         return self._reader.lazy_rows(splits) if is_on else None
 
 
-def observed_rows(slices: Slices, wanted: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
-    """The rows of slices, of which some numbers are `known` and others are counted."""
-    observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
-    return SourceRows(observed=observed, known=known, observations=observations, wanted=wanted)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCode(OperatorCode):
+    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks.
+
+    Where rows are to come in order, `watches_order`. Where some of them mark watermarks, they are those for which
+    `punctuation` is true.
+    """
+
+    kind = OperatorKind.SOURCE
+    is_head = True
+
+    source: Source
+    watermark_delay_ms: int | None = None
+    watches_order: bool = False
+    punctuation: Column | str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """The format: where the rows come from may change between two runs."""
+        return f"source({self.source.format})"
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """The rows that the source puts aside."""
+        return () if self.source.side_output is None else (self.source.side_output.tag,)
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return SourceOperator(context, self)
 
 
-def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
-    observation = Observation()
-    return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+def _only_aggregates(link: Link) -> bool:
+    """True if rows go one way, into aggregates that are computed slice by slice.
 
-
-def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
-    return [in_ms(micros) for each in found if (micros := each.get(name)) is not None]
-
-
-def _of_partition(name: str, place: int) -> str:
-    return f"{name}/{place}"
-
-
-_ROWS = "rows"
+    Then they may be worked on slice by slice, unless a function on the way needs to see all of a batch.
+    """
+    if link.code.aggregates_slices:
+        return True
+    passes_on = isinstance(link.code, SourceCode | TransformCode)
+    return passes_on and not link.outputs and len(link.readers) == 1 and _only_aggregates(link.readers[0])

@@ -7,7 +7,6 @@ segment, and emits rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,61 +16,32 @@ from pyspark.sql.types import ArrayType, LongType, StructField
 from flykka.actors.machines.state.segments import Reading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
-from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
-from flykka.spark_bridge.operators.checkpointed_functions import (
-    CheckpointedKeyedProcessOperator,
-    SparkKeyedProcessOperator,
-)
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
-from flykka.spark_bridge.operators.function_sends import FunctionSends
-from flykka.spark_bridge.operators.function_specs import function_spec
-from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
 from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
-from flykka.spark_bridge.operators.operator import Element, Output
+from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
-from flykka.spark_bridge.worker.keyed_function import FireTimers, ProcessKeyedRows
-from flykka.spark_bridge.worker.listed_state import RemoveExpired
-from flykka.spark_bridge.worker.parts import MergeParts
 from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessBatch, ProcessDueKeys
-from flykka.spark_bridge.worker.process_rows import HandleOperatorEvents
-from flykka.spark_bridge.worker.segment_file import (
-    NEXT_EVENT_TIMER,
-    NEXT_PROCESSING_TIMER,
-    POSITION,
-    CleanUp,
-)
-from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER, POSITION, CleanUp
+from flykka.spark_bridge.worker.segments import CONTROL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import GroupAggregateCode
+    from flykka.spark_bridge.operators.code import OperatorContext
     from flykka.spark_bridge.operators.keyed_code import KeyedCode, TableCode, TimedTableCode
-    from flykka.spark_bridge.operators.process_code import KeyedProcessCode
-    from flykka.spark_bridge.worker.function_spec import FunctionSpec
 
 Readings = Sequence[Reading[StateRows]]
+
+
 _TIMERS = {TimeDomain.EVENT_TIME: NEXT_EVENT_TIMER, TimeDomain.PROCESSING_TIME: NEXT_PROCESSING_TIMER}
 
 
-def group_aggregate_operator(
-    context: OperatorContext, code: GroupAggregateCode
-) -> KeyedBatchOperator[Slices, StateRows]:
-    """Running aggregates of each key (Flink SQL's GroupAggFunction): the partial aggregates of a key are its state.
-
-    Each batch emits, for every key that it has, the aggregates of all rows so far.
-    """
-    merge = MergeParts(functions=code.plan.merging)
-    batches = SparkKeyedBatches(context, code, lambda _: merge)
-    return KeyedBatchOperator(context.operator_id, batches, batches.backend)
-
-
 def keyed_batch_operator(context: OperatorContext, code: TableCode) -> KeyedBatchOperator[Slices, StateRows]:
+    """A function of all rows of a batch."""
     batches = SparkKeyedTables(context, code)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
@@ -80,13 +50,6 @@ def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> Keye
     """A function of all rows of a batch, and one of timers."""
     function = SparkTimedTables(context, code)
     return KeyedProcessOperator(context.operator_id, function, function.backend)
-
-
-def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
-    if not code.operator_state:
-        return SparkKeyedProcessOperator(context, SparkKeyedFunction(context, code))
-    state = FunctionState(context, KeyedFunctionRunner)
-    return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, code, state), state)
 
 
 class SparkKeyedBatches:
@@ -143,6 +106,7 @@ class SparkKeyedBatches:
         return None
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
+        """Let a worker process a batch."""
         assert element.batch is not None, "keyed state is read over the input gates"
         (rows,) = element.rows
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
@@ -230,103 +194,9 @@ class SparkTimedTables(SparkKeyedTables):
 
     @property
     def emits_with_batches(self) -> bool:
+        """True unless timers alone emit rows."""
         return self._timed_code.emits_with_batches
 
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
+        """Let a worker fire timers."""
         return self._fired(firing, self._timed_code.firing(firing.due_ms), readings, version)
-
-
-class SparkKeyedFunction(SparkKeyedBatches):
-    """Implements `KeyedFunction`."""
-
-    def __init__(
-        self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
-    ) -> None:
-        self._state = state
-        self._is_applied = code.applied is not None
-        super().__init__(context, code, self._processing)
-        self.sends = FunctionSends(context)
-        self.spec = function_spec(context, code)
-        self._expiring = code.expiring_states
-        self._times = (WATERMARK_MIN, 0)
-
-    @property
-    def told_in(self) -> tuple[StructField, ...]:
-        return () if self._state is None else (STATE_FIELD,)
-
-    def on_told(self, numbers: Mapping[str, Any]) -> None:
-        """Go on with the state that the worker has given back."""
-        if self._state is not None:
-            self._state.take(numbers)
-
-    @property
-    def has_several_readers(self) -> bool:
-        """True with side outputs, and where a function of the user's may read the rows as often as it likes."""
-        return self._is_applied or super().has_several_readers
-
-    def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows that leave the operator. Raises `OperatorFailedError` where a function of the user's does."""
-        with self._context.naming_failures():
-            return super().results(emitted)
-
-    @property
-    def sees_watermarks(self) -> bool:
-        return self.spec.sees_watermarks
-
-    def clean_up(self) -> CleanUp | None:
-        """Remove values that have expired by the time of the stage before."""
-        if self._expiring is None:
-            return None
-        watermark_ms, processing_time_ms = self._times
-        return RemoveExpired(
-            descriptors=self._expiring, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
-        )
-
-    def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
-        self._times = firing.watermark_ms, firing.processing_time_ms
-        spec = self._spec_of_call()
-        fire = FireTimers(
-            spec=spec,
-            domain=firing.domain,
-            watermark_ms=firing.watermark_ms,
-            processing_time_ms=firing.processing_time_ms,
-        )
-        return replace(self._fired(firing, fire, readings, version), sent=lambda: self.sends.take(spec))
-
-    def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
-        self._times = element.watermark_ms, element.processing_time_ms
-        spec = self._called = self._spec_of_call()
-        return replace(super().processed(element, readings, version), sent=lambda: self.sends.take(spec))
-
-    def handled(self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Let a worker handle events of the coordinator."""
-        spec = self._spec_of_call()
-        assert spec.call is not None, "events are handled in a call"
-        work = HandleOperatorEvents(
-            spec=spec,
-            runner=KeyedFunctionRunner,
-            events=events,
-            watermark_ms=watermark_ms,
-            processing_time_ms=processing_time_ms,
-            told={CONTROL: CONTROL_TYPE},
-        )
-        name = f"{self._context.descriptor.attempt}/events-{spec.call.number}"
-        rows = self._context.scope.session.range(1).coalesce(1).mapInArrow(work, self._emitted_type)
-        wanted = {each.name: F.max(each.name) for each in self.told_in}
-        emitted = computed_once(self._context, rows, name, wanted)
-        main, side = emitted.parted(self._code.side, others=[*wanted, CONTROL])
-        return Output(
-            rows=(self.results(main),),
-            side=side,
-            on_emitted=lambda: self.on_told(emitted.numbers()),
-            sent=lambda: self.sends.take(spec),
-        )
-
-    def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
-        return ProcessKeyedRows(
-            spec=self._called, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
-        )
-
-    def _spec_of_call(self) -> FunctionSpec:
-        spec = self.sends.begin(self.spec)
-        return spec if self._state is None else self._state.of(spec)

@@ -6,15 +6,18 @@ What windows and panes are is said in `event_time_windows.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.schema_evolution import quoted
-from flykka.messages.graph.job_graph import FiringMode
+from flykka.actors.machines.state.schema_evolution import columns_of, quoted
+from flykka.messages.graph.job_graph import FiringMode, OperatorKind
+from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.times import MICROS_PER_MS
-from flykka.spark_bridge.operators.window import Arrived, WindowOperator
+from flykka.spark_bridge.operators.code import AggregateCode
+from flykka.spark_bridge.operators.window import LATE_DATA, Arrived, WindowOperator
 from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
 from flykka.spark_bridge.program.event_time import event_time_micros, instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
     from flykka.actors.machines.state.segments import Reading
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import WindowCode
-    from flykka.spark_bridge.operators.operator import Element
+    from flykka.spark_bridge.operators.code import OperatorContext
+    from flykka.spark_bridge.operators.operator import Element, Operator
+    from flykka.spark_bridge.program.aggregates import AggregatePlan
     from flykka.spark_bridge.rows.materialise import Slices
 
 _LONG_MAX = 2**63 - 1
@@ -211,3 +214,64 @@ def since_last_start(windows: EventTimeWindows, micros: Column) -> Column:
 def _before(micros: Column, until_ms: int) -> Column:
     """True if a time, in microseconds, is before `until_ms`."""
     return micros < instant(until_ms, micros)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowCode(AggregateCode):
+    """Windows over the event time of rows.
+
+    `side_outputs_late_data`: rows that come too late are handed to `SideOutputCode`, not dropped. They must then come
+    as they are, with no local part before the exchange. For `allowed_lateness_ms` behind its end a window fires again
+    where rows come for it.
+    """
+
+    kind = OperatorKind.WINDOW_AGGREGATE
+    local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
+    keys: tuple[Column | str, ...]
+    windows: EventTimeWindows
+    event_time: EventTime
+    plan: AggregatePlan
+    side_outputs_late_data: bool = False
+    allowed_lateness_ms: int = 0
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """Late rows."""
+        return (LATE_DATA,)
+
+    @property
+    def upsert_keys(self) -> tuple[str, ...]:
+        """Window and keys, where windows may fire again with aggregates. A function makes any number of rows."""
+        if not self.allowed_lateness_ms or isinstance(self.plan, RowsApplied):
+            return ()
+        return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))
+
+    @property
+    def fingerprint(self) -> str:
+        """Windows, and the columns that state is kept in."""
+        windows = self.windows
+        cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
+        return f"window({cut}, state={self.plan.structure})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return window_operator(context, self)
+
+    @property
+    def state_schema(self) -> StateSchema:
+        """Keys, what is kept of each window, and the windows."""
+        windows = self.windows
+        cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
+        return replace(self.plan.state_schema, windows=cut)
+
+    def local_state(self, rows: DataFrame) -> DataFrame:
+        """State made of rows, by pane."""
+        return local_state(self, rows)
+
+    def state_times(self) -> Mapping[str, Column]:
+        """From the first to the last millisecond of panes."""
+        return batch_times(self.windows)
+
+    def previewed(self, rows: DataFrame) -> DataFrame:
+        """The results of all windows of some rows."""
+        return all_fired(self, rows)

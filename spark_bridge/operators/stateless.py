@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.actors.machines.state.schema_evolution import described
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.state.handles import OperatorStateSchema, StateSchema
+from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
+from flykka.spark_bridge.functions.operator_states import OperatorStates
+from flykka.spark_bridge.operators.code import LocalCode, OperatorCode
+from flykka.spark_bridge.operators.lists_at_barriers import ListsAtBarriers, restored_lists
+from flykka.spark_bridge.operators.operator import Element, Operator, OperatorSnapshot, Output
 from flykka.spark_bridge.program.accumulated_metrics import AccumulatedMetricGroup
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
@@ -14,11 +23,10 @@ from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Observation
+    from pyspark.sql import Column, DataFrame, Observation
 
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import LocalAggregateCode, TransformCode
-    from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+    from flykka.messages.state.handles import OperatorSubtaskState
+    from flykka.spark_bridge.operators.code import AggregateCode, OperatorContext
 
 _HARDLY_FEWER = 0.6
 _UNTIL_NEXT_TRY = 32
@@ -114,3 +122,119 @@ class SideOutputOperator(Operator[Slices]):
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
         return Output(rows=element.rows)
+
+
+class CheckpointedTransformOperator(TransformOperator):
+    """The operator of a rich function with operator state, which works in the driver as Flink's functions do in a
+    task.
+
+    @@Initializes the function before it is opened, and asks it for its state at each barrier.
+    """
+
+    keeps_state: ClassVar[bool] = True
+
+    def __init__(self, context: OperatorContext, code: TransformCode) -> None:
+        super().__init__(context, code)
+        self._states = OperatorStates()
+        self._at_barriers = ListsAtBarriers(context.operator_id)
+
+    def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+        """Begin with the lists of a checkpoint."""
+        is_restored = self.context.descriptor.restored_checkpoint_id is not None
+        self._states = OperatorStates(restored_lists(states), is_restored=is_restored)
+
+    def open(self) -> None:
+        """Let the function take its state, and open it. Raises `OperatorFailedError`."""
+        with self.context.naming_failures("initializing the state of operator"):
+            initialize_state(self.function, self._states)
+        super().open()
+
+    def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
+        """Note the state of the function. Raises `OperatorFailedError`."""
+        with self.context.naming_failures("snapshotting the state of operator"):
+            self._at_barriers.note(checkpoint_id, snapshot_state(self.function, self._states, checkpoint_id))
+
+    def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
+        """Make a snapshot of what was noted."""
+        return self._at_barriers.write(checkpoint_id)
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted."""
+        self._at_barriers.discard(checkpoint_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformCode(OperatorCode):
+    """A function of batches without memory, but for the `operator_state` of a rich one."""
+
+    kind = OperatorKind.STATELESS
+    is_computed = True
+
+    function: Callable[[DataFrame], DataFrame]
+    operator_state: tuple[OperatorStateSchema, ...] = ()
+
+    @property
+    def state_schema(self) -> StateSchema | None:
+        """The operator state; None where there is none."""
+        return StateSchema(operator_state=self.operator_state) if self.operator_state else None
+
+    @property
+    def fingerprint(self) -> str:
+        """The operator state: without any, a function may take the place of another."""
+        return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return (CheckpointedTransformOperator if self.operator_state else TransformOperator)(context, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAggregateCode(LocalCode):
+    """The part of aggregates that runs before the exchange: it makes state of rows."""
+
+    kind = OperatorKind.STATELESS
+    is_computed = True
+    aggregates_slices = True
+
+    of: AggregateCode
+
+    @property
+    def local_kind(self) -> OperatorKind:
+        """The local kind of the aggregates it feeds."""
+        return self.of.local_kind
+
+    @property
+    def fingerprint(self) -> str:
+        """The schema of the aggregates it feeds."""
+        return f"local_{self.of.fingerprint}"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return LocalAggregateOperator(context, self)
+
+    def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
+        """The times of state."""
+        return self.of.state_times()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideOutputCode(OperatorCode):
+    """Passes on the rows of a side output of the operator that it is chained to."""
+
+    kind = OperatorKind.STATELESS
+
+    tag: str
+
+    @property
+    def reads_side_output(self) -> str:
+        """The side output."""
+        return self.tag
+
+    @property
+    def fingerprint(self) -> str:
+        """Stateless."""
+        return "side_output"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return SideOutputOperator(context, self)

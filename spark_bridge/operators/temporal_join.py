@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
     from flykka.spark_bridge.operators.join_side import JoinedRows
     from flykka.spark_bridge.operators.operator import Element, Operator, Output
 

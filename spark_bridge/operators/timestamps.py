@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
-from flykka.spark_bridge.operators.source import SourceNumbers, observed_rows
+from flykka.spark_bridge.operators.source_reader import SourceNumbers, observed_rows
 from flykka.spark_bridge.program.event_time import times_of_watermarks
 from flykka.spark_bridge.rows.materialise import Slices
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import OperatorContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

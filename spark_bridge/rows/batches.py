@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, Address, BatchHolders
-from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,43 +41,6 @@ class Storage(Protocol):
 
     def free(self) -> None:
         """Free it, without waiting for the executors."""
-
-
-class Blocks:
-    """The blocks of one materialisation."""
-
-    def __init__(self, frame: DataFrame) -> None:
-        """`frame` is what `localCheckpoint` returned."""
-        plan = frame._jdf.queryExecution().analyzed()
-        self.frame = frame if plan.constraints().isEmpty() else _without_constraints(frame, plan)
-        self.rdd: Any = plan.rdd()
-        self.rdd_id = int(self.rdd.id())
-
-    def is_whole(self) -> bool:
-        infos = self.rdd.context().getRDDStorageInfo()
-        here = (info for info in infos if info.id() == self.rdd_id)
-        return any(info.numCachedPartitions() == info.numPartitions() for info in here)
-
-    def free(self) -> None:
-        """Free them, without waiting for the executors."""
-        self.rdd.unpersist(False)
-
-
-_CONSTRAINTS = 2
-"""Place of the constraints among the arguments of a `LogicalRDD` that are not its elements."""
-
-
-def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:
-    """Return checkpointed rows without what Spark has concluded of their values.
-
-    It may name columns that only the plan before the checkpoint had. A union of such rows fails with "key not found".
-    """
-    session = frame.sparkSession
-    elements = [plan.productElement(place) for place in range(plan.productArity())]
-    others = plan.otherCopyArgs()
-    arguments = [others.apply(place) for place in range(others.length())]
-    arguments[_CONSTRAINTS] = jvm_class(session.sparkContext, "scala.Option").empty()
-    return frame_of_plan(session, plan.copy(*elements, *arguments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +141,7 @@ class BatchStore:
         self._free(lambda held: held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
+        """Let go of everything that one holder holds."""
         self._free(lambda held: held.release_held_by(holder))
 
     def release_attempt(

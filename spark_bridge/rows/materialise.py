@@ -14,7 +14,6 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_sequence
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 Slices = tuple[DataFrame, ...]
+
 
 _OBJECT_BYTES = 16
 
@@ -109,3 +109,41 @@ def estimated_bytes(schema: StructType, rows: int) -> int:
 
 
 _WIDE = frozenset({"string", "binary"})
+
+
+class Blocks:
+    """The blocks of one materialisation."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        """`frame` is what `localCheckpoint` returned."""
+        plan = frame._jdf.queryExecution().analyzed()
+        self.frame = frame if plan.constraints().isEmpty() else _without_constraints(frame, plan)
+        self.rdd: Any = plan.rdd()
+        self.rdd_id = int(self.rdd.id())
+
+    def is_whole(self) -> bool:
+        """True if an executor has each of them."""
+        infos = self.rdd.context().getRDDStorageInfo()
+        here = (info for info in infos if info.id() == self.rdd_id)
+        return any(info.numCachedPartitions() == info.numPartitions() for info in here)
+
+    def free(self) -> None:
+        """Free them, without waiting for the executors."""
+        self.rdd.unpersist(False)
+
+
+_CONSTRAINTS = 2
+"""Place of the constraints among the arguments of a `LogicalRDD` that are not its elements."""
+
+
+def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:
+    """Return checkpointed rows without what Spark has concluded of their values.
+
+    It may name columns that only the plan before the checkpoint had. A union of such rows fails with "key not found".
+    """
+    session = frame.sparkSession
+    elements = [plan.productElement(place) for place in range(plan.productArity())]
+    others = plan.otherCopyArgs()
+    arguments = [others.apply(place) for place in range(others.length())]
+    arguments[_CONSTRAINTS] = jvm_class(session.sparkContext, "scala.Option").empty()
+    return frame_of_plan(session, plan.copy(*elements, *arguments))

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.messages.state.handles import StateSchema
-    from flykka.spark_bridge.operators.code import WindowCode
     from flykka.spark_bridge.operators.keyed_code import KeyedCode
+    from flykka.spark_bridge.operators.spark_windows import WindowCode
 
 _SUBTASK = "__subtask"
 _TIMERS = {EVENT_TIMERS: TimeDomain.EVENT_TIME, PROCESSING_TIMERS: TimeDomain.PROCESSING_TIME}

@@ -16,6 +16,7 @@ from flykka.spark_bridge.sql.tokens import position_at, tokens
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.sql.analysis import Statement
+    from flykka.spark_bridge.sql.watermark_clause import Watermark
 
 _TEMPORARY = "LocalTempView"
 _TABLES = ("CreateTable", "ReplaceTable")
@@ -49,6 +50,7 @@ class CreateTable:
     comment: str
     if_not_exists: bool
     replaces: bool
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +66,10 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN of a query or of an INSERT."""
+    """EXPLAIN of a `statement`, and the command that this is, None for a query."""
 
     statement: PlanNode
+    command: Command | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +111,11 @@ def command(statement: Statement) -> Command | None:
     Raises:
         SqlTextError: it is known, but not with all that it says.
     """
-    known = command_of(statement.plan)
+    known = _command_of(statement.plan)
     return _create_table(statement) if known is None and statement.plan.kind in _TABLES else known
 
 
-def command_of(plan: PlanNode) -> Command | None:
+def _command_of(plan: PlanNode) -> Command | None:
     """The command of a plan other than CREATE TABLE."""
     make = _COMMANDS.get(plan.kind)
     return None if make is None else make(plan, plan.java)
@@ -146,7 +149,8 @@ def _insert(plan: PlanNode, java: Any) -> Insert:
 def _explain(plan: PlanNode, java: Any) -> Explain:
     if java.mode().name() != "simple":
         raise SqlTextError("EXPLAIN of streams has no modes: EXPLAIN SELECT ..., EXPLAIN INSERT ...", plan.position)
-    return Explain(statement=PlanNode(java.logicalPlan()))
+    statement = PlanNode(java.logicalPlan())
+    return Explain(statement=statement, command=_command_of(statement))
 
 
 def _described(plan: PlanNode, java: Any) -> Describe:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.functions.times import in_ms
 from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
@@ -30,8 +31,8 @@ class WatermarkClause:
     expression: str
     position: Position
 
-    def delay_ms(self, statement: Statement) -> int:
-        """The time that the watermark stays behind the column, in ms.
+    def watermark(self, statement: Statement) -> Watermark:
+        """The watermark, of which `statement` parses the expression.
 
         Raises:
             SqlTextError: the expression is not the column, or the column and a constant interval of days or less.
@@ -49,13 +50,13 @@ class WatermarkClause:
         if parsed.name_parts != (self.column.lower(),):
             raise wrong
         if delay is None:
-            return 0
+            return Watermark(column=self.column, delay_ms=0, position=self.position)
         if delay.kind != "Literal" or not delay.type_name.startswith("interval") or delay.is_of_months:
             raise wrong
         micros = int(delay.value)
         if micros < 0:
             raise wrong
-        return in_ms(micros)
+        return Watermark(column=self.column, delay_ms=in_ms(micros), position=self.position)
 
 
 def without_watermark(text: str) -> tuple[str, WatermarkClause | None]:
@@ -107,3 +108,15 @@ def _elements(found: Sequence[Token], start: int) -> list[list[Token]]:
         else:
             elements[-1].append(token)
     return [element for element in elements if element]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """The event-time column of a table, and how far the watermark stays behind it."""
+
+    column: str
+    delay_ms: int
+    position: Position
+
+    def __str__(self) -> str:
+        return f"{self.column} - {format_ms(self.delay_ms)}" if self.delay_ms else self.column

@@ -29,14 +29,7 @@ from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.worker.arrow_types import arrow_schema
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import (
-    CONTROL,
-    SAVED,
-    LoadSegments,
-    MergeSegments,
-    SavedRows,
-    SaveSegments,
-)
+from flykka.spark_bridge.worker.segments import CONTROL, SAVED, LoadSegments, MergeSegments, SavedRows, SaveSegments
 
 if TYPE_CHECKING:
     from flykka.actors.machines.state.keyed_state import Handle, StatePart

@@ -16,8 +16,8 @@ from flykka.actors.checkpoint_storage.owned_storage import OwnedCheckpointStorag
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
+    CheckpointFileNotFoundError,
     CheckpointFormatError,
-    CheckpointNotFoundError,
     CheckpointVersionError,
     OwnershipLostError,
 )
@@ -189,7 +189,7 @@ def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_missing_checkpoint_is_named(directory: str) -> None:
-    with pytest.raises(CheckpointNotFoundError, match="job-1/chk-7/_metadata: there is no such file"):
+    with pytest.raises(CheckpointFileNotFoundError, match="job-1/chk-7/_metadata: there is no such file"):
         CheckpointStorage(directory).read_metadata(f"{directory}/job-1/chk-7")
 
 

@@ -226,6 +226,6 @@ def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
         [failed] = cluster.heard_of(RestoreStateFailed)
         cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert failed.cause.type_name == "CheckpointNotFoundError"
+    assert failed.cause.type_name == "CheckpointFileNotFoundError"
     assert failed.cause.message.endswith("job/chk-1/_metadata: there is no such file")
     assert "job/shared/state 1" in cluster.files()

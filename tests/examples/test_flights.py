@@ -9,7 +9,8 @@ from types import ModuleType
 import pytest
 from pyspark.sql import Row
 
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.control.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId

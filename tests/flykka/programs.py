@@ -13,7 +13,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 
 BIDS = "auction long, bidder long, price long, channel string, at timestamp"
 HOURS = TumblingEventTimeWindows.of("1h")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import JobSubmissionError, UnknownJobError
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
@@ -47,7 +48,7 @@ def test_a_job_whose_savepoint_cannot_be_loaded_is_not_accepted(cluster: LocalCl
 
     client = cluster.submit(GRAPH, nowhere)
 
-    with pytest.raises(JobSubmissionError, match=f"was refused: CheckpointNotFoundError: {nowhere}"):
+    with pytest.raises(JobSubmissionError, match=f"was refused: CheckpointFileNotFoundError: {nowhere}"):
         client.wait_submitted()
     assert client.done()
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from flykka import RichFunction, RuntimeContext
 from flykka.api.streams.program import Program
 from flykka.errors import StreamTypeError
-from flykka.spark_bridge.operators.code import TransformCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from tests.flykka.programs import bids
 
 spark_test = pytest.mark.spark

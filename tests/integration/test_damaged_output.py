@@ -26,14 +26,14 @@ class DamagedSink(FileSink):
     """Files that are emptied when their checkpoint is complete."""
 
     def writer(self, context: SinkContext) -> FileWriter:
-        return DamagedWriter(self, context)
+        return DamagedWriter(context, self.path, self.layout)
 
 
 class DamagedWriter(FileWriter):
     """Empties what is staged before it is published."""
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        for file in staged_files(Path(self._sink.path)):
+        for file in staged_files(Path(self._path_as_given)):
             file.write_bytes(b"")
         return super().commit(checkpoint_id)
 

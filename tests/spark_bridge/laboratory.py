@@ -35,16 +35,12 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import (
-    KeyByCode,
-    LocalAggregateCode,
-    OperatorCode,
-    SourceCode,
-    TransformCode,
-    WindowCode,
-)
+from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode, TransformCode
 from flykka.spark_bridge.program.aggregates import analyze
 from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
 

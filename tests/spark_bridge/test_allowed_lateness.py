@@ -14,7 +14,8 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_group_range
 from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode
-from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import kept_whole
 from tests.conformance.key_groups.checkpoints import checkpoint_of_states
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows

@@ -9,8 +9,8 @@ from pyspark.testing import assertDataFrameEqual
 
 from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
-from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend

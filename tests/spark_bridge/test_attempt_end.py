@@ -21,7 +21,7 @@ from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.operators.global_aggregates import JobAggregates
-from flykka.spark_bridge.operators.source import SourceReaders
+from flykka.spark_bridge.operators.source_reader import SourceReaders
 from flykka.spark_bridge.program.sink import SinkJob
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem

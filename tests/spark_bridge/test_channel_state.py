@@ -17,7 +17,7 @@ from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapsho
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.operators.code import LocalAggregateCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from tests.spark_bridge.laboratory import Laboratory, write_rows
 from tests.spark_bridge.told import Told
 

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregateCode
+from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.keyed_batch import STATE
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken

@@ -15,7 +15,7 @@ from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
-from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
 from tests.spark_bridge.told import Told

@@ -8,9 +8,9 @@ import pytest
 
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.operators.code import WindowCode
-from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
+from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.operators.window import LATE_DATA
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, write_rows
 from tests.spark_bridge.told import Told

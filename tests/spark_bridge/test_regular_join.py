@@ -107,7 +107,7 @@ def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory)
 
 
 def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flykka.spark_bridge.operators.spark_joins._ROWS_OF_ONE_CORE", 2)
+    monkeypatch.setattr("flykka.spark_bridge.operators.join_code._ROWS_OF_ONE_CORE", 2)
     job = Job(laboratory, code(laboratory), [(1, 10, 0), (2, 11, 0), (2, 12, 0)], [(2, 20, 0)], [(2, 13, 0)])
     join = job.begin()
 

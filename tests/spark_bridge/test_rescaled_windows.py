@@ -11,7 +11,8 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import covers, key_groups_of
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from tests.conformance.key_groups.checkpoints import checkpoint_of_states
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
 from tests.spark_bridge.told import Snapshot, Told

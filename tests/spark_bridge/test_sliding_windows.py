@@ -10,7 +10,8 @@ from pyspark.testing import assertDataFrameEqual
 from flykka.messages.attempt.commands import AdvanceWatermark
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
 from tests.spark_bridge.told import Told

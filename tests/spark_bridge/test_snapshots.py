@@ -25,7 +25,7 @@ from flykka.messages.checkpointing.checkpoint import CheckpointOptions, Snapshot
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.operators.code import LocalAggregateCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, transform, write_rows
 from tests.spark_bridge.told import PATIENCE_SECONDS, Told

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from flykka.messages.attempt.answers import StageResult
 from flykka.spark_bridge.connectors.file.source import FileSource
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

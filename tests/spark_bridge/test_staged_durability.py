@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 def writer_of(spark: SparkSession, sink: FileSink, *, fsync: bool = True) -> FileWriter:
     staging = f"{sink.path}/.flykka-staging/job"
-    return FileWriter(sink, sink_context(spark, staging, subtask=0, parallelism=1, fsync=fsync))
+    return sink.writer(sink_context(spark, staging, subtask=0, parallelism=1, fsync=fsync))
 
 
 def local(path: str) -> str:

@@ -8,7 +8,7 @@ NetworkBufferPool.
 
 from __future__ import annotations
 
-from flykka.actors.errors import BufferPoolDestroyedError, InsufficientNetworkBuffersError
+from flykka.actors.errors import BufferPoolDestroyedError, NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBufferPool
 
 
@@ -43,7 +43,7 @@ class NetworkBufferPool:
         """A pool that is sure of `minimum` buffers and may have up to `maximum` (None: any number).
 
         Raises:
-            InsufficientNetworkBuffersError: its minimum is more than what is not promised to others.
+            NetworkBuffersExhaustedError: its minimum is more than what is not promised to others.
             BufferPoolDestroyedError: there are no buffers any more.
         """
         self._promise(minimum)
@@ -71,7 +71,7 @@ class NetworkBufferPool:
         """Take `count` buffers for good; how many of them are there now. The others follow as they come back.
 
         Raises:
-            InsufficientNetworkBuffersError: so many are not to be had.
+            NetworkBuffersExhaustedError: so many are not to be had.
             BufferPoolDestroyedError: there are no buffers any more.
         """
         if count < 1:
@@ -155,7 +155,7 @@ class NetworkBufferPool:
             raise BufferPoolDestroyedError("the network buffers are destroyed, and none can be promised")
         available = self.total - self.promised
         if count > available:
-            raise InsufficientNetworkBuffersError(required=count, available=available, total=self.total)
+            raise NetworkBuffersExhaustedError(required=count, available=available, total=self.total)
         self.promised += count
 
     def _resize(self, pool: LocalBufferPool[BufferListener], size: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.errors import NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
 from flykka.messages.tasks.exchange import TaskBuffers
@@ -73,13 +73,13 @@ class ShuffleEnvironment:
         It may begin with its minimum; `take_resized` tells when there is more for it.
 
         Raises:
-            InsufficientNetworkBuffersError: its minimum is more than what is left; it has nothing then.
+            NetworkBuffersExhaustedError: its minimum is more than what is left; it has nothing then.
         """
         exclusive = self.settings.buffers_per_channel * sum(channels)
         required = sum(subpartitions) + len(subpartitions) + exclusive
         available = self.buffers.total - self.buffers.promised
         if required > available:
-            raise InsufficientNetworkBuffersError(required=required, available=available, total=self.buffers.total)
+            raise NetworkBuffersExhaustedError(required=required, available=available, total=self.buffers.total)
         floating = self.settings.floating_buffers_per_gate
         outputs = tuple(self.buffers.create_pool(count + 1, count + 1 + floating) for count in subpartitions)
         if exclusive:

@@ -11,7 +11,7 @@ from flykka.api.configuration.configuration import applied, incomplete, merged, 
 from flykka.api.configuration.option import Values
 from flykka.api.configuration.options import OPTIONS
 from flykka.api.resource_options import declared_resources
-from flykka.cluster.local_cluster import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.errors import ConfigurationError
 from flykka.runtime.trace.record.recorder import TraceRecorder
 

@@ -14,8 +14,8 @@ from flykka.api.streams.transformation import partitioned
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.functions.shown import shown
-from flykka.spark_bridge.operators.code import TransformCode
-from flykka.spark_bridge.operators.process_code import ProcessCode
+from flykka.spark_bridge.operators.process import ProcessCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.program.prototype import check_types
 from flykka.spark_bridge.program.rich_function import RichFunction
 from flykka.spark_bridge.rows.type_support import Use

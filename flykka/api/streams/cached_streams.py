@@ -19,8 +19,8 @@ from flykka.api.streams.transformation import Input, Transformation, origins
 from flykka.errors import DuplicateUidError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSink, DatasetSource, unchanged
-from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program

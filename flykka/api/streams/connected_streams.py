@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream, KeyedStream, _Stream
     from flykka.api.streams.stream_type import StreamType
     from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
-    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.operators.process import ProcessCode
     from flykka.spark_bridge.program.prototype import DataFrame, StructType
 
 

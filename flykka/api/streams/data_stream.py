@@ -45,8 +45,10 @@ from flykka.api.streams.windowed_stream import WindowedStream
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
-from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, TransformCode
+from flykka.spark_bridge.operators.code import KeyByCode
+from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
 from flykka.spark_bridge.program.prototype import check_types, fitted, key_schema, running
 from flykka.spark_bridge.program.sink import Sink
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from flykka.runtime.durations import Duration
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.code import OperatorCode
-    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.operators.process import ProcessCode
     from flykka.spark_bridge.program.functions import JoinOn
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 

@@ -17,8 +17,10 @@ from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.operator_states import OperatorStates
-from flykka.spark_bridge.operators.code import AggregateCode, SourceCode, TransformCode
+from flykka.spark_bridge.operators.code import AggregateCode
 from flykka.spark_bridge.operators.join_code import JoinCode
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext

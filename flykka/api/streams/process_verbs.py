@@ -14,7 +14,7 @@ from flykka.spark_bridge.operators.process_functions import keyed_process_code, 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.stream_type import StreamType
-    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.operators.process import ProcessCode
     from flykka.spark_bridge.operators.process_functions import FunctionInputs
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 

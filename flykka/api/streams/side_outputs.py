@@ -11,9 +11,9 @@ from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.operators.process_code import ProcessCode
+from flykka.spark_bridge.operators.process import ProcessCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
-from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.program.side_output import SideOutput
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.dataframe import ComputedFrame, DataFrameSource
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
+from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.program.prototype import (
     DataFrame,
     PrototypeError,

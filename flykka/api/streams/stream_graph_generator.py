@@ -16,7 +16,7 @@ from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.api.streams.auto_parallelism import parallelism_of
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, ShipStrategy
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

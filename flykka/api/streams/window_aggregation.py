@@ -10,8 +10,10 @@ from flykka.api.streams.stateless_verbs import listed, named
 from flykka.api.streams.transformation import Input, Transformation, origins
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
-from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.program.prototype import window_function, windowed

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.windowing.evictors import Evictor
     from flykka.spark_bridge.functions.windowing.trigger import Trigger
     from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
-    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.operators.process import ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame
 
 

@@ -30,20 +30,14 @@ from flykka.spark_bridge.functions.windowing.window_function import (
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code, keys_of, one_input
 from flykka.spark_bridge.program.functions import only_key
-from flykka.spark_bridge.program.prototype import (
-    applied_to_windows,
-    check_types,
-    has_event_time,
-    row_type,
-    with_bounds,
-)
+from flykka.spark_bridge.program.prototype import applied_to_windows, check_types, has_event_time, row_type, with_bounds
 from flykka.spark_bridge.program.trials import checked_function
 from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
-    from flykka.spark_bridge.operators.process_code import KeyedProcessCode
+    from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]

@@ -10,7 +10,6 @@ from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.api.table.changing_rows import upserts_of
 from flykka.api.table.refusals import RefusedError
 from flykka.errors import FlykkaError, ProgramError
-from flykka.runtime.durations import format_ms
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
@@ -25,6 +24,7 @@ from flykka.spark_bridge.sql.connectors.table_connector import (
     TableSink,
 )
 from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.sql.watermark_clause import Watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,24 +34,14 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.source import Source
     from flykka.spark_bridge.sql.commands import CreateTable
     from flykka.spark_bridge.sql.connectors.table_connector import TableConnector
-    from flykka.spark_bridge.sql.plan_node import Position
 
 T = TypeVar("T")
 
+
 IDLE_TIMEOUT, QUIET_PERIOD = "idle_timeout", "quiet_period"
+
+
 WATERMARK_FOR = "WATERMARK FOR"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
-    """The event-time column of a table, and how far the watermark stays behind it."""
-
-    column: str
-    delay_ms: int
-    position: Position
-
-    def __str__(self) -> str:
-        return f"{self.column} - {format_ms(self.delay_ms)}" if self.delay_ms else self.column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.result_table import ROWS_KEPT, ResultTable
 from flykka.api.table.sql_settings import JOB_NAME, set_option, with_option
-from flykka.api.table.statements import QUERY, Environment, ParsedStatement, Statements
+from flykka.api.table.statements import QUERY, Environment, Statements
 from flykka.client.start_settings import AUTO
 from flykka.errors import ProgramError
 from flykka.spark_bridge.connectors.collect import CollectSink
@@ -27,8 +27,8 @@ from flykka.spark_bridge.sql.commands import (
     Explain,
     Insert,
     Show,
-    command_of,
 )
+from flykka.spark_bridge.sql.parsing import ParsedStatement
 from flykka.spark_bridge.sql.script import ScriptStatement, statements
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class StatementExecutor:
         return None
 
     def _explain(self, statement: ParsedStatement, explained: Explain) -> str:
-        inner = command_of(explained.statement)
+        inner = explained.command
         if isinstance(inner, Insert):
             return self.explain_inserts([(statement, inner)])
         if inner is not None or not statement.parsed.commands_nothing(explained.statement):

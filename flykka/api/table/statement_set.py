@@ -9,9 +9,9 @@ from flykka.spark_bridge.sql.script import ScriptStatement
 
 if TYPE_CHECKING:
     from flykka.api.table.statement_executor import StatementExecutor
-    from flykka.api.table.statements import ParsedStatement
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.sql.commands import Insert
+    from flykka.spark_bridge.sql.parsing import ParsedStatement
 
 
 class StatementSet:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.table.catalog import Catalog
 from flykka.api.table.changing_rows import columns_of_rows
-from flykka.api.table.declared_table import DeclaredTable, Watermark, declared_table
+from flykka.api.table.declared_table import DeclaredTable, declared_table
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.uids import name_operators
@@ -18,13 +17,12 @@ from flykka.errors import ProgramError, SqlError
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.rows.text_lengths import with_lengths_noted
 from flykka.spark_bridge.sql.analysis import Statement
-from flykka.spark_bridge.sql.as_of_clause import AsOfClause, without_as_of
-from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert, command
+from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert
+from flykka.spark_bridge.sql.parsing import ParsedStatement, parse
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.plan_node import PlanNode, Position
 from flykka.spark_bridge.sql.script import ScriptStatement
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
-from flykka.spark_bridge.sql.watermark_clause import WatermarkClause, without_watermark
 from flykka.views.text.formats import counted
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.program.source import Source
-    from flykka.spark_bridge.sql.commands import Command
 
 _INSTEAD = {
     "CreateTableAsSelect": "CREATE TABLE ... AS SELECT would be a job and a table at once: declare the table, and"
@@ -48,10 +45,15 @@ _INSTEAD = {
     "CreateTempViewUsing": "tables of streams are of this environment alone: CREATE TABLE name (columns) USING"
     " connector OPTIONS (...)",
 }
+
+
 QUERY = "query"
 """The scope of the uids of a query that nobody has given a name."""
 
+
 _NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+
+
 _RUNS = (
     "what can run: SELECT, CREATE TABLE ... USING, CREATE TEMPORARY VIEW, CREATE TEMPORARY FUNCTION, INSERT INTO,"
     " EXECUTE STATEMENT SET BEGIN ... END, EXPLAIN, SHOW TABLES, SHOW VIEWS, DESCRIBE, DROP TABLE, DROP VIEW, SET"
@@ -91,27 +93,6 @@ class Environment(Protocol):
         """Submit what leads to a sink."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedStatement:
-    """A statement, as it is written, as Spark has parsed it, and the command that it is, None for a query."""
-
-    source: ScriptStatement
-    parsed: Statement
-    command: Command | None
-    watermark: WatermarkClause | None
-    as_of: tuple[AsOfClause, ...] = ()
-
-    @property
-    def is_query(self) -> bool:
-        """True if it asks for rows."""
-        return self.command is None and self.parsed.commands_nothing(self.parsed.plan)
-
-    @property
-    def position(self) -> Position:
-        """The place where it begins."""
-        return self.source.position
-
-
 class Statements:
     """Plans statements of one environment, by the tables and views of its catalog."""
 
@@ -122,12 +103,7 @@ class Statements:
     def parsed(self, source: ScriptStatement) -> ParsedStatement:
         """Parse a statement. Raises `SqlError`."""
         with self.taken_back(source):
-            without, watermark = without_watermark(source.text)
-            without, as_of = without_as_of(without)
-            statement = Statement(self._environment.spark, without)
-            return ParsedStatement(
-                source=source, parsed=statement, command=command(statement), watermark=watermark, as_of=as_of
-            )
+            return parse(self._environment.spark, source)
 
     def query(
         self,
@@ -181,15 +157,7 @@ class Statements:
                     " IF NOT EXISTS leaves it",
                     statement.position,
                 )
-            clause = statement.watermark
-            watermark = (
-                None
-                if clause is None
-                else Watermark(
-                    column=clause.column, delay_ms=clause.delay_ms(statement.parsed), position=clause.position
-                )
-            )
-            made = declared_table(table, watermark, self._environment.spark)
+            made = declared_table(table, table.watermark, self._environment.spark)
             self.catalog.add_table(made, lambda: made.stream(self._environment.from_source))
 
     def drop(self, dropped: Drop) -> None:

@@ -33,7 +33,7 @@ from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 if TYPE_CHECKING:
     from flykka.messages.tasks.source import SerializedSplit
     from flykka.messages.wire.ids import OperatorId
-    from flykka.spark_bridge.connectors.delta.source import DeltaSource
+    from flykka.spark_bridge.connectors.delta.source_settings import DeltaSourceSettings
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
@@ -58,7 +58,7 @@ class _Position:
 class DeltaSplitDiscovery:
     """Looks into the log of one table. Used by one call at a time, but for `changed`."""
 
-    def __init__(self, source: DeltaSource, operator_id: OperatorId, filesystem: FileSystem) -> None:
+    def __init__(self, source: DeltaSourceSettings, operator_id: OperatorId, filesystem: FileSystem) -> None:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem

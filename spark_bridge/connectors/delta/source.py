@@ -8,7 +8,7 @@ back (the rules, and the names of the options, are those of Delta's own streamin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Self
@@ -21,8 +21,9 @@ from flykka.runtime.secrets import masked_uri
 from flykka.spark_bridge.connectors.delta.columns import columns_of
 from flykka.spark_bridge.connectors.delta.discovery import DeltaSplitDiscovery
 from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
+from flykka.spark_bridge.connectors.delta.source_settings import DeltaSourceSettings
 from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_in
-from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
+from flykka.spark_bridge.connectors.delta.table import TableLocation, checked_options, facts_of
 from flykka.spark_bridge.connectors.delta.versions import check_readable, check_whole_files, last_version, opened
 from flykka.spark_bridge.program.source import Boundedness, Source, SplitNumbers, checked_millis, split_of
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -37,24 +38,12 @@ _WHAT = "a DeltaSource"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaSource(Source):
+class DeltaSource(DeltaSourceSettings, Source):
     """A Delta table to read. Made by `of_path`; the other methods return changed copies.
 
     Without more it is the table as it is when the job begins. `schema` is set when the job is bound, to the columns of
     the table.
     """
-
-    path: str
-    schema: StructType | None = None
-    event_time: str | None = None
-    as_of: int | None = None
-    as_of_ms: int | None = None
-    starting: int | None = None
-    starting_ms: int | None = None
-    interval_ms: int | None = None
-    ignores_deletes: bool = False
-    skips_change_commits: bool = False
-    options: StorageOptions = field(default=(), repr=False)
 
     @classmethod
     def of_path(cls, path: str | PathLike[str], *, event_time: str | None = None) -> Self:

@@ -11,7 +11,7 @@ from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from flykka.spark_bridge.connectors.delta.source import DeltaSource
+    from flykka.spark_bridge.connectors.delta.source_settings import DeltaSourceSettings
     from flykka.spark_bridge.connectors.delta.table import TableFacts, TableLocation
 
 NO_DELETION_VECTORS = (
@@ -45,7 +45,7 @@ def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
         raise SourceError(f"{location.path} has deletion vectors{NO_DELETION_VECTORS}")
 
 
-def first_version(source: DeltaSource, location: TableLocation) -> int | None:
+def first_version(source: DeltaSourceSettings, location: TableLocation) -> int | None:
     """The version whose changes are read first; None where the table is read as a whole before."""
     if source.starting_ms is None:
         return source.starting
@@ -54,7 +54,7 @@ def first_version(source: DeltaSource, location: TableLocation) -> int | None:
     return min(later, default=max(times) + 1)
 
 
-def last_version(source: DeltaSource, location: TableLocation) -> int:
+def last_version(source: DeltaSourceSettings, location: TableLocation) -> int:
     """The version that the table is read at as a whole, and the last of a bounded source."""
     if source.as_of is not None:
         return source.as_of

@@ -13,11 +13,11 @@ from flykka.spark_bridge.errors import FileSchemaError
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.object_store import ObjectStore
-    from flykka.spark_bridge.connectors.file.source import FileSource
+    from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
-def files_with_columns(source: FileSource, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
+def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
     """Paths of files by their names below the source: of all with mergeSchema, else of the first in each folder."""
     root = filesystem.qualified(source.path)
     if not filesystem.is_folder(root):
@@ -30,7 +30,9 @@ def files_with_columns(source: FileSource, filesystem: FileSystem | ObjectStore)
     return {name: files[name] for name in sorted(first.values())}
 
 
-def checked_columns(source: FileSource, filesystem: FileSystem | ObjectStore, paths: list[str]) -> pyarrow.Schema:
+def checked_columns(
+    source: FileSourceSettings, filesystem: FileSystem | ObjectStore, paths: list[str]
+) -> pyarrow.Schema:
     """The columns of all files together.
 
     Raises:

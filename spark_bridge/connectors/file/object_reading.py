@@ -34,7 +34,7 @@ from flykka.spark_bridge.rows.partition_folders import partition_in
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from flykka.spark_bridge.connectors.file.source import FileSource
+    from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings
 
 _OF_FILES = frozenset(
     {
@@ -58,7 +58,7 @@ _BLANK = "".join(map(chr, range(0x21)))
 """Java's white space: Spark passes over lines of it."""
 
 
-def check_readable(source: FileSource) -> None:
+def check_readable(source: FileSourceSettings) -> None:
     """Raise `PrototypeError` where files cannot be read like this through fsspec."""
     without = "without storage_options Spark reads it, with a file system of Hadoop's for the path"
     if source.format not in ("parquet", "json", "csv", "text"):
@@ -70,7 +70,7 @@ def check_readable(source: FileSource) -> None:
             raise PrototypeError(f"{source} cannot be read with storage_options and {key}={value!r}: {without}")
 
 
-def schema_of_objects(source: FileSource) -> StructType:
+def schema_of_objects(source: FileSourceSettings) -> StructType:
     """The schema of the parquet files. Raises `SourceError` where there is none, `UnreadableFileError`."""
     if source.format != "parquet":
         raise SourceError(f"{source} needs a schema where it is read with storage_options: schema='id long, ...'")
@@ -87,7 +87,7 @@ def schema_of_objects(source: FileSource) -> StructType:
 
 
 def read_objects(
-    session: SparkSession, source: FileSource, schema: StructType, files: Sequence[FileSplit]
+    session: SparkSession, source: FileSourceSettings, schema: StructType, files: Sequence[FileSplit]
 ) -> DataFrame:
     """The rows of files, those of one file in their order."""
     tasks = min(len(files), max(1, session.sparkContext.defaultParallelism))
@@ -128,7 +128,7 @@ def read_objects(
     return rows.select(*(columns[name].alias(name) for name in schema.names))
 
 
-def _options(source: FileSource) -> dict[str, str]:
+def _options(source: FileSourceSettings) -> dict[str, str]:
     return merged(source.file_format.reading, source.reader_options)
 
 

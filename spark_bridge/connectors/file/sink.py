@@ -131,11 +131,6 @@ class FileSink(Sink):
         """
         return replace(self, file_size_bytes=positive_size_bytes(size, "the file size"))
 
-    @property
-    def compacts(self) -> bool:
-        """True if the batches of a checkpoint are put together when it is taken."""
-        return self.files_limit is not None or self.file_size_bytes is not None
-
     def mark_success(self) -> Self:
         """Put an empty file `_SUCCESS` into the folder when the job has read all of its input and published its rows.
 
@@ -156,7 +151,9 @@ class FileSink(Sink):
 
     def writer(self, context: SinkContext) -> FileWriter:
         """Make the writer of one attempt, which stages and publishes files."""
-        return FileWriter(self, context)
+        return FileWriter(
+            context, self.path, self.layout, files_limit=self.files_limit, file_size_bytes=self.file_size_bytes
+        )
 
     def bound(self, session: SparkSession) -> Self:
         """With an absolute path."""

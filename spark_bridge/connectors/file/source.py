@@ -8,7 +8,7 @@ under its final name when it is complete. Names that begin with `.` or `_` are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from os import PathLike
@@ -23,7 +23,7 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.runtime.secrets import masked_uri, remember_secrets
+from flykka.runtime.secrets import remember_secrets
 from flykka.spark_bridge.connectors.file.formats import (
     AVRO,
     CSV,
@@ -31,7 +31,6 @@ from flykka.spark_bridge.connectors.file.formats import (
     ORC,
     PARQUET,
     TEXT,
-    Options,
     OptionValue,
     ReadFormat,
     checked_options,
@@ -40,7 +39,8 @@ from flykka.spark_bridge.connectors.file.formats import (
 )
 from flykka.spark_bridge.connectors.file.inferred_columns import checked_columns, files_with_columns
 from flykka.spark_bridge.connectors.file.object_reading import check_readable, read_objects, schema_of_objects
-from flykka.spark_bridge.connectors.file.object_store import ObjectStore, StorageOptions
+from flykka.spark_bridge.connectors.file.object_store import ObjectStore
+from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings, Until
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.connectors.written_columns import check_file_types
 from flykka.spark_bridge.diagnosis.unreadable import reason
@@ -59,14 +59,11 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import OperatorId
     from flykka.spark_bridge.rows.materialise import Slices
 
-Until = str | Callable[[], bool] | None
-"""The end of a continuous discovery: the name of a marker file, or a function that says so."""
-
 _READ: Mapping[FileFormat, Use] = {"avro": Use.AVRO_READ, "json": Use.JSON}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSource(Source):
+class FileSource(FileSourceSettings, Source):
     """Files to read, and in which portions.
 
     Made by the names of formats, such as `parquet`; the other methods return changed copies. `schema` is Spark's,
@@ -74,19 +71,6 @@ class FileSource(Source):
     written. `event_time` names the timestamp column that says when a row happened. Options are those of Spark's
     readers.
     """
-
-    file_format: ReadFormat
-    path: str
-    schema: StructType | str | None = None
-    event_time: str | None = None
-    reader_options: Options = ()
-    files_limit: int | None = None
-    rows_limit: int | None = None
-    interval_ms: int | None = None
-    until: Until = None
-    watches: bool = True
-    path_as_written: str | None = None
-    storage: StorageOptions | None = None
 
     @classmethod
     def parquet(
@@ -211,12 +195,6 @@ class FileSource(Source):
         made.store.check_usable()
         return made
 
-    @property
-    def store(self) -> ObjectStore:
-        """The files of the path, where they are reached through fsspec."""
-        assert self.storage is not None, "without storage_options the files are Hadoop's"
-        return ObjectStore(self.path, self.storage)
-
     def files_per_batch(self, files: int) -> Self:
         """Read this many files at once, where so many wait. Raises `ValueError` below 1."""
         return replace(self, files_limit=positive(files, "files per batch"), rows_limit=None)
@@ -255,14 +233,6 @@ class FileSource(Source):
     def reads_columns(self) -> bool:
         """True of files that Spark reads by columns."""
         return self.file_format.is_columnar and self.storage is None
-
-    @property
-    def format(self) -> FileFormat:
-        """The name of the format."""
-        return self.file_format.name
-
-    def __str__(self) -> str:
-        return f"{self.format} {masked_uri(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, an absolute path, and the schema as it is now.
@@ -356,6 +326,8 @@ class FileSource(Source):
 SLICE_FILES = 24
 SLICE_ROWS = 200_000
 """With fewer files and rows a slice takes longer to be planned than to be read."""
+
+
 _LARGE_FILE_ROWS = 4_000_000
 
 

@@ -34,7 +34,7 @@ from flykka.spark_bridge.rows.partition_folders import partition_in
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.object_store import ObjectStore
-    from flykka.spark_bridge.connectors.file.source import FileSource
+    from flykka.spark_bridge.connectors.file.source_settings import FileSourceSettings
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
@@ -66,7 +66,9 @@ class _Described:
 class FileSplitDiscovery:
     """Looks into the folder of one source. Used by one call at a time."""
 
-    def __init__(self, source: FileSource, operator_id: OperatorId, filesystem: FileSystem | ObjectStore) -> None:
+    def __init__(
+        self, source: FileSourceSettings, operator_id: OperatorId, filesystem: FileSystem | ObjectStore
+    ) -> None:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem

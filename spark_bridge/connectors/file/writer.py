@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.messages.wire.message import Value
-    from flykka.spark_bridge.connectors.file.sink import FileSink
+    from flykka.spark_bridge.rows.files import FileLayout
 
 logger = logging.getLogger("flykka.spark_bridge")
 
@@ -58,12 +58,23 @@ _NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{1
 class FileWriter(SinkWriter["DataFrame"]):
     """The staged and pending files of one sink in one attempt."""
 
-    def __init__(self, sink: FileSink, context: SinkContext) -> None:
-        self._sink = sink
+    def __init__(
+        self,
+        context: SinkContext,
+        path: str,
+        layout: FileLayout,
+        *,
+        files_limit: int | None = None,
+        file_size_bytes: int | None = None,
+    ) -> None:
+        """With a limit of files, or their size, batches are staged to be written again for each checkpoint."""
+        self._path_as_given = path
+        self._layout = layout
+        self._files_limit, self._file_size_bytes = files_limit, file_size_bytes
         self._context = context
         self._filesystem = context.filesystem
         self._staging = Staging(context)
-        self._rows = StagedRows(self._staging) if sink.compacts else None
+        self._rows = StagedRows(self._staging) if files_limit is not None or file_size_bytes is not None else None
         self._committables: Committables[PendingFile] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
@@ -80,7 +91,7 @@ class FileWriter(SinkWriter["DataFrame"]):
         """Write rows out of sight. One Spark job."""
         if self._rows is not None:
             return self._rows.stage(rows)
-        batch = self._staging.write(rows, self._sink.layout)
+        batch = self._staging.write(rows, self._layout)
         return Staged(rows=batch.rows, names=batch.files)
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
@@ -106,7 +117,7 @@ class FileWriter(SinkWriter["DataFrame"]):
     @cached_property
     def _path(self) -> str:
         # A checkpoint may be restored where a relative path leads elsewhere.
-        return self._filesystem.qualified(self._sink.path)
+        return self._filesystem.qualified(self._path_as_given)
 
     def _rewritten(self, rows: StagedRows, checkpoint_id: int, names: tuple[str, ...]) -> tuple[str, ...]:
         if not names:
@@ -115,14 +126,14 @@ class FileWriter(SinkWriter["DataFrame"]):
         whole = read_staged(self._context.scope.session, rows.pop_staged(checkpoint_id, names))
         files = self._files_of(names)
         # To several files of one size rows are dealt; a limit alone may leave them where they are.
-        grouped = whole.repartition(files) if files > 1 and self._sink.file_size_bytes else whole.coalesce(files)
-        batch = self._staging.write(grouped, self._sink.layout)
+        grouped = whole.repartition(files) if files > 1 and self._file_size_bytes else whole.coalesce(files)
+        batch = self._staging.write(grouped, self._layout)
         self._staging.discard(names)
         return batch.files
 
     def _files_of(self, batches: tuple[str, ...]) -> int:
         """The number of files that batches become."""
-        limit, size = self._sink.files_limit, self._sink.file_size_bytes
+        limit, size = self._files_limit, self._file_size_bytes
         wanted = limit if size is None else -(-sum(map(self._filesystem.bytes_below, batches)) // size)
         assert wanted is not None, "either is set where batches are staged to be written again"
         return wanted if limit is None else min(wanted, limit)
@@ -131,7 +142,7 @@ class FileWriter(SinkWriter["DataFrame"]):
         *_, name = parts = path.split("/")
         found = _NAME_OF_SPARK.search(name)
         assert found is not None, f"Spark's names of files have a UUID and a number, but {path} has none"
-        folders = parts[-1 - len(self._sink.layout.partition_by) : -1]
+        folders = parts[-1 - len(self._layout.partition_by) : -1]
         writer = f"{published_prefix(self._context.job_name)}{self._staging.name}"
         target = f"{writer}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
         return PendingFile(

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.spark_bridge.connectors.kafka.client import OffsetReader
 from flykka.spark_bridge.connectors.kafka.offsets import OffsetKind, OffsetResetStrategy, OffsetsInitializer
-from flykka.spark_bridge.connectors.kafka.ranges import (
-    OffsetRange,
-    TopicPartition,
-    chunk,
-    offset_split,
-    read,
-    written,
-)
+from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition, chunk, offset_split, read, written
 from flykka.spark_bridge.connectors.kafka.time_order import TimeOrder
 from flykka.spark_bridge.errors import EmptySourceError, ReplacedTopicError, SourceError
 from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
@@ -32,7 +25,7 @@ from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 if TYPE_CHECKING:
     from flykka.messages.tasks.source import SerializedSplit
     from flykka.messages.wire.ids import OperatorId
-    from flykka.spark_bridge.connectors.kafka.source import KafkaSource
+    from flykka.spark_bridge.connectors.kafka.source_settings import KafkaSourceSettings
 
 RECORDS_PER_SPLIT = 50_000
 _RATE_INTERVAL_MS = 100
@@ -73,7 +66,7 @@ class KafkaSplitDiscovery:
     """Asks the cluster for new records. Used by one call at a time, but for `changed`."""
 
     def __init__(
-        self, source: KafkaSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
+        self, source: KafkaSourceSettings, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`clock` gives seconds."""
         self._source = source

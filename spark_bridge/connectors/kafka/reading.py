@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange
-    from flykka.spark_bridge.connectors.kafka.source import KafkaSource
+    from flykka.spark_bridge.connectors.kafka.source_settings import KafkaSourceSettings
 
 RECORDS_PER_TASK = 20_000
 """With fewer a task takes longer to be started than to read."""
@@ -34,7 +34,7 @@ METADATA = {
 
 
 def read_records(
-    session: SparkSession, source: KafkaSource, schema: StructType, ranges: Sequence[OffsetRange]
+    session: SparkSession, source: KafkaSourceSettings, schema: StructType, ranges: Sequence[OffsetRange]
 ) -> DataFrame:
     """The rows of records; where there is event time, with the place of each one's partition in `ranges`."""
     cores = max(1, session.sparkContext.defaultParallelism)
@@ -53,7 +53,7 @@ def read_records(
     return decoded.select(*map(quoted, schema.names), *partition, *marks)
 
 
-def _needed(source: KafkaSource) -> tuple[str, ...]:
+def _needed(source: KafkaSourceSettings) -> tuple[str, ...]:
     # A corrupt record is named by where it is.
     where = () if source.value_format.on_corrupt in (None, "skip") else ("topic", "partition", "offset")
     partition = () if source.event_time is None else (PARTITION,)

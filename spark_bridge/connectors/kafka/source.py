@@ -8,7 +8,7 @@ for others to look at. Rows never pass the driver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pyspark.sql.types import StructField, StructType
@@ -17,11 +17,11 @@ from flykka.messages.tasks.source import SerializedSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties
 from flykka.spark_bridge.connectors.kafka.discovery import KafkaSplitDiscovery
-from flykka.spark_bridge.connectors.kafka.formats import RawFormat, ValueFormat
-from flykka.spark_bridge.connectors.kafka.offset_commits import OffsetCommitter
+from flykka.spark_bridge.connectors.kafka.formats import ValueFormat
 from flykka.spark_bridge.connectors.kafka.offsets import OffsetKind, OffsetsInitializer
 from flykka.spark_bridge.connectors.kafka.ranges import ranges_of
 from flykka.spark_bridge.connectors.kafka.reading import METADATA, read_records
+from flykka.spark_bridge.connectors.kafka.source_settings import KafkaSourceSettings
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.program.source import Boundedness, Source, split_of
 
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 _WHAT = "a KafkaSource"
-_DISCOVERY_INTERVAL_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSource(Source):
+class KafkaSource(KafkaSourceSettings, Source):
     """Topics to read. Made by `of_topics` or `of_topic_pattern`; the other methods return changed copies.
 
     Each record is a row: the columns that `value_format` makes of its value, then those of `metadata`. Without an end
@@ -45,20 +44,6 @@ class KafkaSource(Source):
     """
 
     parallelism_limit: ClassVar[int | None] = 1
-
-    cluster: Cluster
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    value_format: ValueFormat = field(default_factory=RawFormat)
-    metadata: tuple[str, ...] = ()
-    starting: OffsetsInitializer = field(default_factory=OffsetsInitializer.earliest)
-    stopping: OffsetsInitializer | None = None
-    group: str | None = None
-    rate: float | None = None
-    aligns_partitions: bool = False
-    discovery_interval_ms: int = _DISCOVERY_INTERVAL_MS
-    event_time: str | None = None
-    committer: OffsetCommitter = field(default_factory=OffsetCommitter, compare=False, repr=False)
 
     @classmethod
     def of_topics(cls, bootstrap_servers: str, *topics: str, **properties: object) -> Self:
@@ -132,11 +117,6 @@ class KafkaSource(Source):
         return replace(self, discovery_interval_ms=positive_duration_ms(interval, "partition discovery interval"))
 
     @property
-    def is_bounded(self) -> bool:
-        """True if it has an end."""
-        return self.stopping is not None
-
-    @property
     def boundedness(self) -> Boundedness:
         """Bounded with an end."""
         return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
@@ -145,11 +125,6 @@ class KafkaSource(Source):
     def is_notified_of_checkpoints(self) -> bool:
         """True if a group is to learn of offsets."""
         return self.group is not None
-
-    @property
-    def counts_corrupt(self) -> bool:
-        """True if corrupt records are left out."""
-        return self.value_format.on_corrupt == "skip"
 
     @property
     def format(self) -> str:

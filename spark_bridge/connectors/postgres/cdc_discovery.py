@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.messages.tasks.source import SerializedSplit, SplitsDiscovered
 from flykka.spark_bridge.connectors.postgres.changed_table import (
-    ChangedTable,
+    check_attached,
     check_published,
     check_schema,
     table_for_changes,
 )
-from flykka.spark_bridge.connectors.postgres.log_ranges import (
-    BYTES_PER_PAGE,
-    LOG_BYTES_PER_SPLIT,
-    Position,
-    lsn_text,
-)
-from flykka.spark_bridge.connectors.postgres.members import attached, check_attached
+from flykka.spark_bridge.connectors.postgres.log_ranges import BYTES_PER_PAGE, LOG_BYTES_PER_SPLIT, Position, lsn_text
+from flykka.spark_bridge.connectors.postgres.members import ChangedTable, attached
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.source import SPLITS_PER_LOOK
 
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from flykka.messages.wire.ids import OperatorId
-    from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+    from flykka.spark_bridge.connectors.postgres.cdc_settings import CdcSourceSettings
     from flykka.spark_bridge.connectors.postgres.tables import Table
 
 logger = logging.getLogger("flykka.spark_bridge")
@@ -45,7 +40,7 @@ class PostgresCdcDiscovery:
 
     changed: Callable[[], bool] | None = None
 
-    def __init__(self, source: PostgresCdcSource, operator_id: OperatorId) -> None:
+    def __init__(self, source: CdcSourceSettings, operator_id: OperatorId) -> None:
         self._source = source
         self._operator_id = operator_id
         self.interval_ms: int | None = source.poll_interval_ms

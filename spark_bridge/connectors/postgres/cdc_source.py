@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from pyspark.sql.types import StructField, StructType
 
@@ -18,11 +18,16 @@ from flykka.messages.tasks.source import SerializedSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.connectors.postgres.cdc_discovery import PostgresCdcDiscovery
 from flykka.spark_bridge.connectors.postgres.cdc_reading import METADATA, ReadChanges, ReadPages
-from flykka.spark_bridge.connectors.postgres.changed_table import ChangedTable, check_decoding, table_for_changes
+from flykka.spark_bridge.connectors.postgres.cdc_settings import (
+    CdcSourceSettings,
+    OnSchemaChange,
+    OnTruncate,
+    StartupMode,
+)
+from flykka.spark_bridge.connectors.postgres.changed_table import check_decoding, table_for_changes
 from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.held_snapshot import HeldSnapshot
 from flykka.spark_bridge.connectors.postgres.log_ranges import log_ranges, lsn_number, page_ranges
-from flykka.spark_bridge.connectors.postgres.members import keys_of
+from flykka.spark_bridge.connectors.postgres.members import ChangedTable, keys_of
 from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, check_distinct, decoded
 from flykka.spark_bridge.connectors.postgres.read_values import UNREADABLE, OnUnreadable, ReadValues
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
@@ -42,17 +47,14 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.rows.materialise import Slices
 
-StartupMode = Literal["initial", "latest-offset", "committed-offset"]
-OnSchemaChange = Literal["fail", "ignore"]
-OnTruncate = Literal["fail", "ignore"]
-
 _WHAT = "a PostgresCdcSource"
-_POLL_INTERVAL_MS = 500
+
+
 _CONFIRM_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresCdcSource(Source):
+class PostgresCdcSource(CdcSourceSettings, Source):
     """A table to read with its changes. Made by `of_table`; the other methods return changed copies.
 
     Each row has the columns of the table, as they are behind the change or were before a deletion, and `row_kind`:
@@ -62,21 +64,6 @@ class PostgresCdcSource(Source):
     """
 
     parallelism_limit: ClassVar[int | None] = 1
-
-    database: Database
-    table: str
-    slot: ReplicationSlot
-    startup_mode: StartupMode = "initial"
-    on_schema_change: OnSchemaChange = "fail"
-    on_truncate: OnTruncate = "fail"
-    on_unreadable: OnUnreadable = "fail"
-    metadata: tuple[str, ...] = ()
-    is_bounded: bool = False
-    until: int | None = None
-    poll_interval_ms: int = _POLL_INTERVAL_MS
-    event_time: str | None = None
-    bound_to: ChangedTable | None = field(default=None, compare=False, repr=False)
-    held: HeldSnapshot = field(default_factory=HeldSnapshot, compare=False, repr=False)
 
     @classmethod
     def of_table(
@@ -182,14 +169,6 @@ class PostgresCdcSource(Source):
         columns = StructType.fromDDL(f"{self._beside}, unreadable array<string>, texts map<string, string>")
         assert isinstance(columns, StructType), "these are columns"
         return SideOutput(tag="unreadable", column=UNREADABLE, columns=columns)
-
-    @property
-    def format(self) -> str:
-        """The word of Flink CDC's connector."""
-        return "postgres-cdc"
-
-    def __str__(self) -> str:
-        return f"{self.format} {self.table} at {self.database}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, and the columns that the table has now. Asks the database.

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flykka.spark_bridge.connectors.postgres.members import PARTITIONED, Member, check_members, members_of
+from flykka.spark_bridge.connectors.postgres.members import (
+    BEGIN_AGAIN,
+    PARTITIONED,
+    ChangedTable,
+    Member,
+    attached,
+    check_members,
+    members_of,
+)
 from flykka.spark_bridge.connectors.postgres.tables import Table
-from flykka.spark_bridge.errors import SchemaChangedError, SourceError, SourceNotFoundError
+from flykka.spark_bridge.errors import MissingChangesError, SchemaChangedError, SourceError, SourceNotFoundError
 
 if TYPE_CHECKING:
     import psycopg
 
-    from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+    from flykka.spark_bridge.connectors.postgres.cdc_settings import CdcSourceSettings
 
 _TABLES = frozenset("rp")
 
@@ -37,15 +44,7 @@ FROM pg_publication p WHERE pubname = %(name)s
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedTable:
-    """A table whose changes are read, and the tables that its rows lie in, which begin with it."""
-
-    table: Table
-    members: tuple[Member, ...]
-
-
-def table_for_changes(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> ChangedTable:
+def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> ChangedTable:
     """The table of a source.
 
     Raises:
@@ -58,11 +57,11 @@ def table_for_changes(connection: psycopg.Connection[Any], source: PostgresCdcSo
     if table.kind not in _TABLES:
         raise SourceError(f"{table} at {source.database} is no table of its own, and has no changes to read")
     members = members_of(connection, table)
-    check_members(source, members)
+    check_members(source.database, members)
     return ChangedTable(table=table, members=members)
 
 
-def check_published(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> None:
+def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
     """See to it that changes of the table still come. Raises `SourceError` where they do not."""
     bound = source.bound_to and source.bound_to.table
     table = Table.find(connection, source.table)
@@ -81,7 +80,7 @@ def check_published(connection: psycopg.Connection[Any], source: PostgresCdcSour
 
 
 def _unpublished(
-    connection: psycopg.Connection[Any], source: PostgresCdcSource, members: Sequence[Member]
+    connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
     """The tables of a source that its publication does not have; None if there is no publication.
 
@@ -108,7 +107,7 @@ def _unpublished(
     return tuple(member for member in members if member.kind != PARTITIONED and member.oid not in published)
 
 
-def check_schema(source: PostgresCdcSource, bound: Table, now: Table) -> frozenset[str]:
+def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozenset[str]:
     """Compare the columns that a job reads with those that the table has now; return the added ones to ignore.
 
     Raises:
@@ -142,7 +141,7 @@ def schema_changed_text(source: str, change: str) -> str:
     )
 
 
-def check_decoding(connection: psycopg.Connection[Any], source: PostgresCdcSource) -> None:
+def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
     """Look before a job whether the changes of a source can be read. Raises `SourceError`, with what is to be done."""
     changed = table_for_changes(connection, source)
     table = changed.table
@@ -171,3 +170,60 @@ def check_decoding(connection: psycopg.Connection[Any], source: PostgresCdcSourc
             f"there is a publication {source.slot.name!r} at {at}, without {missing[0]}: ALTER PUBLICATION"
             f" {source.slot.name} ADD TABLE {missing[0]}, or take another name"
         )
+
+
+# What a transaction has written before it attached a table has a lower command number. All that others have written
+# into a table that was made and attached by one transaction came later.
+_ROWS_BEFORE_ATTACHED = """
+SELECT EXISTS (
+    SELECT FROM ONLY {} AS r, pg_inherits i, pg_attribute a
+    WHERE i.inhrelid = ANY({path}) AND i.inhparent = ANY({path}) AND a.attrelid = {oid} AND a.attname = 'ctid'
+      AND CASE WHEN a.xmin = i.xmin THEN r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint
+               ELSE age(a.xmin) > age(i.xmin) AND age(r.xmin) > age(i.xmin) END
+)
+"""
+
+
+def check_attached(
+    connection: psycopg.Connection[Any],
+    source: CdcSourceSettings,
+    known: Mapping[str, str],
+    members: Sequence[Member],
+) -> None:
+    """Compare the tables that were `known`, and when they were attached, with those that there are now.
+
+    Raises:
+        MissingChangesError: one was attached that had rows already, or one is gone with its rows.
+    """
+    for member in members:
+        if (
+            member.kind != PARTITIONED
+            and known.get(str(member.oid)) != member.attached
+            and _had_rows(connection, member)
+        ):
+            raise MissingChangesError(
+                f"{source}: {member} had rows already when it was attached to {members[0]}, and no change tells of"
+                f" them. {BEGIN_AGAIN}"
+            )
+    gone = known.keys() - attached(members).keys()
+    if gone and source.on_truncate == "fail":
+        names = [str(name) for (name,) in connection.execute(_NAMES, ([int(oid) for oid in sorted(gone)],)).fetchall()]
+        which = ", ".join(names) if names else "a table that has been dropped"
+        raise MissingChangesError(
+            f"{source}: {which} belongs to {members[0]} no more, and no change tells that its rows are gone."
+            f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
+        )
+
+
+_NAMES = "SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid = ANY(%s::oid[])"
+
+
+def _had_rows(connection: psycopg.Connection[Any], member: Member) -> bool:
+    from psycopg import sql
+
+    path = sql.Literal(list(member.path)) + sql.SQL("::oid[]")
+    query = sql.SQL(_ROWS_BEFORE_ATTACHED).format(
+        sql.Identifier(member.schema, member.name), path=path, oid=sql.Literal(member.oid)
+    )
+    found = connection.execute(query).fetchone()
+    return found is not None and bool(found[0])

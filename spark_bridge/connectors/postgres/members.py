@@ -5,17 +5,17 @@ Each has changes of its own in the log, and tells of a changed or deleted row wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flykka.spark_bridge.errors import MissingChangesError, SourceError
+from flykka.spark_bridge.connectors.postgres.tables import Table
+from flykka.spark_bridge.errors import SourceError
 
 if TYPE_CHECKING:
     import psycopg
 
-    from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
-    from flykka.spark_bridge.connectors.postgres.tables import Table
+    from flykka.spark_bridge.connectors.postgres.database import Database
 
 _MEMBERS = """
 WITH RECURSIVE member AS (
@@ -41,19 +41,10 @@ CROSS JOIN LATERAL (
 ORDER BY c.oid, path
 """
 
-# What a transaction has written before it attached a table has a lower command number. All that others have written
-# into a table that was made and attached by one transaction came later.
-_ROWS_BEFORE_ATTACHED = """
-SELECT EXISTS (
-    SELECT FROM ONLY {} AS r, pg_inherits i, pg_attribute a
-    WHERE i.inhrelid = ANY({path}) AND i.inhparent = ANY({path}) AND a.attrelid = {oid} AND a.attname = 'ctid'
-      AND CASE WHEN a.xmin = i.xmin THEN r.xmin = i.xmin AND r.cmin::text::bigint < i.cmin::text::bigint
-               ELSE age(a.xmin) > age(i.xmin) AND age(r.xmin) > age(i.xmin) END
-)
-"""
 
 PARTITIONED = "p"
 """The kind of a table that has no rows of its own."""
+
 
 _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary table"}
 
@@ -113,18 +104,18 @@ def keys_of(members: Sequence[Member]) -> tuple[str, ...]:
     return table.primary_key or table.identity
 
 
-def check_members(source: PostgresCdcSource, members: Sequence[Member]) -> None:
+def check_members(database: Database, members: Sequence[Member]) -> None:
     """Raise `SourceError` where changes of one of the tables do not come, or do not tell which row was changed."""
     keys = keys_of(members)
     for member in members:
         what = _KINDS.get(member.kind) or _KINDS.get(member.persistence)
         if what is not None:
-            raise SourceError(f"{member} at {source.database} is {what}, and has no changes to read")
+            raise SourceError(f"{member} at {database} is {what}, and has no changes to read")
         if member.kind == PARTITIONED or member.tells_all:
             continue
         if not member.identity:
             raise SourceError(
-                f"{member} at {source.database} has no primary key: once its changes are published, PostgreSQL would"
+                f"{member} at {database} has no primary key: once its changes are published, PostgreSQL would"
                 f" refuse to update it. Give it one that is not DEFERRABLE, or ALTER TABLE {member} REPLICA IDENTITY"
                 " FULL"
             )
@@ -136,41 +127,10 @@ def check_members(source: PostgresCdcSource, members: Sequence[Member]) -> None:
                 else f"the other columns, which tell rows of {members[0]} apart"
             )
             raise SourceError(
-                f"of a changed or deleted row of {member} at {source.database} the log has only"
+                f"of a changed or deleted row of {member} at {database} the log has only"
                 f" {', '.join(member.identity)}, by its replica identity, and not {key}: ALTER TABLE {member} REPLICA"
                 " IDENTITY FULL"
             )
-
-
-def check_attached(
-    connection: psycopg.Connection[Any],
-    source: PostgresCdcSource,
-    known: Mapping[str, str],
-    members: Sequence[Member],
-) -> None:
-    """Compare the tables that were `known`, and when they were attached, with those that there are now.
-
-    Raises:
-        MissingChangesError: one was attached that had rows already, or one is gone with its rows.
-    """
-    for member in members:
-        if (
-            member.kind != PARTITIONED
-            and known.get(str(member.oid)) != member.attached
-            and _had_rows(connection, member)
-        ):
-            raise MissingChangesError(
-                f"{source}: {member} had rows already when it was attached to {members[0]}, and no change tells of"
-                f" them. {BEGIN_AGAIN}"
-            )
-    gone = known.keys() - attached(members).keys()
-    if gone and source.on_truncate == "fail":
-        names = [str(name) for (name,) in connection.execute(_NAMES, ([int(oid) for oid in sorted(gone)],)).fetchall()]
-        which = ", ".join(names) if names else "a table that has been dropped"
-        raise MissingChangesError(
-            f"{source}: {which} belongs to {members[0]} no more, and no change tells that its rows are gone."
-            f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
-        )
 
 
 def attached(members: Sequence[Member]) -> dict[str, str]:
@@ -180,15 +140,10 @@ def attached(members: Sequence[Member]) -> dict[str, str]:
 
 BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
-_NAMES = "SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid = ANY(%s::oid[])"
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedTable:
+    """A table whose changes are read, and the tables that its rows lie in, which begin with it."""
 
-def _had_rows(connection: psycopg.Connection[Any], member: Member) -> bool:
-    from psycopg import sql
-
-    path = sql.Literal(list(member.path)) + sql.SQL("::oid[]")
-    query = sql.SQL(_ROWS_BEFORE_ATTACHED).format(
-        sql.Identifier(member.schema, member.name), path=path, oid=sql.Literal(member.oid)
-    )
-    found = connection.execute(query).fetchone()
-    return found is not None and bool(found[0])
+    table: Table
+    members: tuple[Member, ...]

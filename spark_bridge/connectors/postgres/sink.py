@@ -191,7 +191,16 @@ class PostgresSink(TransactionalSink):
                 raise SinkError(f"{columns} (the table was changed since the job began)")
             beside = [field for field in rows.schema.fields if field.name not in {each.name for each in columns}]
             kind = self._kind_in(rows.columns)
-            made = statements(connection, self, table, columns, beside, kind, transaction)
+            made = statements(
+                connection,
+                table,
+                columns,
+                beside,
+                kind,
+                transaction,
+                keys=self.keys,
+                sequence_by=self.sequence_by,
+            )
         if kind is not None:
             rows = rows.where(~named(kind).eqNullSafe(UPDATE_BEFORE))
         types = {field.name: field.dataType for field in fields}

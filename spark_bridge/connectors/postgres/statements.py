@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from psycopg import sql
     from pyspark.sql.types import StructField
 
-    from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
     from flykka.spark_bridge.connectors.postgres.tables import Table
     from flykka.spark_bridge.connectors.transactional import Transaction
 
@@ -50,14 +49,19 @@ class Statements:
 
 def statements(
     connection: psycopg.Connection[Any],
-    sink: PostgresSink,
     table: Table,
     columns: Sequence[WrittenColumn],
     beside: Sequence[StructField],
     kind: str | None,
     transaction: Transaction,
+    *,
+    keys: Sequence[str],
+    sequence_by: Sequence[str],
 ) -> Statements:
-    """The statements by which `columns` are written to the table; columns `beside` decide how, `kind` among them."""
+    """The statements by which `columns` are written to the table; columns `beside` decide how, `kind` among them.
+
+    `keys` and `sequence_by` are those of the sink.
+    """
     from psycopg import sql
 
     def encoded(text: sql.Composable) -> bytes:
@@ -72,17 +76,17 @@ def statements(
     noted = "SELECT checkpoint_id FROM {checkpoints} WHERE writer = {writer} FOR UPDATE"
     note = "UPDATE {checkpoints} SET checkpoint_id = {checkpoint_id} WHERE writer = {writer}"
     names = [*(each.name for each in columns), *(field.name for field in beside)]
-    target = table.identifier if not sink.keys else sql.Identifier("pg_temp", _STAGED)
+    target = table.identifier if not keys else sql.Identifier("pg_temp", _STAGED)
     copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _listed(names))
-    upsert = _Upsert(sink, table, [each.name for each in columns], beside, kind)
+    upsert = _Upsert(table, keys, sequence_by, [each.name for each in columns], beside, kind)
     return Statements(
         lock=encoded(sql.SQL(lock).format(**marks)),
         noted=encoded(sql.SQL(noted).format(**marks)),
         note=encoded(sql.SQL(note).format(**marks)),
         copy=encoded(copy),
-        before=(encoded(upsert.staging()),) if sink.keys else (),
-        checks=tuple(Check(query=encoded(query), text=text) for query, text in upsert.checks()) if sink.keys else (),
-        after=(encoded(upsert.merge()),) if sink.keys else (),
+        before=(encoded(upsert.staging()),) if keys else (),
+        checks=tuple(Check(query=encoded(query), text=text) for query, text in upsert.checks()) if keys else (),
+        after=(encoded(upsert.merge()),) if keys else (),
     )
 
 
@@ -113,14 +117,16 @@ class _Upsert:
 
     def __init__(
         self,
-        sink: PostgresSink,
         table: Table,
+        keys: Sequence[str],
+        sequence_by: Sequence[str],
         names: Sequence[str],
         beside: Sequence[StructField],
         kind: str | None,
     ) -> None:
-        self._sink = sink
         self._table = table
+        self._keys = keys
+        self._sequence_by = sequence_by
         self._names = names
         self._beside = beside
         self._kind = kind
@@ -145,15 +151,15 @@ class _Upsert:
         """Find kinds that there are not, and rows of one key of which none is the last."""
         from psycopg import sql
 
-        keys, staged = self._sink.keys, sql.Identifier("pg_temp", _STAGED)
+        keys, staged = self._keys, sql.Identifier("pg_temp", _STAGED)
         key = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in keys)
-        order = sql.SQL("ORDER BY {}").format(self._latest_first()) if self._sink.sequence_by else sql.SQL("")
+        order = sql.SQL("ORDER BY {}").format(self._latest_first()) if self._sequence_by else sql.SQL("")
         tie = sql.SQL(
             "SELECT {key} FROM (SELECT {keys}, staged::text AS flykka_row,"
             " rank() OVER (PARTITION BY {keys} {order}) AS flykka_place FROM {staged} AS staged) AS ranked"
             " WHERE flykka_place = 1 GROUP BY {keys} HAVING count(DISTINCT flykka_row) > 1 LIMIT 1"
         ).format(key=key, keys=_listed(keys), order=order, staged=staged)
-        named, by = ", ".join(keys), ", ".join(self._sink.sequence_by)
+        named, by = ", ".join(keys), ", ".join(self._sequence_by)
         text = f"several rows have the key {named} = {{}}: name the column that tells the last one with sequence_by"
         if by:
             text = f"several rows of the key {named} = {{}} agree in {by}: name another column in sequence_by too"
@@ -173,8 +179,8 @@ class _Upsert:
         """Let the last row of each key delete, change or insert."""
         from psycopg import sql
 
-        keys, sink = _listed(self._sink.keys), self._sink
-        by = sql.SQL(", ").join([keys, self._latest_first()] if sink.sequence_by else [keys])
+        keys = _listed(self._keys)
+        by = sql.SQL(", ").join([keys, self._latest_first()] if self._sequence_by else [keys])
         latest = sql.SQL("latest AS MATERIALIZED (SELECT DISTINCT ON ({}) * FROM {} ORDER BY {})").format(
             keys, sql.Identifier("pg_temp", _STAGED), by
         )
@@ -184,7 +190,7 @@ class _Upsert:
             kind = sql.Identifier("latest", self._kind)
             same = sql.SQL(" AND ").join(
                 sql.SQL("{} = {}").format(sql.Identifier("kept", name), sql.Identifier("latest", name))
-                for name in sink.keys
+                for name in self._keys
             )
             parts.append(
                 sql.SQL("gone AS (DELETE FROM {} AS kept USING latest WHERE {} = '-D' AND {}{})").format(
@@ -207,7 +213,7 @@ class _Upsert:
     def _change(self) -> sql.Composable:
         from psycopg import sql
 
-        others = [name for name in self._names if name not in self._sink.keys]
+        others = [name for name in self._names if name not in self._keys]
         if not others:
             return sql.SQL("NOTHING")
         changes = sql.SQL(", ").join(
@@ -219,7 +225,7 @@ class _Upsert:
         """A condition that the row in the table is not a later one, where it says so."""
         from psycopg import sql
 
-        sequence = self._sink.sequence_by
+        sequence = self._sequence_by
         if not sequence or any(name not in self._names for name in sequence):
             return sql.SQL("")
         kept, new = (sql.SQL(", ").join(sql.Identifier(of, name) for name in sequence) for of in ("kept", row))
@@ -229,7 +235,7 @@ class _Upsert:
         from psycopg import sql
 
         return sql.SQL(", ").join(
-            sql.SQL("{} DESC NULLS LAST").format(sql.Identifier(name)) for name in self._sink.sequence_by
+            sql.SQL("{} DESC NULLS LAST").format(sql.Identifier(name)) for name in self._sequence_by
         )
 
 

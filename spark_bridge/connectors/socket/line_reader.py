@@ -10,15 +10,11 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 from weakref import finalize
 
-from flykka.runtime.durations import duration_ms, format_ms
+from flykka.runtime.durations import format_ms
 from flykka.runtime.repeated_log import RepeatedLog
 from flykka.spark_bridge.errors import SourceError
-
-if TYPE_CHECKING:
-    from flykka.spark_bridge.connectors.socket.source import SocketTextSource
 
 logger = logging.getLogger("flykka.spark_bridge")
 
@@ -31,12 +27,22 @@ BYTES_PER_LOOK = 1024 * 1024
 class LineReader:
     """Reads the records of one server. Used by one call at a time, but for `has_news`."""
 
-    def __init__(self, source: SocketTextSource, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        delimiter: str,
+        max_retries: int,
+        retry_delay_ms: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`clock` gives seconds."""
-        self._source = source
+        self._host, self._port = host, port
         self._clock = clock
-        self._delimiter = source.delimiter.encode()
-        self._retry_delay_s = duration_ms(source.retry_delay) / 1000
+        self._delimiter = delimiter.encode()
+        self._max_retries = max_retries
+        self._retry_delay_ms = retry_delay_ms
         self._socket: socket.socket | None = None
         self._closed: finalize[..., LineReader] | None = None
         self._rest = bytearray()
@@ -105,9 +111,8 @@ class LineReader:
             return True
         if self._clock() < self._retry_at_s:
             return False
-        source = self._source
         try:
-            self._socket = socket.create_connection((source.host, source.port), timeout=_CONNECT_SECONDS)
+            self._socket = socket.create_connection((self._host, self._port), timeout=_CONNECT_SECONDS)
         except OSError as refused:
             self._lost(refused)
             return False
@@ -115,7 +120,7 @@ class LineReader:
         # Nobody says when a job lets go of its sources.
         self._closed = finalize(self, self._socket.close)
         if self._was_connected or self._attempts:
-            logger.info("connected to %s:%d again", source.host, source.port)
+            logger.info("connected to %s:%d again", self._host, self._port)
         self._was_connected = True
         return True
 
@@ -134,13 +139,13 @@ class LineReader:
         if self._closed is not None:
             self._closed()
         self._socket = None
-        retries, server = self._source.max_retries, f"{self._source.host}:{self._source.port}"
+        retries, server = self._max_retries, f"{self._host}:{self._port}"
         if retries < 0 or self._attempts < retries:
             self._attempts += 1
             why = "closed the connection" if refused is None else f"cannot be connected to ({refused})"
-            delay = format_ms(duration_ms(self._source.retry_delay))
+            delay = format_ms(self._retry_delay_ms)
             self._log.write(logging.WARNING, why, f"{server} {why}: it is tried again every {delay}")
-            self._retry_at_s = self._clock() + self._retry_delay_s
+            self._retry_at_s = self._clock() + self._retry_delay_ms / 1000
             return
         if not self._was_connected:
             tried = f", tried {self._attempts + 1} times" if self._attempts else ""

@@ -84,7 +84,14 @@ class SocketTextSource(Source):
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SocketTextDiscovery:
         """Holds the connection."""
-        return SocketTextDiscovery(LineReader(self), operator_id)
+        reader = LineReader(
+            self.host,
+            self.port,
+            delimiter=self.delimiter,
+            max_retries=self.max_retries,
+            retry_delay_ms=duration_ms(self.retry_delay),
+        )
+        return SocketTextDiscovery(reader, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
         """The lines are in the split."""

@@ -12,8 +12,9 @@ from flykka.api.streams.transformation import Input, Transformation, partitioned
 from flykka.client.job_id import new_job_id
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.operators.code import KeyByCode, TransformCode
+from flykka.spark_bridge.operators.code import KeyByCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.stateless import TransformCode
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.job_graph.program import job_graph_of
 from tests.conformance.job_graph.words import WrittenOperator, WrittenProgram, read_program

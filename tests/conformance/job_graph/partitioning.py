@@ -8,8 +8,9 @@ from typing import Any
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.api.streams.transformation import Input, Transformation, partitioned
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
-from flykka.spark_bridge.operators.code import KeyByCode, TransformCode
+from flykka.spark_bridge.operators.code import KeyByCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.stateless import TransformCode
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _READER = "reader"

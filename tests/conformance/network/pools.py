@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from flykka.actors.errors import InsufficientNetworkBuffersError, NetworkBufferError
+from flykka.actors.errors import NetworkBufferError, NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBufferPool, NotificationResult
 from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
@@ -302,7 +302,7 @@ def run_task_network_memory(case: Case) -> None:
         environment.register_task(
             ExecutionAttemptId("attempt"), given["result_partitions_subpartitions"], given["gates_remote_channels"]
         )
-    except InsufficientNetworkBuffersError:
+    except NetworkBuffersExhaustedError:
         error = "insufficient network buffers"
     environment.check()
 

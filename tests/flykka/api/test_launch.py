@@ -13,7 +13,7 @@ from flykka.api.configuration.rest_settings import rest_settings
 from flykka.api.job_settings import JobSettings
 from flykka.api.launch import Launch, LaunchOptions, current_launch, launched
 from flykka.client.start_settings import StartSettings
-from flykka.cluster.local_cluster import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.console.event_lines import Console
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention

@@ -17,7 +17,7 @@ from flykka.errors import FlykkaError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.program.prototype import PrototypeError
 from tests.flykka.api.column_types import USES, VALUES
 from tests.flykka.api.table.queries import Queries

@@ -14,7 +14,8 @@ from fsspec.core import url_to_fs
 from flykka.client.client_actor import FLIGHT_RECORD_TIMEOUT_MS
 from flykka.client.flight_record import flight_record_path, flight_record_writer, surviving_flight_record_path
 from flykka.client.job_client import JobClient
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.messages.control.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph

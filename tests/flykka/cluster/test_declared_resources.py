@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from flykka.actors.resource_manager.actor import ResourceManager
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.cluster.task_manager_resources import TaskManagerResources
 from flykka.messages.graph.job_graph import CheckpointingSettings, ResourceSpec
 from flykka.messages.monitoring.explanation import TaskManagerInfo

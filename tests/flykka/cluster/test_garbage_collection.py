@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.local_cluster import LocalCluster
 from tests.actors.cast import Names
 
 

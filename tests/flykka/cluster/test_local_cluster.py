@@ -11,7 +11,8 @@ import pytest
 
 from flykka.actors.execution_graph_info_store.actor import INFO_STORE_PATH
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import (
     ClusterError,
     InsufficientNetworkBuffersError,

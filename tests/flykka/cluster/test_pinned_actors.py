@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex

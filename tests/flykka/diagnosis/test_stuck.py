@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props

@@ -13,7 +13,7 @@ from flykka.api.streams.program import Program
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import DuplicateUidError
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.operators.code import SourceCode
+from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flykka import LocalCluster, Replayer
-from flykka.cluster.local_cluster import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.messages.control.job import CheckpointCompleted, JobRestored, JobStatus
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.message import Message

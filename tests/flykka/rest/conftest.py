@@ -16,7 +16,8 @@ import uvicorn.server
 from flykka.actors.data_plane import DataPlane
 from flykka.client.job_client import JobClient
 from flykka.client.running_jobs import RunningJob, RunningJobFile
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
 from flykka.rest.gateway import RestfulGateway

@@ -12,8 +12,9 @@ import pytest
 
 from flykka.cli.main import main
 from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.high_availability.stores import FolderSettings
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 from flykka.runtime.errors import ActorDeadError, AskTimeoutError

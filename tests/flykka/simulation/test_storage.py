@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.actors.checkpoint_storage.verification import check_state
-from flykka.actors.errors import CheckpointDirectoryError, CheckpointNotFoundError, CheckpointStateMissingError
+from flykka.actors.errors import CheckpointDirectoryError, CheckpointFileNotFoundError, CheckpointStateMissingError
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
@@ -74,7 +74,7 @@ def test_what_fails_to_get_its_final_name_is_not_there() -> None:
         with pytest.raises(OSError, match=r"finalising here/checkpoints/job-1/chk-3/_metadata\.inprogress failed"):
             checkpoints.write_metadata(checkpoint_of("x"))
 
-        with pytest.raises(CheckpointNotFoundError):
+        with pytest.raises(CheckpointFileNotFoundError):
             checkpoints.read_metadata("simulated://here/checkpoints/job-1/chk-3")
         assert storage.files == {}
 
@@ -83,7 +83,7 @@ def test_one_name_is_mounted_once_and_leads_nowhere_afterwards() -> None:
     with mounted("here"), pytest.raises(RuntimeError, match="runs already"), mounted("here"):
         pass
 
-    with pytest.raises(CheckpointNotFoundError):
+    with pytest.raises(CheckpointFileNotFoundError):
         CheckpointStorage("simulated://here/checkpoints").read_metadata("simulated://here/checkpoints/x")
 
 

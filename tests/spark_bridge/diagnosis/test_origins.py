@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
-from flykka.spark_bridge.operators.code import LocalAggregateCode, OperatorCode
+from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.call_site import CallSite
 from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 

@@ -13,10 +13,11 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.operators.bound_chain import bound_chain
-from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SourceCode, TransformCode
+from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.operators.side_output_code import SideOutputCode
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.stateless import SideOutputCode, TransformCode
 from flykka.spark_bridge.operators.window import LATE_DATA
 
 SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))

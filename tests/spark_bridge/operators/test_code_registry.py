@@ -20,9 +20,11 @@ from flykka.messages.graph.job_graph import (
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
-from flykka.spark_bridge.operators.code import KeyByCode, SourceCode, TransformCode
+from flykka.spark_bridge.operators.code import KeyByCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.operators.sink_code import SinkCode
+from flykka.spark_bridge.operators.source import SourceCode
+from flykka.spark_bridge.operators.stateless import TransformCode
 from flykka.spark_bridge.program.call_site import CallSite
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark import SparkFiles
 
-from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
-from flykka.spark_bridge.rows.batches import Blocks
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
+from flykka.spark_bridge.rows.materialise import Blocks
 from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.spark_bridge.keyed_attempts import KeyedAttempts
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
 from tests.spark_bridge.laboratory import Laboratory, at_ms

@@ -10,8 +10,7 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.code import WindowCode
-from flykka.spark_bridge.operators.spark_windows import WindowLayout, by_window, fired, local_state
+from flykka.spark_bridge.operators.spark_windows import WindowCode, WindowLayout, by_window, fired, local_state
 from flykka.spark_bridge.program.aggregates import TIME, analyze
 from tests.spark_bridge.laboratory import END
 

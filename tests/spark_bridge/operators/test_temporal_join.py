@@ -13,7 +13,7 @@ from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows
-from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoin
 from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
 from tests.spark_bridge.told import Told

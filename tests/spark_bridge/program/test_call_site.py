@@ -8,7 +8,7 @@ from flykka.api.streams.transformation import Transformation
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import KeyByCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.operators.side_output_code import SideOutputCode
+from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.operators.window import LATE_DATA
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 

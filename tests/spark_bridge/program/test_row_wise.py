@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.operators.code import LocalAggregateCode
+from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from tests.spark_bridge.laboratory import END, Laboratory, transform, write_rows
 

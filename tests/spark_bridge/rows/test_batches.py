@@ -12,7 +12,8 @@ from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
-from flykka.spark_bridge.rows.batches import Batch, BatchStore, Blocks
+from flykka.spark_bridge.rows.batches import Batch, BatchStore
+from flykka.spark_bridge.rows.materialise import Blocks
 from tests.spark_bridge.told import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark

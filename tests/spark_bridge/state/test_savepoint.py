@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.connectors.file.writer import FileWriter
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.state.savepoint import into_savepoint, out_of_savepoint
@@ -165,7 +164,7 @@ def test_a_file_sink_publishes_what_a_savepoint_had_pending_once(
 ) -> None:
     sink = FileSink.parquet(str(tmp_path / "output"))
     before, after, again = (
-        FileWriter(sink, sink_context(spark, str(tmp_path / "output" / ".flykka-staging" / job)))
+        sink.writer(sink_context(spark, str(tmp_path / "output" / ".flykka-staging" / job)))
         for job in ("before", "after", "again")
     )
     prepared = before.prepare_commit(4, before.stage(spark.range(3).selectExpr("id AS number")).names)
@@ -186,7 +185,7 @@ def test_a_job_that_goes_on_while_another_one_starts_from_its_savepoint_is_not_i
 ) -> None:
     sink = FileSink.parquet(str(tmp_path / "output"))
     original, fork, next_attempt = (
-        FileWriter(sink, sink_context(spark, str(tmp_path / "output" / ".flykka-staging" / job), attempt_number=number))
+        sink.writer(sink_context(spark, str(tmp_path / "output" / ".flykka-staging" / job), attempt_number=number))
         for job, number in (("original", 0), ("fork", 0), ("original", 1))
     )
     prepared = original.prepare_commit(4, original.stage(spark.range(3).selectExpr("id AS number")).names)

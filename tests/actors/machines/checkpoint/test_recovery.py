@@ -39,7 +39,9 @@ from tests.actors.machines.checkpoint.coordinating import (
 E = TypeVar("E", bound=CoordinatorEffect)
 
 LOST = CheckpointLeadershipLost(cause=SerializedThrowable(type_name="LeadershipLostError", message="another leads"))
-UNREADABLE = SerializedThrowable(type_name="CheckpointNotFoundError", message="chk-1/_metadata: there is no such file")
+UNREADABLE = SerializedThrowable(
+    type_name="CheckpointFileNotFoundError", message="chk-1/_metadata: there is no such file"
+)
 
 
 def taken_over(

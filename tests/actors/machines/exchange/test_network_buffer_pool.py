@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.errors import BufferPoolDestroyedError, InsufficientNetworkBuffersError
+from flykka.actors.errors import BufferPoolDestroyedError, NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
 
 
@@ -58,7 +58,7 @@ def test_a_minimum_that_is_not_there_is_refused_with_the_figures() -> None:
     buffers = NetworkBufferPool(10)
     buffers.create_pool(7)
 
-    with pytest.raises(InsufficientNetworkBuffersError) as refused:
+    with pytest.raises(NetworkBuffersExhaustedError) as refused:
         buffers.create_pool(4)
 
     assert "required 4, but only 3 available" in str(refused.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.errors import NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.messages.tasks.exchange import TaskBuffers
 from flykka.messages.wire.ids import ExecutionAttemptId
@@ -36,7 +36,7 @@ def test_a_task_that_needs_all_there_is_has_its_minimum() -> None:
 def test_a_task_that_does_not_fit_is_refused_whole_and_leaves_nothing_behind() -> None:
     environment = with_buffers(8)
 
-    with pytest.raises(InsufficientNetworkBuffersError, match="required 9, but only 8 available"):
+    with pytest.raises(NetworkBuffersExhaustedError, match="required 9, but only 8 available"):
         environment.register_task(A, [2], [3])
 
     assert environment.buffers.promised == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.errors import NetworkBuffersExhaustedError
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.actors.machines.job_graph.network_buffers import TaskMinimum, task_minima
 from flykka.messages.graph.job_graph import ShipStrategy
@@ -30,5 +30,5 @@ def test_a_task_manager_takes_a_task_with_its_minimum_and_not_with_one_buffer_le
 
     ShuffleEnvironment(NetworkSettings(network_buffers=needed)).register_task(ExecutionAttemptId("a"), [3], [4])
 
-    with pytest.raises(InsufficientNetworkBuffersError):
+    with pytest.raises(NetworkBuffersExhaustedError):
         ShuffleEnvironment(NetworkSettings(network_buffers=needed - 1)).register_task(ExecutionAttemptId("a"), [3], [4])

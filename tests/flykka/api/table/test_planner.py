@@ -12,8 +12,8 @@ from flykka.api.table.refusals import REFUSED_NODES
 from flykka.errors import SqlError
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from flykka.spark_bridge.operators.code import WindowCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
+from flykka.spark_bridge.operators.spark_windows import WindowCode
 from tests.flykka.api.table.queries import Queries
 
 pytestmark = pytest.mark.spark

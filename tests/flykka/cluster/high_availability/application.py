@@ -10,8 +10,9 @@ import sys
 from dataclasses import replace
 
 from flykka.api.launch import Launch, launched
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.high_availability.stores import FolderSettings
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import FlykkaError
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from tests.actors.cast import Names

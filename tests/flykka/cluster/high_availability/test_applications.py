@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.high_availability.stores import FolderSettings
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane

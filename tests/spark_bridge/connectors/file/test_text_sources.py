@@ -16,7 +16,8 @@ from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
 from flykka.messages.wire.ids import OperatorId, SplitId
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
-from flykka.spark_bridge.operators.code import OperatorCode, SourceCode
+from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform

@@ -38,8 +38,7 @@ class Sink:
         sink: FileSink | None = None,
         subtask: int = 3,
     ) -> FileWriter:
-        return FileWriter(
-            sink or FileSink.parquet(str(self.folder)),
+        return (sink or FileSink.parquet(str(self.folder))).writer(
             sink_context(
                 self.spark,
                 FileSink.parquet(str(self.folder)).staging_folder(JobId(job), "unused"),

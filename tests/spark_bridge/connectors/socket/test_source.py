@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from flykka.connectors import Boundedness, OperatorId, SourceError
 from flykka.messages.tasks.source import SerializedSplit
+from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.connectors.socket import line_reader, source
 from flykka.spark_bridge.connectors.socket.line_reader import LineReader
 from flykka.spark_bridge.connectors.socket.source import SocketTextDiscovery, SocketTextSource
@@ -69,7 +70,15 @@ class Reading:
         self.finished = False
         self.position = b""
         self.splits: list[SerializedSplit] = []
-        self.discovery = SocketTextDiscovery(LineReader(source, clock=lambda: self.now_s), OperatorId("source"))
+        reader = LineReader(
+            source.host,
+            source.port,
+            delimiter=source.delimiter,
+            max_retries=source.max_retries,
+            retry_delay_ms=duration_ms(source.retry_delay),
+            clock=lambda: self.now_s,
+        )
+        self.discovery = SocketTextDiscovery(reader, OperatorId("source"))
 
     def look(self) -> None:
         """Look once."""

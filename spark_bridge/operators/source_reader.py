@@ -1,0 +1,224 @@
+"""Readers of sources: splits become rows, and what is to be known of them without looking at them twice.
+
+How many rows there are and what their latest event time is, many a source knows: the statistics of parquet files say
+it. What it does not know is counted below all operators of the chain: a filter behind must not hold the watermark back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.attempt.source import cost_of
+from flykka.messages.tasks.source import PartitionTime
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.times import in_ms
+from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
+from flykka.spark_bridge.rows.lazy_rows import LazyRows
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
+from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.messages.tasks.source import SourceSplit
+    from flykka.messages.wire.ids import JobVertexId
+    from flykka.spark_bridge.program.source import Source
+
+LAZY_COST = 8 * 1024**2
+"""More than this, in what a `ReadLimit` counts, is read by the source itself, which measures how long that takes.
+
+It is 32 small files: more than come in while stages of other sources keep the cores busy. With a lower bound, sources
+that have once fallen behind would go on reading by themselves, and keep each other behind.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceNumbers:
+    """The number of rows, and the latest event time in ms; None where it is not known, or no row has one.
+
+    The earliest is known only where the order of the rows is watched. Where rows mark watermarks, event times are
+    those of the rows that do.
+    """
+
+    rows: int | None
+    event_time_max: int | None
+    event_time_min: int | None = None
+    partition_times: tuple[PartitionTime, ...] = ()
+    corrupt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRows:
+    """The rows of some splits, and how to learn their numbers once an action has read them.
+
+    They are `observed` as the source has read them, with the marks that only the reader is to see.
+    """
+
+    observed: Slices
+    known: SourceNumbers
+    observations: tuple[Observation, ...] = ()
+    wanted: Mapping[str, Column] = field(default_factory=dict)
+    partitions: Sequence[str] = ()
+    counts_corrupt: bool = False
+
+    @property
+    def slices(self) -> Slices:
+        """The rows with the columns of the source."""
+        return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
+
+    def numbers(self) -> SourceNumbers:
+        """The numbers; to be asked for after the rows were computed."""
+        if not self.observations:
+            return self.known
+        for observed, observation in zip(self.observed, self.observations, strict=True):
+            if not is_complete(observation):
+                # A function has made its rows of others than these. Event time goes on all the same.
+                observed.write.format("noop").mode("overwrite").save()
+        found = [
+            numbers_of(observation) or self._aggregated(observed)
+            for observed, observation in zip(self.observed, self.observations, strict=True)
+        ]
+        rows, latest = self.known.rows, self.known.event_time_max
+        if rows is None:
+            rows = sum(int(each.get(_ROWS) or 0) for each in found)
+        if latest is None:
+            latest = max(_millis(found, LATEST), default=None)
+        earliest = min(_millis(found, EARLIEST), default=None)
+        times = tuple(
+            PartitionTime(
+                partition=partition,
+                latest_ms=max(_millis(found, _of_partition(LATEST, place)), default=None),
+                earliest_ms=min(_millis(found, _of_partition(EARLIEST, place)), default=None),
+            )
+            for place, partition in enumerate(self.partitions)
+        )
+        return SourceNumbers(
+            rows=rows,
+            event_time_max=latest,
+            event_time_min=earliest,
+            partition_times=times,
+            corrupt=sum(int(each.get(IS_CORRUPT) or 0) for each in found),
+        )
+
+    def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
+        """The numbers by a query of their own: Spark saw that nothing comes through, and did not read the rows."""
+        (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.wanted.items())).collect()
+        return aggregated.asDict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceReader:
+    """Reads the splits of one source, for all of its subtasks and attempts.
+
+    `in_slices`: what follows works row by row. The other fields are those of the source's code.
+    """
+
+    uid: str
+    session: SparkSession
+    source: Source
+    schema: StructType
+    in_slices: bool
+    punctuation: Column | str | None = None
+    watches_order: bool = False
+
+    def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
+        """The rows of splits as one batch."""
+        frames = self.source.read(self.session, self.schema, splits, in_slices=self.in_slices)
+        known, partitions = self._known(splits), self.source.partitions_of(splits)
+        wanted = self._to_count(known, partitions)
+        rows = observed_rows(frames, wanted, known) if wanted and frames else SourceRows(observed=frames, known=known)
+        return replace(rows, partitions=partitions, counts_corrupt=self.source.counts_corrupt)
+
+    def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
+        """The rows of splits for another to read; None where they are many, or something of them is to be counted."""
+        known, costs = self._known(splits), [cost_of(split) for split in splits]
+        is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
+        if known.rows is None or self._to_count(known, self.source.partitions_of(splits)) or not is_little:
+            return None
+        return LazyRows(
+            uid=self.uid,
+            splits=splits,
+            read=self._slices,
+            rows=known.rows,
+            size_bytes=estimated_bytes(self.schema, known.rows),
+            event_time_max=known.event_time_max,
+        )
+
+    def _slices(self, splits: tuple[SourceSplit, ...]) -> Slices:
+        return self.read(splits).slices
+
+    def _known(self, splits: tuple[SourceSplit, ...]) -> SourceNumbers:
+        """The numbers of all splits together, where each knows its own."""
+        numbers = [self.source.numbers_of(split) for split in splits]
+        rows = [each.rows for each in numbers if each.rows is not None]
+        times = [each.event_time_max for each in numbers if each.event_time_max is not None]
+        # What a source knows of its rows it knows of all of them, not of those that mark watermarks.
+        knows_latest = times and len(times) == len(numbers) and self.punctuation is None
+        return SourceNumbers(
+            rows=sum(rows) if len(rows) == len(numbers) else None,
+            event_time_max=max(times) if knows_latest else None,
+        )
+
+    def _to_count(self, known: SourceNumbers, partitions: Sequence[str]) -> Mapping[str, Column]:
+        wanted: dict[str, Column] = {}
+        if known.rows is None:
+            wanted[_ROWS] = F.count(F.lit(1))
+        if self.source.counts_corrupt:
+            wanted[IS_CORRUPT] = F.count_if(IS_CORRUPT)
+        if self.source.event_time is None:
+            return wanted
+        event_time = EventTime(column=self.source.event_time)
+        wanted |= times_of_watermarks(event_time, self.punctuation, watches_order=self.watches_order)
+        if known.event_time_max is not None:
+            del wanted[LATEST]
+        for place in range(len(partitions)):
+            is_own = F.col(PARTITION) == F.lit(place)
+            times = times_of_watermarks(event_time, self.punctuation, watches_order=self.watches_order, where=is_own)
+            wanted |= {_of_partition(name, place): time for name, time in times.items()}
+        return wanted
+
+
+class SourceReaders:
+    """The readers of one job's sources, each made once: a function is tried on a probe for it, which takes a while.
+
+    With `lazy_reading`, a few small files are left to the stage that they go to. Safe to use from any thread.
+    """
+
+    def __init__(self, session: SparkSession, *, lazy_reading: bool = True) -> None:
+        self.lazy_reading = lazy_reading
+        self._session = session
+        self._made: dict[JobVertexId, SourceReader] = {}
+
+    def reader(self, vertex_id: JobVertexId, make: Callable[[SparkSession], SourceReader]) -> SourceReader:
+        """The reader of a vertex that begins with a source."""
+        known = self._made.get(vertex_id)
+        # Made by two threads at once it is made twice, and is the same.
+        return known or self._made.setdefault(vertex_id, make(self._session))
+
+
+def observed_rows(slices: Slices, wanted: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
+    """The rows of slices, of which some numbers are `known` and others are counted."""
+    observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
+    return SourceRows(observed=observed, known=known, observations=observations, wanted=wanted)
+
+
+def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
+    observation = Observation()
+    return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+
+
+def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
+    return [in_ms(micros) for each in found if (micros := each.get(name)) is not None]
+
+
+def _of_partition(name: str, place: int) -> str:
+    return f"{name}/{place}"
+
+
+_ROWS = "rows"

@@ -1,0 +1,53 @@
+"""SQL statements, parsed in one call: first the clauses that Spark's grammar does not have, then by Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flykka.spark_bridge.sql.analysis import Statement
+from flykka.spark_bridge.sql.as_of_clause import AsOfClause, without_as_of
+from flykka.spark_bridge.sql.commands import CreateTable, command
+from flykka.spark_bridge.sql.plan_node import Position
+from flykka.spark_bridge.sql.script import ScriptStatement
+from flykka.spark_bridge.sql.watermark_clause import without_watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flykka.spark_bridge.sql.commands import Command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedStatement:
+    """A statement, as it is written, as Spark has parsed it, and the command that it is, None for a query."""
+
+    source: ScriptStatement
+    parsed: Statement
+    command: Command | None
+    as_of: tuple[AsOfClause, ...] = ()
+
+    @property
+    def is_query(self) -> bool:
+        """True if it asks for rows."""
+        return self.command is None and self.parsed.commands_nothing(self.parsed.plan)
+
+    @property
+    def position(self) -> Position:
+        """The place where it begins."""
+        return self.source.position
+
+
+def parse(session: SparkSession, source: ScriptStatement) -> ParsedStatement:
+    """Parse a statement, for which all tables, views and functions of the session are there.
+
+    Raises:
+        SqlTextError: it cannot be parsed, or is known, but not with all that it says.
+    """
+    text, clause = without_watermark(source.text)
+    text, as_of = without_as_of(text)
+    parsed = Statement(session, text)
+    known = command(parsed)
+    if isinstance(known, CreateTable) and clause is not None:
+        known = replace(known, watermark=clause.watermark(parsed))
+    return ParsedStatement(source=source, parsed=parsed, command=known, as_of=as_of)
