@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from flykka.api.configuration.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.api.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
-    from flykka.api.streams.all_windows import AllWindowedStream as AllWindowedStream
-    from flykka.api.streams.cached_data_stream import CachedDataStream as CachedDataStream
     from flykka.api.streams.connected_streams import BroadcastConnectedStream as BroadcastConnectedStream
     from flykka.api.streams.connected_streams import BroadcastStream as BroadcastStream
     from flykka.api.streams.connected_streams import ConnectedStreams as ConnectedStreams
+    from flykka.api.streams.data_stream import CachedDataStream as CachedDataStream
     from flykka.api.streams.data_stream import DataStream as DataStream
-    from flykka.api.streams.data_stream import KeyedStream as KeyedStream
-    from flykka.api.streams.output_tag import OutputTag as OutputTag
+    from flykka.api.streams.keyed_stream import KeyedStream as KeyedStream
+    from flykka.api.streams.side_outputs import OutputTag as OutputTag
     from flykka.api.streams.watermark_strategy import WatermarkStrategy as WatermarkStrategy
+    from flykka.api.streams.windowed_stream import AllWindowedStream as AllWindowedStream
     from flykka.api.streams.windowed_stream import WindowedStream as WindowedStream
     from flykka.client.job_client import JobClient as JobClient
     from flykka.client.job_execution_result import JobExecutionResult as JobExecutionResult
@@ -164,14 +164,14 @@ if TYPE_CHECKING:
 _MODULES = {
     "AggregateFunction": "spark_bridge.functions.aggregate_function",
     "AggregatingStateDescriptor": "spark_bridge.functions.state_descriptors",
-    "AllWindowedStream": "api.streams.all_windows",
+    "AllWindowedStream": "api.streams.windowed_stream",
     "AvroFormat": "spark_bridge.connectors.kafka.avro",
     "BroadcastConnectedStream": "api.streams.connected_streams",
     "BroadcastContext": "spark_bridge.functions.broadcast_contexts",
     "BroadcastProcessFunction": "spark_bridge.functions.broadcast_functions",
     "BroadcastStream": "api.streams.connected_streams",
     "CheckpointFailureReason": "messages.graph.tolerable_failures",
-    "CachedDataStream": "api.streams.cached_data_stream",
+    "CachedDataStream": "api.streams.data_stream",
     "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
     "CoFlatMapFunction": "spark_bridge.functions.co_functions",
@@ -228,7 +228,7 @@ _MODULES = {
     "KeyedContext": "spark_bridge.functions.contexts",
     "KeyedProcessFunction": "spark_bridge.functions.process_function",
     "KeyedReadOnlyContext": "spark_bridge.functions.broadcast_contexts",
-    "KeyedStream": "api.streams.data_stream",
+    "KeyedStream": "api.streams.keyed_stream",
     "ListStateDescriptor": "spark_bridge.functions.state_descriptors",
     "ListeningBehaviour": "messages.control.job",
     "LocalCluster": "cluster.local_cluster",
@@ -243,7 +243,7 @@ _MODULES = {
     "OperatorCoordinator": "spark_bridge.functions.operator_coordinator",
     "OperatorCoordinatorContext": "spark_bridge.functions.operator_coordinator",
     "ReadOnlyTimerContext": "spark_bridge.functions.broadcast_contexts",
-    "OutputTag": "api.streams.output_tag",
+    "OutputTag": "api.streams.side_outputs",
     "PostgresCdcSource": "spark_bridge.connectors.postgres.cdc_source",
     "PostgresSink": "spark_bridge.connectors.postgres.sink",
     "ProcessAllWindowFunction": "spark_bridge.functions.windowing.window_function",

@@ -18,6 +18,7 @@ LONGER_FILES = {
     "actors/machines/attempt/source.py": 420,
     "actors/machines/checkpoint/coordinator.py": 710,
     "actors/machines/sources/source_coordinator.py": 590,
+    "flykka/api/streams/data_stream.py": 700,
     "spark_bridge/attempt/engine.py": 500,
     "spark_bridge/connectors/file/source.py": 460,
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flykka.api.job_settings import JobSettings
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.summary import leading_to
+from flykka.api.streams.transformation import leading_to
 from flykka.api.table.changing_rows import upserts_of
 from flykka.api.table.described import described, listed_tables, listed_views
 from flykka.api.table.explanation import explanation, explanation_of_inserts
@@ -139,7 +139,7 @@ class SqlVerbs(JobSettings):
         """
         with self._tried():
             stream = self.sql(query)
-            return explanation(stream, leading_to(stream._inputs))
+            return explanation(stream, leading_to(stream.flow.inputs))
 
     def execute_sql(self, statement: str) -> StatementResult:
         """Run a statement; what it is decides what comes of it.
@@ -240,7 +240,7 @@ class SqlVerbs(JobSettings):
             raise RefusedError("EXPLAIN takes a query or an INSERT INTO", statement.position)
         with self._tried():
             stream = self._statements.query(statement, explained.statement)
-            return explanation(stream, leading_to(stream._inputs))
+            return explanation(stream, leading_to(stream.flow.inputs))
 
     def _parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
         statement = self._statements.parsed(source)
