@@ -5,9 +5,11 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.api.streams.data_stream import DataStream, StreamType
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.dataflow import Dataflow
 from flykka.api.streams.program import Program
-from flykka.api.streams.transformation import Transformation
+from flykka.api.streams.stream_type import StreamType
+from flykka.api.streams.transformation import Input, Transformation
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
@@ -27,7 +29,8 @@ def bids(spark: SparkSession, program: Program | None = None, *, event_time: str
     program.add(source)
     prototype = spark.createDataFrame([], BIDS)
     declared = None if event_time is None else EventTime(column=event_time)
-    return DataStream(program, source, StreamType(prototype=prototype, event_time=declared))
+    rows = StreamType(prototype=prototype, event_time=declared)
+    return DataStream(Dataflow(program=program, inputs=(Input(source=source),), type=rows))
 
 
 def two_streams(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:

@@ -56,7 +56,7 @@ def test_it_is_opened_called_once_and_closed_to_learn_its_columns(spark: SparkSe
 
     made = bids(spark, program).transform(rates)
 
-    assert made._type.prototype.columns[-1] == "rate"
+    assert made.flow.type.prototype.columns[-1] == "rate"
     assert rates.calls == ["open", "call", "close"]
     assert program.transformations[-1].name == "transform(Rates)"
 
@@ -106,7 +106,7 @@ def test_one_that_declares_its_columns_is_not_opened(spark: SparkSession) -> Non
 
     made = bids(spark).transform(rates)
 
-    assert made._type.prototype.columns == ["auction", "rate"]
+    assert made.flow.type.prototype.columns == ["auction", "rate"]
     assert rates.calls == []
 
 

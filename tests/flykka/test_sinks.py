@@ -71,7 +71,7 @@ def test_a_refused_sink_leaves_nothing_in_the_program(spark: SparkSession) -> No
 
     sink = stream.sink_to(FileSink.parquet("/out").partition_by("channel"))
 
-    assert str(sink._transformation) == "parquet /out"
+    assert str(sink.flow.operator) == "parquet /out"
 
 
 def test_what_is_no_sink_is_refused(spark: SparkSession) -> None:
@@ -82,7 +82,7 @@ def test_what_is_no_sink_is_refused(spark: SparkSession) -> None:
 def test_a_function_of_batches_runs_in_one_subtask_whatever_the_environment_says(spark: SparkSession) -> None:
     sink = bids(spark).sink_to(ForeachBatchSink(lambda rows, checkpoint_id: None))
 
-    assert sink._transformation.parallelism_limit == 1
+    assert sink.flow.operator.parallelism_limit == 1
     with pytest.raises(ProgramError, match=r"the parallelism of foreach_batch .* is 1 at most, not 2"):
         sink.set_parallelism(2)
 

@@ -44,7 +44,7 @@ def persisted(spark: SparkSession) -> int:
 def test_a_source_without_more_is_called_after_itself_and_has_no_watermarks(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(DataGenSource({"id": sequence()}, number_of_rows=7))
 
-    assert str(stream._transformation) == "datagen of 7 rows"
+    assert str(stream.flow.operator) == "datagen of 7 rows"
     with pytest.raises(StreamTypeError, match="no event time"):
         stream.key_by("id").window(TumblingEventTimeWindows.of("1s"))
 
@@ -183,7 +183,7 @@ def test_a_condition_that_marks_watermarks_is_tried_where_it_is_written(
 
     stream = env.from_dataframe(frame, marked, uid="marked")
 
-    assert stream._transformation.punctuated_watermarks
+    assert stream.flow.operator.punctuated_watermarks
     with pytest.raises(StreamTypeError, match=r"wrong.*is_first"):
         env.from_dataframe(frame, wrong, uid="wrong")
 

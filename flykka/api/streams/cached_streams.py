@@ -11,11 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
+from typing import TYPE_CHECKING
 
-from flykka.api.streams.summary import leading_to
-from flykka.api.streams.transformation import Input, Transformation, origins
+from flykka.api.streams.transformation import Input, Transformation, leading_to, origins
 from flykka.errors import DuplicateUidError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.dataset import CacheCode, DatasetSink, DatasetSource, unchanged
@@ -23,15 +21,8 @@ from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.operators.source import SourceCode
 
 if TYPE_CHECKING:
-    from flykka.api.streams.program import Program
     from flykka.api.streams.stream_type import StreamType
     from flykka.client.datasets import ClusterDatasets
-
-
-class MovesOn(Protocol):
-    """A stream that is at home in the program that is written down now."""
-
-    def _move_to(self, program: Program) -> None: ...
 
 
 class CachedStreams:
@@ -44,10 +35,9 @@ class CachedStreams:
         self._datasets = datasets
         self._folder = folder
         self._numbers = count(1)
-        self._streams: WeakSet[MovesOn] = WeakSet()
 
-    def added(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> Transformation:
-        """Write a cached stream down."""
+    def transformation(self, inputs: tuple[Input, ...], row_type: StreamType, position: int) -> Transformation:
+        """The operator of a cached stream, at this position of its program."""
         uid = f"cached-{next(self._numbers)}"
         code = CacheCode(
             function=unchanged,
@@ -55,25 +45,14 @@ class CachedStreams:
             schema=row_type.prototype.schema,
             event_time=row_type.event_time,
         )
-        made = Transformation(
-            kind=OperatorKind.STATELESS,
-            position=program.next_position,
+        return Transformation(
+            kind=code.kind,
+            position=position,
             name=f"cached {origins(inputs)}",
             code=code,
             inputs=inputs,
             explicit_uid=uid,
         )
-        program.add(made)
-        return made
-
-    def follow(self, stream: MovesOn) -> None:
-        """Move this stream from program to program, as long as somebody has it."""
-        self._streams.add(stream)
-
-    def move_to(self, program: Program) -> None:
-        """Another program is written down from now on."""
-        for stream in self._streams:
-            stream._move_to(program)
 
     def invalidate(self, made: Transformation) -> None:
         """Let go of the rows of a cached stream."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast, overload
+from typing import TYPE_CHECKING, NoReturn
 
-from flykka.api.streams.process_verbs import given
-from flykka.api.streams.program import check_one_program, tried
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.operators import shown_function
+from flykka.api.streams.program import tried
 from flykka.api.streams.side_outputs import FunctionOutputs
 from flykka.api.streams.transformation import Input, partitioned
 from flykka.errors import ProgramError, StreamTypeError
@@ -37,100 +38,48 @@ from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.worker.inputs import OneInput, TwoInputs
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream, KeyedStream, _Stream
-    from flykka.api.streams.stream_type import StreamType
+    from flykka.api.streams.dataflow import Dataflow
     from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
     from flykka.spark_bridge.operators.process import ProcessCode
     from flykka.spark_bridge.program.prototype import DataFrame, StructType
 
 
-class ConnectVerb:
-    """The verb of a stream that is read together with another one."""
-
-    @overload
-    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
-
-    @overload
-    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
-
-    def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Let one function read this stream and another one, whose rows may be of other columns.
-
-        The other one may be broadcast, as by `rules.broadcast(descriptor)`: then each subtask gets all of its rows.
-
-        Raises:
-            ProgramError: `other` is no stream, or one of another environment or another job.
-        """
-        first = cast("_Stream", self)
-        if not isinstance(other, ConnectVerb | BroadcastStream):
-            raise ProgramError(
-                f"connect after {first._origins} takes a stream, or one that is broadcast, as by"
-                f" rules.broadcast(MapStateDescriptor(...)), not {given(other)}"
-            )
-        second = other.stream if isinstance(other, BroadcastStream) else other
-        check_one_program(f"connect of {first._origins} with {second._origins}", first._program, second._program)
-        if isinstance(other, BroadcastStream):
-            return BroadcastConnectedStream(_Side(first, first._keys), _Side(second), other.descriptors)
-        return ConnectedStreams(_Side(first, first._keys), _Side(second, second._keys))
-
-
 class BroadcastStream:
     """A stream whose rows go to all subtasks of a function that it is connected with, which keeps maps of them."""
 
-    def __init__(self, stream: DataStream, descriptors: tuple[MapStateDescriptor, ...]) -> None:
-        self.stream = stream
+    def __init__(self, flow: Dataflow, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        self.flow = flow
         self.descriptors = descriptors
         for each in descriptors:
             if not isinstance(each, MapStateDescriptor):
                 raise ProgramError(
-                    f"broadcast after {stream._origins} takes the descriptors of broadcast state, such as"
-                    f" MapStateDescriptor('rules', 'string', 'double'), not {given(each)}"
+                    f"broadcast after {flow} takes the descriptors of broadcast state, such as"
+                    f" MapStateDescriptor('rules', 'string', 'double'), not {shown_function(each)}"
                 )
         names = [each.name for each in descriptors]
         if len(set(names)) < len(names):
             raise ProgramError(
-                f"broadcast after {stream._origins} has two states of one name, among {', '.join(map(repr, names))}"
+                f"broadcast after {flow} has two states of one name, among {', '.join(map(repr, names))}"
             )
-
-
-class _Side(NamedTuple):
-    """A stream of two, and the columns that it is keyed by; none where it is not keyed, or is broadcast."""
-
-    stream: _Stream
-    keys: tuple[Column | str, ...] = ()
-
-    @property
-    def origins(self) -> str:
-        """The origins of the rows, for messages."""
-        return self.stream._origins
-
-    @property
-    def type(self) -> StreamType:
-        """The type of the rows."""
-        return self.stream._type
-
-    def shared_keys(self) -> Keys:
-        """The keys, with their names in this stream. Raises `StreamTypeError` where they do not fit it."""
-        return tried(f"key_by after {self.origins}", lambda: keys_of(self.type.prototype, self.keys))
 
 
 class _Connected:
     """Two streams that an operator of two inputs reads. `broadcast` are the states that the second is kept in."""
 
-    def __init__(self, first: _Side, second: _Side, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
+    def __init__(self, first: Dataflow, second: Dataflow, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
         self._first = first
         self._second = second
         self._broadcast = broadcast
 
     @property
     def _names(self) -> str:
-        return f"{self._first.origins} and {self._second.origins}"
+        return f"{self._first} and {self._second}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._names}>"
 
     def _refuse(self, verb: str, wanted: str, function: object) -> NoReturn:
-        raise ProgramError(f"{verb} of {self._names}, connected, takes {wanted}, not {given(function)}")
+        raise ProgramError(f"{verb} of {self._names}, connected, takes {wanted}, not {shown_function(function)}")
 
     def _processed(self, verb: str, function: FunctionWithoutKeys, output: StructType | str) -> DataStream:
         """Add an operator without keys."""
@@ -149,39 +98,44 @@ class _Connected:
 
     @property
     def _reads(self) -> FunctionInputs:
-        for each in (self._first, self._second):
-            check_types(each.type.prototype.schema, Use.PYTHON)
+        flows = (self._first, self._second)
+        for flow in flows:
+            check_types(flow.type.prototype.schema, Use.PYTHON)
         first, second = (
-            OneInput(columns=tuple(each.type.prototype.columns), event_time=each.type.event_time)
-            for each in (self._first, self._second)
+            OneInput(columns=tuple(flow.type.prototype.columns), event_time=flow.type.event_time) for flow in flows
         )
         return FunctionInputs(
             session=self._first.type.prototype.sparkSession,
             inputs=TwoInputs(inputs=(first, second), is_broadcast=bool(self._broadcast)),
             broadcast_states=self._broadcast,
-            resources=self._first.stream._program.files.resources,
+            resources=self._first.program.files.resources,
         )
 
     def _added(self, name: str, code: ProcessCode, prototype: DataFrame, tagged: Keys | None) -> DataStream:
         """Add the operator. Its rows have the event time of the first stream, else of the second, if its column."""
         first, second = self._first, self._second
-        made = first.stream._added(name, code, (*self._inputs(0, tagged), *self._inputs(1, tagged)))
+        operator = first.add_operator(name, code, (*self._inputs(0, tagged), *self._inputs(1, tagged)))
         of_first = first.type.of_rows(prototype)
         row_type = second.type.of_rows(prototype) if of_first.event_time is None else of_first
-        return first.stream._emitted(made, row_type, FunctionOutputs(made, row_type))
+        return DataStream(first.emitted(operator, row_type, FunctionOutputs(operator, row_type)))
 
     def _inputs(self, number: int, tagged: Keys | None) -> tuple[Input, ...]:
         """The inputs from one of the streams, whose rows get the columns of both before they are exchanged."""
-        stream, keys = (self._first, self._second)[number]
-        inputs = stream._inputs
+        flow = (self._first, self._second)[number]
+        inputs = flow.inputs
         if number and self._broadcast:
             inputs = partitioned(inputs, ShipStrategy.BROADCAST)
         elif tagged is not None:
             inputs = partitioned(inputs, ShipStrategy.HASH, KeyByCode(columns=tagged.columns))
         schemas = self._first.type.prototype.schema, self._second.type.prototype.schema
         key_fields = () if tagged is None else tagged.fields
-        code = TagInputCode(number=number, schemas=schemas, keys=keys, key_fields=key_fields)
+        code = TagInputCode(number=number, schemas=schemas, keys=flow.keys, key_fields=key_fields)
         return tuple(replace(each, local_code=code) for each in inputs)
+
+
+def _keys_of(flow: Dataflow) -> Keys:
+    """The keys, with their names in this stream. Raises `StreamTypeError` where they do not fit it."""
+    return tried(f"key_by after {flow}", lambda: keys_of(flow.type.prototype, flow.keys))
 
 
 class ConnectedStreams(_Connected):
@@ -196,12 +150,12 @@ class ConnectedStreams(_Connected):
             ProgramError: a stream is keyed already, no key is given, or the numbers of keys differ.
             StreamTypeError: a column does not fit its stream, or the keys of the two are of different types.
         """
-        for side in (self._first, self._second):
-            if side.keys:
-                raise ProgramError(f"key_by of {self._names}, connected: {side.origins} is keyed already")
+        for flow in (self._first, self._second):
+            if flow.keys:
+                raise ProgramError(f"key_by of {self._names}, connected: {flow} is keyed already")
         first, second = (
-            side._replace(keys=(keys,) if isinstance(keys, (str, Column)) else tuple(keys))
-            for side, keys in ((self._first, keys1), (self._second, keys2))
+            replace(flow, keys=(keys,) if isinstance(keys, (str, Column)) else tuple(keys))
+            for flow, keys in ((self._first, keys1), (self._second, keys2))
         )
         keyed = ConnectedStreams(first, second)
         if keyed._keys() is None:
@@ -261,7 +215,7 @@ class ConnectedStreams(_Connected):
         """The keys, by their names in the first stream; None where there are none. Raises where they do not agree."""
         if not self._first.keys and not self._second.keys:
             return None
-        first, second = self._first.shared_keys(), self._second.shared_keys()
+        first, second = _keys_of(self._first), _keys_of(self._second)
         if len(first.schema) != len(second.schema):
             raise ProgramError(
                 f"{self._names}, connected, are keyed by {len(first.schema)} and by {len(second.schema)} columns: key"
@@ -270,8 +224,8 @@ class ConnectedStreams(_Connected):
         for one, other in zip(first.schema, second.schema, strict=True):
             if one.dataType != other.dataType:
                 raise StreamTypeError(
-                    f"{self._names}, connected: the key {one.name!r} of {self._first.origins} is of type"
-                    f" {one.dataType.simpleString()}, and {other.name!r} of {self._second.origins} of type"
+                    f"{self._names}, connected: the key {one.name!r} of {self._first} is of type"
+                    f" {one.dataType.simpleString()}, and {other.name!r} of {self._second} of type"
                     f" {other.dataType.simpleString()}, so that no two rows would meet: cast one of them, as in"
                     f" F.col({other.name!r}).cast({one.dataType.simpleString()!r})"
                 )
@@ -295,9 +249,9 @@ class BroadcastConnectedStream(_Connected):
         """
         is_keyed = bool(self._first.keys)
         if is_keyed and isinstance(function, KeyedBroadcastProcessFunction):
-            return self._processed_by_key("process", function, output, self._first.shared_keys())
+            return self._processed_by_key("process", function, output, _keys_of(self._first))
         if is_keyed or not isinstance(function, BroadcastProcessFunction):
             wanted = "KeyedBroadcastProcessFunction" if is_keyed else "BroadcastProcessFunction"
-            why = f"since {self._first.origins} {'is keyed' if is_keyed else 'has no keys'}"
+            why = f"since {self._first} {'is keyed' if is_keyed else 'has no keys'}"
             self._refuse("process", f"a {wanted}, {why}", function)
         return self._processed("process", function, output)

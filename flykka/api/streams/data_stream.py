@@ -1,4 +1,4 @@
-"""A program's streams, by Flink's and PyFlink's names: DataStream, KeyedStream.
+"""A program's streams, by Flink's and PyFlink's names: what all streams can do, DataStream, and those that it becomes.
 
 A stream of flykka is a sequence of DataFrames, so an operation is a function of DataFrames, or columns of one. Each is
 tried at once on the stream's prototype, an empty DataFrame with its schema: what does not fit is refused on the user's
@@ -7,95 +7,105 @@ own line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
-from flykka.api.streams.broadcast_sets import BroadcastSets
-from flykka.api.streams.cache_verb import CacheVerb
-from flykka.api.streams.changelog import APPEND_ONLY, Changelog
-from flykka.api.streams.connected_streams import ConnectVerb
-from flykka.api.streams.interval_join import IntervalJoinVerb
-from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
-from flykka.api.streams.operator_settings import DataStreamSink
-from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.partitioning import Partitioning, ordered
+from flykka.api.streams import operators
+from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.preview import preview
-from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
-from flykka.api.streams.program import Program, at_least_one, check_one_program, tried
-from flykka.api.streams.python_verbs import PythonVerbs
-from flykka.api.streams.regular_join import RegularJoinVerb
-from flykka.api.streams.running_aggregates import RunningAggregates
-from flykka.api.streams.side_outputs import FunctionOutputs, SideOutputs
-from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
-from flykka.api.streams.stream_type import StreamType
-from flykka.api.streams.summary import Displayed, Summary, stream_summary
-from flykka.api.streams.temporal_join import TemporalJoinVerb
-from flykka.api.streams.transformation import Input, Transformation, default_uid, origins, partitioned
-from flykka.api.streams.watermark_assignment import WatermarkAssignment
-from flykka.api.streams.window_aggregation import add_aggregates
-from flykka.api.streams.window_join import WindowJoinVerbs
-from flykka.api.streams.window_verbs import WindowVerbs
-from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
-from flykka.api.streams.windowed_stream import WindowedStream
+from flykka.api.streams.program import at_least_one, check_one_program, tried
+from flykka.api.streams.side_outputs import check_tag
+from flykka.api.streams.summary import stream_summary
+from flykka.api.streams.transformation import function_name, listed
+from flykka.api.streams.window_operators import count_windows, windows_of
 from flykka.errors import ProgramError, StreamTypeError
-from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
-from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
-from flykka.spark_bridge.operators.code import KeyByCode
-from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
-from flykka.spark_bridge.operators.sink_code import SinkCode
-from flykka.spark_bridge.operators.stateless import TransformCode
-from flykka.spark_bridge.program.functions import where, where_not
-from flykka.spark_bridge.program.prototype import check_types, fitted, key_schema, running
-from flykka.spark_bridge.program.sink import Sink
-from flykka.spark_bridge.program.trials import check_union, checked_deterministic
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.runtime.durations import positive_duration_ms
+from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.program import functions, python_functions
+from flykka.spark_bridge.program.prototype import check_types
+from flykka.spark_bridge.program.refreshed_join import JoinRefreshed, KeptTable
+from flykka.spark_bridge.program.trials import (
+    check_some,
+    check_there,
+    checked_deterministic,
+    checked_function,
+    checked_how,
+    checked_sendable,
+    checked_static,
+)
 from flykka.spark_bridge.rows.type_support import Use
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flykka.api.streams.side_output_data_stream import SideOutputDataStream
+    from flykka.api.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+    from flykka.api.streams.dataflow import Dataflow
+    from flykka.api.streams.joins import CoGrouped, JoinedStreams, WindowJoined
+    from flykka.api.streams.keyed_stream import KeyedStream
+    from flykka.api.streams.program import Program
+    from flykka.api.streams.side_outputs import OutputTag
+    from flykka.api.streams.stream_type import Changelog
+    from flykka.api.streams.watermark_strategy import WatermarkStrategy
+    from flykka.api.streams.windowed_stream import AllWindowedStream
     from flykka.runtime.durations import Duration
-    from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.code import OperatorCode
-    from flykka.spark_bridge.operators.process import ProcessCode
-    from flykka.spark_bridge.program.functions import JoinOn
+    from flykka.spark_bridge.functions.process_function import ProcessFunction
+    from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
+    from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
+    from flykka.spark_bridge.program.functions import ArrowFunction, JoinOn, PandasFunction
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
+    from flykka.spark_bridge.program.sink import Sink
+
+Row = dict[str, Any]
 
 
-class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewhere):
-    """The rows that come from some inputs, keyed or not."""
+class Stream(NamesElsewhere):
+    """The rows that come from some operators, keyed or not.
+
+    Verbs on rows without memory of others are those of a DataFrame, with its arguments and its meaning. Those that a
+    DataFrame has in camel case have that name too. Each is an operator of its own; those that stand in a row run as one
+    plan. They are computed batch by batch, so what a row becomes must not depend on where the stream was cut, unless
+    `transform` is told that it may. Each is tried at once on the stream's prototype, and raises `StreamTypeError` where
+    it does not fit.
+
+    Spark's Python workers call the functions of `map`, `flat_map` and `filter`, a batch at a time; their rows are dicts
+    by the names of the columns. What columns can say is many times faster as an expression of Spark's: `select`,
+    `with_column`, `where`.
+    """
 
     _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
-    _keys: tuple[Column | str, ...] = ()
 
-    def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
-        self._program = program
-        self._inputs = ordered(inputs, row_type.changelog)
-        self._type = row_type
+    def __init__(self, flow: Dataflow) -> None:
+        self.flow = flow
+        """The operators that the rows come from, their type, and the keys that they are partitioned by."""
+
+    def __repr__(self) -> str:
+        return str(stream_summary(type(self).__name__, self.flow, self._next_step))
+
+    def _repr_html_(self) -> str:
+        return stream_summary(type(self).__name__, self.flow, self._next_step).html()
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return self._type.prototype.columns
+        return self.flow.type.prototype.columns
 
     @property
     def schema(self) -> StructType:
         """The columns with their types."""
-        return self._type.prototype.schema
+        return self.flow.type.prototype.schema
 
     @property
     def changelog(self) -> Changelog:
         """Tells whether its rows stay, or take the place of earlier ones that agree with them in some keys."""
-        return self._type.changelog
+        return self.flow.type.changelog
 
     def print_schema(self) -> None:
         """Print the columns with their types, as a DataFrame does."""
-        self._type.prototype.printSchema()
+        self.flow.type.prototype.printSchema()
 
     printSchema = print_schema
 
@@ -113,11 +123,9 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
             StreamTypeError: Python has no such rows.
         """
         limit = at_least_one(rows, "number of rows to preview")
-        tried("preview(...)", lambda: check_types(self._type.prototype.schema, Use.PREVIEW))
-        return preview(self._type.prototype.sparkSession, self._inputs, limit, self._program.files.of_job())
-
-    def _summary(self) -> Summary:
-        return stream_summary(type(self).__name__, self._origins, self._inputs, self._type, self._next_step)
+        tried("preview(...)", lambda: check_types(self.flow.type.prototype.schema, Use.PREVIEW))
+        session, files = self.flow.type.prototype.sparkSession, self.flow.program.files.of_job()
+        return preview(session, self.flow.inputs, limit, files)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the rows to a sink.
@@ -126,60 +134,225 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
             ProgramError: `sink` is none.
             StreamTypeError: the sink cannot write these columns, or not with its options.
         """
-        if not isinstance(sink, Sink):
-            raise ProgramError(
-                f"sink_to after {origins(self._inputs)} takes a sink such as FileSink.parquet(path), not {sink!r}"
-            )
-        made = Transformation(
-            kind=OperatorKind.SINK,
-            position=self._program.next_position,
-            name=str(sink),
-            code=SinkCode(sink=sink.bound(self._type.prototype.sparkSession)),
-            inputs=self._inputs,
-            publishes_per_checkpoint=sink.publishes_per_checkpoint,
-            parallelism_limit=sink.parallelism_limit,
+        return DataStreamSink(operators.add_sink(self.flow, sink))
+
+    def transform(self, function: Callable[[DataFrame], DataFrame], *, per_batch: bool = False) -> DataStream:
+        """Apply a function, or a `RichFunction`, to every batch: rows in, rows out, with no memory of other batches.
+
+        Where batches begin and end is decided by how the rows came in. So a function is refused that looks at several
+        rows together: one that aggregates, sorts, limits or numbers them, removes duplicates, or joins the rows with
+        each other. `per_batch=True` says that this is meant, for each batch by itself. Only what stands in Spark's plan
+        is seen: not an action such as `rows.count()`, and not what Python code does with the rows that it is given.
+
+        A function may be called for a batch before it is called for an earlier one; results leave in the order of the
+        batches. A `RichFunction` is called for one batch after the other, in their order.
+
+        Raises:
+            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame, or looks at
+                several rows together.
+        """
+        return self._then(
+            f"transform({function_name(function)})", lambda _: checked_function(function), per_batch=per_batch
         )
-        tried(made, lambda: sink.check_rows(self._type.prototype))
-        self._program.add(made)
-        return DataStreamSink(self._program, made)
 
-    @property
-    def _origins(self) -> str:
-        return origins(self._inputs)
+    def select(self, *columns: Column | str) -> DataStream:
+        """Keep or compute these columns, each row for itself."""
 
-    def _emitted(
-        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
-    ) -> DataStream:
-        return DataStream(self._program, made, row_type, side_outputs)
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(columns)
+            return partial(functions.select, columns=columns)
 
-    def _processed(
+        return self._then(f"select({listed(*columns)})", make)
+
+    def select_expr(self, *expressions: str) -> DataStream:
+        """Keep or compute these columns, each an expression of SQL: `select_expr("id", "price * 2 AS double")`."""
+
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(expressions)
+            return partial(functions.select_expr, expressions=expressions)
+
+        return self._then(f"select_expr({listed(*expressions)})", make)
+
+    selectExpr = select_expr
+
+    def with_column(self, name: str, column: Column) -> DataStream:
+        """Add a column, or replace the one of this name, each row for itself."""
+        function = partial(functions.with_columns, columns={name: column})
+        return self._then(f"with_column({name})", lambda _: function)
+
+    withColumn = with_column
+
+    def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
+        """Add these columns, or replace those of their names, each computed from the columns before."""
+
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(columns)
+            return partial(functions.with_columns, columns=dict(columns))
+
+        return self._then(f"with_columns({', '.join(columns)})", make)
+
+    withColumns = with_columns
+
+    def with_column_renamed(self, existing: str, new: str) -> DataStream:
+        """Give a column another name; the event time stays the event time.
+
+        Raises:
+            StreamTypeError: there is no such column (a DataFrame would let that pass), or the new name is taken.
+        """
+
+        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_there(prototype, (existing,), "to rename")
+            return partial(functions.with_column_renamed, existing=existing, new=new)
+
+        return self._then(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
+
+    withColumnRenamed = with_column_renamed
+
+    def drop(self, *columns: Column | str) -> DataStream:
+        """Leave these columns out.
+
+        Raises:
+            StreamTypeError: there is no such column (a DataFrame would let that pass).
+        """
+
+        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(columns)
+            check_there(prototype, columns, "to drop")
+            return partial(functions.drop, columns=columns)
+
+        return self._then(f"drop({listed(*columns)})", make)
+
+    def map_in_pandas(self, function: PandasFunction, schema: StructType | str) -> DataStream:
+        """Let a function make pandas DataFrames of pandas DataFrames, in Python processes of the executors.
+
+        It is given an iterator over a part of a batch and yields rows of `schema`, a StructType or DDL. Frames have
+        nullable types for whole numbers and booleans, Arrow's for lists, maps and structs, and times in UTC.
+        """
+        return self._then(
+            f"map_in_pandas({function_name(function)})",
+            lambda _: partial(functions.map_in_pandas, function=checked_sendable(function), schema=schema),
+        )
+
+    mapInPandas = map_in_pandas
+
+    def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
+        """Let a function make Arrow record batches of record batches: `map_in_pandas` without the way over pandas."""
+        return self._then(
+            f"map_in_arrow({function_name(function)})",
+            lambda _: partial(functions.map_in_arrow, function=checked_sendable(function), schema=schema),
+        )
+
+    mapInArrow = map_in_arrow
+
+    def join(
         self,
-        name: str,
-        code: ProcessCode,
-        prototype: DataFrame,
-        late_data_tag: OutputTag | None = None,
-        event_time: EventTime | None = None,
+        static: DataFrame,
+        on: JoinOn | None = None,
+        how: str = "inner",
+        refresh: Duration | None = None,
     ) -> DataStream:
-        made = self._added(name, code)
-        row_type = self._type if event_time is None else replace(self._type, event_time=event_time)
-        emitted = row_type.of_rows(prototype).emitted_by(code)
-        return self._emitted(made, emitted, FunctionOutputs(made, self._type, late_data_tag))
+        """Join every batch with a DataFrame: one that does not change, or with `refresh` one that may.
 
-    def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
-        return self._emitted(self._added(name, code), row_type.emitted_by(code))
+        `how` is inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning
+        batch by batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached, and
+        must give the same rows each time: a restarted job works on with what it reads then.
 
-    def _added(self, name: str, code: OperatorCode, inputs: tuple[Input, ...] | None = None) -> Transformation:
-        made = Transformation(
-            kind=code.kind,
-            position=self._program.next_position,
-            name=name,
-            code=code,
-            inputs=self._inputs if inputs is None else inputs,
-            # It is told of time, which the head of a chain is alone.
-            chaining=ChainingStrategy.HEAD,
+        With `refresh`, such as `"10min"`, its rows are kept for so long, by the clock of this machine, and read again
+        for the first batch behind that; so are the names of its files. Each batch is joined with one version of them,
+        and every row comes out once; which version it was joined with may differ from run to run.
+
+        Raises:
+            DurationError: `refresh` is no length of time above zero.
+            StreamTypeError: the columns do not fit, both sides have one of the same name beside those of `on`, or the
+                kind of join is none of these.
+        """
+
+        refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
+
+        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            table, kind = checked_static(static), checked_how(how, on)
+            if refresh_ms is None:
+                return partial(functions.join, static=table, on=on, how=kind)
+            return JoinRefreshed(KeptTable(table, refresh_ms), on, kind, prototype)
+
+        conditions: list[str] | list[Column] | list[Column | str] = (
+            on if isinstance(on, list) else [on] if on is not None else []
         )
-        self._program.add(made)
-        return made
+        return self._then(f"{how} join({listed(*conditions)})", make)
+
+    def map(self, function: Callable[[Row], Row], output: StructType | str) -> DataStream:
+        """Make one row of each, of the columns `output`, such as `"id bigint, name string"`.
+
+        Raises:
+            ProgramError: `function` is none.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
+        """
+        self._check_function("map", function)
+        return self._then(
+            f"map({function_name(function)})",
+            lambda _: partial(python_functions.map_rows, function=checked_sendable(function), output=output),
+        )
+
+    def flat_map(self, function: Callable[[Row], Iterable[Row] | None], output: StructType | str) -> DataStream:
+        """Make any number of rows of each: those that the function yields or returns. As `map`."""
+        self._check_function("flat_map", function)
+        return self._then(
+            f"flat_map({function_name(function)})",
+            lambda _: partial(python_functions.flat_map_rows, function=checked_sendable(function), output=output),
+        )
+
+    def where(self, condition: Column | str) -> DataStream:
+        """Keep the rows for which the condition is true."""
+        return self._then(f"where({listed(condition)})", lambda _: partial(functions.where, condition=condition))
+
+    def filter(self, condition: Column | str | Callable[[Row], object]) -> DataStream:
+        """Keep the rows for which a condition, or a Python function of a row, is true."""
+        if not callable(condition):
+            return self.where(condition)
+        return self._then(
+            f"filter({function_name(condition)})",
+            lambda _: partial(python_functions.filter_rows, function=checked_sendable(condition)),
+        )
+
+    def process(self, function: ProcessFunction, output: StructType | str) -> DataStream:
+        """Call a function for every row: rows of the columns `output`, such as `"id bigint, reason string"`.
+
+        A copy of the function is opened and closed here. In a job it is pickled, and opened in Spark's Python workers.
+        `get_side_output(tag)` gives what it writes to side outputs. The rows have the event time of this stream where
+        they have its column.
+
+        Raises:
+            ProgramError: `function` is no ProcessFunction.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
+        """
+        return DataStream(operators.process(self.flow, function, output))
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    @overload
+    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
+
+    def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Let one function read this stream and another one, whose rows may be of other columns.
+
+        The other one may be broadcast, as by `rules.broadcast(descriptor)`: then each subtask gets all of its rows.
+
+        Raises:
+            ProgramError: `other` is no stream, or one of another environment or another job.
+        """
+        from flykka.api.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+
+        if not isinstance(other, Stream | BroadcastStream):
+            raise ProgramError(
+                f"connect after {self.flow} takes a stream, or one that is broadcast, as by"
+                f" rules.broadcast(MapStateDescriptor(...)), not {operators.shown_function(other)}"
+            )
+        first, second = self.flow, other.flow
+        check_one_program(f"connect of {first} with {second}", first.program, second.program)
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(first, second, other.descriptors)
+        return ConnectedStreams(first, second)
 
     def _then(
         self,
@@ -189,70 +362,23 @@ class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, 
         renamed: Mapping[str, str] | None = None,
         per_batch: bool = False,
     ) -> DataStream:
-        kind, position = OperatorKind.STATELESS, self._program.next_position
-        uid = default_uid(kind, position)
-        function, result = tried(
-            name,
-            lambda: fitted(
-                self._type.prototype,
-                make,
-                uid=uid,
-                name=name,
-                resources=self._program.files.resources,
-                per_batch=per_batch,
-            ),
-        )
-        code = TransformCode(function=function, operator_state=tried(name, lambda: operator_state_of(function)))
-        made = Transformation(kind=kind, position=position, name=name, code=code, inputs=self._inputs)
-        self._program.add(made)
-        return DataStream(self._program, made, self._type.of_rows(result, renamed))
+        return DataStream(operators.transform(self.flow, name, make, renamed=renamed, per_batch=per_batch))
+
+    def _check_function(self, verb: str, function: object) -> None:
+        if not callable(function):
+            raise ProgramError(f"{verb} after {self.flow} takes a function of a row, not {function!r}")
 
 
-class DataStream(
-    CacheVerb,
-    BroadcastSets,
-    Partitioning,
-    WindowJoinVerbs,
-    _Stream,
-    DropDuplicatesVerb,
-    AllWindows,
-    WatermarkAssignment,
-):
-    """The rows that one operator makes, or several that are united."""
+class DataStream(Stream, OperatorSettings):
+    """The rows that one operator makes, or several that are united.
+
+    Unless a partitioner such as `rebalance` is called, rows are forwarded, or rebalanced where the parallelism changes.
+    A partitioner adds no operator: the one that reads the stream next is fed so, and what is said last holds; `key_by`
+    says it too. Rows of a changelog are not rebalanced but hashed by its keys, so that none overtakes another of its
+    key.
+    """
 
     _foreign_names = ("data_stream", "every_stream")
-
-    def __init__(
-        self,
-        program: Program,
-        origin: Transformation | tuple[Input, ...],
-        row_type: StreamType,
-        side_outputs: SideOutputs | None = None,
-    ) -> None:
-        inputs = origin if isinstance(origin, tuple) else (Input(source=origin),)
-        super().__init__(program, inputs, row_type)
-        self._side_outputs = side_outputs
-
-    @property
-    def _transformation(self) -> Transformation:
-        if len(self._inputs) > 1:
-            raise ProgramError(
-                f"{origins(self._inputs)} is no operator, so nothing can be set on it: say it of the streams that are"
-                " united, or of what reads the union"
-            )
-        if self._inputs[0].ship_strategy is not None:
-            raise ProgramError(
-                f"{origins(self._inputs)} is partitioned already, so nothing can be set on it: say it before"
-                f" {self._inputs[0].ship_strategy.lower()}, or of what reads the stream"
-            )
-        return self._inputs[0].source
-
-    def _typed(self, *, changelog: Changelog, event_time: EventTime | None = None) -> DataStream:
-        """The rows, of which is known what no operator says: how they take the place of each other, and their time."""
-        return DataStream(self._program, self._inputs, replace(self._type, event_time=event_time, changelog=changelog))
-
-    def _partitioned(self, strategy: ShipStrategy) -> DataStream:
-        return DataStream(self._program, partitioned(self._inputs, strategy), self._type)
 
     def union(self, *others: DataStream) -> DataStream:
         """The rows of this stream and of others with the same columns, in no order between them.
@@ -265,26 +391,11 @@ class DataStream(
             StreamTypeError: the columns differ in name, type or order, or what is given is no DataStream.
         """
         if not others:
-            raise ProgramError(f"union after {origins(self._inputs)} needs at least one other stream")
+            raise ProgramError(f"union after {self.flow} needs at least one other stream")
         for other in others:
-            self._check_unites(other)
-        streams = (self, *others)
-        event_times = {stream._type.event_time for stream in streams}
-        changelogs = {stream._type.changelog for stream in streams}
-        row_type = replace(
-            self._type,
-            event_time=event_times.pop() if len(event_times) == 1 else None,
-            changelog=changelogs.pop() if len(changelogs) == 1 else APPEND_ONLY,
-        )
-        return DataStream(self._program, tuple(each for stream in streams for each in stream._inputs), row_type)
-
-    def _check_unites(self, other: DataStream) -> None:
-        ours = origins(self._inputs)
-        if not isinstance(other, DataStream):
-            raise StreamTypeError(f"{ours} can be united with DataStreams, not with a {type(other).__name__}")
-        what = f"union of {ours} with {origins(other._inputs)}"
-        check_one_program(what, self._program, other._program)
-        tried(what, lambda: check_union(self._type.prototype, other._type.prototype))
+            if not isinstance(other, DataStream):
+                raise StreamTypeError(f"{self.flow} can be united with DataStreams, not with a {type(other).__name__}")
+        return DataStream(self.flow.united(tuple(other.flow for other in others)))
 
     def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
         """Part the rows: `rest, side = stream.side_output(condition)`.
@@ -297,9 +408,9 @@ class DataStream(
         name = f"side_output({listed(condition)})"
         rest = self._then(
             f"rest of {name}",
-            lambda prototype: partial(where_not, condition=checked_deterministic(prototype, condition)),
+            lambda prototype: partial(functions.where_not, condition=checked_deterministic(prototype, condition)),
         )
-        return rest, self._then(name, lambda _: partial(where, condition=condition))
+        return rest, self._then(name, lambda _: partial(functions.where, condition=condition))
 
     def get_side_output(self, tag: OutputTag) -> SideOutputDataStream:
         """The rows that this operator gives to the side output `tag`.
@@ -310,17 +421,13 @@ class DataStream(
         Raises:
             ProgramError: the operator has no side output of this tag, or the tag does not name its columns.
         """
-        from flykka.api.streams.side_output_data_stream import SideOutputDataStream
-
-        if not isinstance(tag, OutputTag):
-            raise ProgramError(f"get_side_output takes an OutputTag, such as OutputTag('late'), not {tag!r}")
-        if self._side_outputs is None:
+        check_tag("get_side_output", tag)
+        if self.flow.side_outputs is None:
             raise ProgramError(
-                f"{origins(self._inputs)} has no side outputs: functions have, by process(...), and windows, by"
+                f"{self.flow} has no side outputs: functions have, by process(...), and windows, by"
                 " .window(...).side_output_late_data(tag) before .aggregate(...)"
             )
-        made, row_type = self._side_outputs.add_reader(self._program, tag)
-        return SideOutputDataStream(self._program, made, row_type)
+        return SideOutputDataStream(self.flow.emitted(*self.flow.side_outputs.add_reader(self.flow.program, tag)))
 
     def key_by(self, *columns: Column | str) -> KeyedStream:
         """Bring the rows that agree in these columns to the same subtask of the operator that follows.
@@ -329,69 +436,240 @@ class DataStream(
             ProgramError: no column is given.
             StreamTypeError: a column does not fit this stream.
         """
-        origin = origins(self._inputs)
-        if not columns:
-            raise ProgramError(f"key_by after {origin} needs at least one column")
-        keyed = f"key_by({listed(*columns)}) after {origin}"
-        tried(keyed, lambda: key_schema(self._type.prototype, columns))
-        return KeyedStream(self._program, self._inputs, self._type, columns)
+        from flykka.api.streams.keyed_stream import KeyedStream
 
-    def _join_static(self, static: DataFrame, on: JoinOn | None, how: str, refresh: Duration | None) -> DataStream:
-        return _Stream.join(self, static, on, how, refresh)
+        return KeyedStream(self.flow.keyed(columns))
 
-    def _all_rows(self) -> NonParallelStream:
-        return NonParallelStream(self._program, partitioned(self._inputs, ShipStrategy.GLOBAL), self._type)
+    def forward(self) -> DataStream:
+        """Hand each batch to the subtask of the same number, which must exist: the parallelisms must be equal."""
+        return DataStream(self.flow.partitioned(ShipStrategy.FORWARD))
+
+    def rebalance(self) -> DataStream:
+        """Hand the batches to all subtasks in turn."""
+        return DataStream(self.flow.partitioned(ShipStrategy.REBALANCE))
+
+    def rescale(self) -> DataStream:
+        """Hand the batches to some subtasks in turn: each subtask feeds, or is fed by, its even share of the others."""
+        return DataStream(self.flow.partitioned(ShipStrategy.RESCALE))
+
+    def shuffle(self) -> DataStream:
+        """Hand each batch to a subtask by lot."""
+        return DataStream(self.flow.partitioned(ShipStrategy.SHUFFLE))
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> BroadcastStream: ...
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
+        """Hand every batch to all subtasks.
+
+        With descriptors it is for `connect(...)`: the function that reads it there keeps these maps of it.
+
+        Raises:
+            ProgramError: what is given are no descriptors of maps, or two have one name.
+        """
+        from flykka.api.streams.connected_streams import BroadcastStream
+
+        everywhere = self.flow.partitioned(ShipStrategy.BROADCAST)
+        if broadcast_state_descriptors:
+            return BroadcastStream(everywhere, broadcast_state_descriptors)
+        return DataStream(everywhere)
+
+    def global_(self) -> DataStream:
+        """Hand every batch to the first subtask."""
+        return DataStream(self.flow.partitioned(ShipStrategy.GLOBAL))
+
+    @overload
+    def join(self, static: DataStream) -> JoinedStreams[WindowJoined]: ...
+
+    @overload
+    def join(
+        self, static: DataFrame, on: JoinOn | None = None, how: str = "inner", refresh: Duration | None = None
+    ) -> DataStream: ...
+
+    def join(
+        self,
+        static: DataStream | DataFrame,
+        on: JoinOn | None = None,
+        how: str = "inner",
+        refresh: Duration | None = None,
+    ) -> JoinedStreams[WindowJoined] | DataStream:
+        """Join with another stream by window, or every batch with a DataFrame, which may change with `refresh`.
+
+        Of streams, `.where(*keys).equal_to(*keys).window(windows).select(*columns)` goes on. Of a DataFrame, `how` is
+        inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning batch by
+        batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached. It must give
+        the same rows each time: a restarted job works on with what it reads then.
+
+        With `refresh`, such as `"10min"`, its rows are kept for so long, by the clock of this machine, and read again
+        for the first batch behind that; so are the names of its files. Each batch is joined with one version of them,
+        and every row comes out once; which version it was joined with may differ from run to run.
+
+        Raises:
+            DurationError: `refresh` is no length of time above zero.
+            ProgramError: streams are joined, and `on`, `how` or `refresh` is given.
+            StreamTypeError: the columns do not fit, both sides have one of the same name beside those of `on`, or the
+                kind of join is none of these.
+        """
+        from flykka.api.streams.joins import JoinedStreams, WindowJoined
+
+        if not isinstance(static, DataStream):
+            return super().join(static, on, how, refresh)
+        if on is not None or how != "inner" or refresh is not None:
+            raise ProgramError(
+                "a join of two streams goes on with .where(*keys).equal_to(*keys).window(windows), then"
+                " .left_outer(), .right_outer() or .full_outer(), and .select(*columns): leave out on, how and refresh"
+            )
+        return JoinedStreams(self.flow, static.flow, WindowJoined.of)
+
+    def co_group(self, other: DataStream) -> JoinedStreams[CoGrouped]:
+        """Give a function the rows of both streams of each key and window.
+
+        `.where(*keys).equal_to(*keys).window(windows).apply(function, output)` goes on.
+
+        Raises:
+            StreamTypeError: the other one is no DataStream.
+        """
+        from flykka.api.streams.joins import CoGrouped, JoinedStreams
+
+        if not isinstance(other, DataStream):
+            raise StreamTypeError(f"co_group takes another DataStream, not a {type(other).__name__}")
+        return JoinedStreams(self.flow, other.flow, CoGrouped)
+
+    def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
+        """Cut all rows into windows without keys, as `window` of a keyed stream does those of each key.
+
+        As in Flink they are put together in one subtask. Aggregates of columns that are made of parts are computed
+        before, in the subtasks that the rows come from, and a tumbling or sliding window has one row of each batch:
+        that is no bottleneck. Everything else has that one subtask work on all rows.
+
+        Raises:
+            ProgramError: `assigner` is none.
+            StreamTypeError: windows of event time, and the stream has none, or an operation before has dropped its
+                column.
+        """
+        from flykka.api.streams.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self.flow.in_one_subtask(), windows_of(self.flow, assigner))
+
+    def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream:
+        """Cut all rows into windows of `size` rows, as `count_window` of a keyed stream does those of each key.
+
+        Raises:
+            ProgramError: a number is none from 1.
+        """
+        from flykka.api.streams.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self.flow.in_one_subtask(), count_windows(size, slide))
+
+    def drop_duplicates(self, columns: str | Sequence[str] | None = None, within: Duration | None = None) -> DataStream:
+        """Keep the first row that comes of those that agree in some columns, or (None) in all; emitted at once.
+
+        Without `within` a row is remembered for ever: the state grows with every new one. With it, such as `"1 day"`,
+        rows are compared by event time: a row is dropped when it is less than this later than the one that was kept, or
+        earlier. What was kept is forgotten when the watermark is `within` behind it; so rows that come behind the
+        watermark are dropped, and counted as late, as by Spark's dropDuplicatesWithinWatermark.
+
+        Raises:
+            ProgramError: no column is given, or `within` is no length of time above zero.
+            StreamTypeError: there is no such column, or with `within` the stream has no event time.
+        """
+        return DataStream(operators.drop_duplicates(self.flow, columns, within))
+
+    dropDuplicates = drop_duplicates
+
+    def assign_timestamps_and_watermarks(self, strategy: WatermarkStrategy) -> DataStream:
+        """Give the rows the event time that the strategy says, and make watermarks of it here.
+
+        For an event time that is computed, or read from a column that a source does not declare. Its column is that of
+        `with_timestamp_column(...)`, else the one that is the event time already. Watermarks from before end here, as
+        in Flink, but for the end of the input. The operator begins a task of its own, which sees batches as they were
+        made: where a source can say its event time itself, that costs a step less.
+
+        Raises:
+            ProgramError: `strategy` is no watermark strategy, or aligns sources, which this is not.
+            StreamTypeError: there is no such column, it is no timestamp, or none is named where there is no event time;
+                or the condition of punctuated watermarks does not fit the rows.
+        """
+        return DataStream(operators.assign_timestamps_and_watermarks(self.flow, strategy))
+
+    def cache(self) -> CachedDataStream:
+        """Keep the rows on the cluster, for this job and for later ones of the environment: batch jobs alone.
+
+        The first job that reads the stream computes its rows and writes them, as parquet, into a folder beside the
+        checkpoints. When it has finished, later jobs read them from there, in no order, and compute nothing of what
+        leads here. Where they are gone, because the job has failed, somebody has deleted them, or by `invalidate()`,
+        the next job computes them again. They are deleted when the environment is closed.
+
+        Raises:
+            ProgramError: rows of the stream take the place of earlier ones, which needs their order.
+        """
+        return CachedDataStream(operators.cache(self.flow))
+
+    def with_broadcast_set(self, stream: DataStream, name: str) -> Self:
+        """Let functions of this operator read all rows of a bounded stream: `ctx.get_broadcast_variable(name)`.
+
+        The operator begins when the stream has come to its end, and has its rows as dicts, in no order, in every
+        subtask from `open` on. They are kept in its checkpoints: after a restart, and in a job that goes on from one,
+        they are the same. In a streaming program the stream and what it is made of feed broadcast variables alone.
+        Where the operator is written, and its function tried, a variable is empty.
+
+        Raises:
+            ProgramError: this is no operator with a function that has a context; `stream` is no stream of this program,
+                has no end, or depends on this operator; or the operator has a variable of this name.
+        """
+        operator = self.flow.operator
+        if not isinstance(name, str) or not name.strip():
+            raise ProgramError(
+                f"the name of a broadcast variable of {operator} must be a text that names it, not {name!r}"
+            )
+        if not isinstance(stream, DataStream):
+            raise ProgramError(f"with_broadcast_set(..., {name!r}) of {operator} takes a stream, not {shown(stream)}")
+        operators.add_broadcast_set(self.flow, stream.flow, name)
+        return self
 
 
-class KeyedStream(
-    KeyedProcessVerb,
-    _Stream,
-    RunningAggregates,
-    ProcessTableVerb,
-    KeptRowVerbs,
-    WindowVerbs[WindowedStream],
-    IntervalJoinVerb,
-    RegularJoinVerb,
-    TemporalJoinVerb,
-):
-    """The rows of a stream, brought together by key.
+class SideOutputDataStream(DataStream):
+    """The rows that an operator gives to a side output. They leave in the task of that operator."""
 
-    What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
+    def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
+        """Raises `ProgramError`: it is that of the operator."""
+        raise self._set_elsewhere("parallelism")
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Raises `ProgramError`: it is that of the operator."""
+        raise self._set_elsewhere("maximum parallelism")
+
+    def slot_sharing_group(self, group: str) -> Self:
+        """Raises `ProgramError`: it is that of the operator."""
+        raise self._set_elsewhere("slot sharing group")
+
+    def _set_elsewhere(self, what: str) -> ProgramError:
+        windows = self.flow.operator.inputs[0].source
+        return ProgramError(f"the {what} of {self.flow.operator} is that of {windows}, in whose tasks it runs")
+
+
+class CachedDataStream(DataStream):
+    """Made by `cache()`. The first job that reads it keeps its rows, which later ones read; all are batch jobs.
+
+    It belongs to every program of its environment that is written down after it.
     """
 
-    _foreign_names = ("keyed_stream", "every_stream")
-    _next_step = (
-        "preview() shows first rows; aggregate(...) computes per key, window(...).aggregate(...) per key and window"
-    )
+    _next_step = "preview() shows first rows; where, select, key_by, ... go on, in this job and in later ones"
 
-    def __init__(
-        self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
-    ) -> None:
-        code = KeyByCode(columns=keys)
-        super().__init__(program, partitioned(inputs, ShipStrategy.HASH, code), row_type)
-        self._keys = keys
+    def __init__(self, flow: Dataflow) -> None:
+        super().__init__(flow)
+        flow.program.when_followed(self._move_to)
 
-    def _windowed(self, settings: WindowSettings) -> WindowedStream:
-        return WindowedStream(self, settings)
+    def invalidate(self) -> None:
+        """Let go of the rows that are kept: the next job that reads the stream computes them again.
 
-    def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
-        prototype = self._type.prototype
-        result, plan = tried(name, lambda: running(prototype, self._keys, columns))
-        code = GroupAggregateCode(plan=plan)
-        made = add_aggregates(self._program, name, code, self._inputs)
-        return DataStream(self._program, made, StreamType(prototype=result, event_time=None).emitted_by(code))
+        Jobs that read them now go on, and the rows are deleted when these are over. Where none are kept nothing
+        happens.
+        """
+        self.flow.program.cached.invalidate(self.flow.inputs[0].source)
 
-
-class NonParallelStream(_Stream, WindowVerbs[AllWindowedStream], KeyedRows):
-    """The rows of a stream in one subtask, to be cut into windows all together."""
-
-    _keys = ()
-
-    def _windowed(self, settings: WindowSettings) -> AllWindowedStream:
-        return AllWindowedStream(self, settings)
-
-    def _emitted(
-        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
-    ) -> DataStream:
-        made.parallelism_limit = 1
-        return super()._emitted(made, row_type, side_outputs)
+    def _move_to(self, program: Program) -> None:
+        self.flow = replace(self.flow, program=program)

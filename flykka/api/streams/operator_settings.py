@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
@@ -16,25 +15,19 @@ from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.runtime.memory_size import MemorySize
 
 if TYPE_CHECKING:
-    from flykka.api.streams.program import Program
-    from flykka.api.streams.transformation import Transformation
+    from flykka.api.streams.dataflow import Dataflow
 
 _HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
-class OperatorSettings(ABC):
-    """Settings of the operator that a stream or a sink stands for."""
+class OperatorSettings:
+    """Settings of the operator that a stream or a sink stands for. All raise `ProgramError` if it is no operator."""
 
-    _program: Program
-
-    @property
-    @abstractmethod
-    def _transformation(self) -> Transformation:
-        """The operator. Raises `ProgramError` where the stream is none."""
+    flow: Dataflow
 
     def name(self, name: str) -> Self:
         """Name the operator for those who read traces and the console."""
-        self._transformation.name = name
+        self.flow.operator.name = name
         return self
 
     def uid(self, uid: str) -> Self:
@@ -44,7 +37,7 @@ class OperatorSettings(ABC):
             DuplicateUidError: the uid is taken.
             ProgramError: it is empty.
         """
-        self._program.set_uid(self._transformation, uid)
+        self.flow.program.set_uid(self.flow.operator, uid)
         return self
 
     def set_parallelism(self, parallelism: int | Literal["auto"]) -> Self:
@@ -56,7 +49,7 @@ class OperatorSettings(ABC):
         Raises:
             ProgramError: the number is below 1, or above 1 for an operator that runs in one subtask only.
         """
-        operator = self._transformation
+        operator = self.flow.operator
         wanted, limit = parallelism_or_auto(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
         if limit is not None and limit < wanted != PARALLELISM_AUTO_MAX:
             raise ProgramError(f"the parallelism of {operator} is {limit} at most, not {wanted}")
@@ -69,8 +62,8 @@ class OperatorSettings(ABC):
         Raises:
             ProgramError: the number is below 1.
         """
-        what = f"maximum parallelism of {self._transformation}"
-        self._transformation.max_parallelism = at_least_one(max_parallelism, what)
+        what = f"maximum parallelism of {self.flow.operator}"
+        self.flow.operator.max_parallelism = at_least_one(max_parallelism, what)
         return self
 
     def slot_sharing_group(self, group: str) -> Self:
@@ -82,7 +75,7 @@ class OperatorSettings(ABC):
         Raises:
             ProgramError: the name is empty.
         """
-        self._transformation.slot_sharing_group = _named(group, f"slot sharing group of {self._transformation}")
+        self.flow.operator.slot_sharing_group = _named(group, f"slot sharing group of {self.flow.operator}")
         return self
 
     def set_resources(
@@ -97,13 +90,13 @@ class OperatorSettings(ABC):
             ProgramError: nothing is said, or one is no number of cores, or no size of memory; or this is a side output,
                 which runs in the tasks of its operator.
         """
-        what = str(self._transformation)
-        if self._transformation.code.reads_side_output is not None:
-            raise ProgramError(f"the resources of {what} are those of {self._transformation.inputs[0].source}")
+        what = str(self.flow.operator)
+        if self.flow.operator.code.reads_side_output is not None:
+            raise ProgramError(f"the resources of {what} are those of {self.flow.operator.inputs[0].source}")
         resources = resource_spec(cpu, memory, managed_memory, what)
         if resources == ResourceSpec():
             raise ProgramError(f"the resources of {what} are not said: give cpu, memory or managed_memory")
-        self._transformation.resources = resources
+        self.flow.operator.resources = resources
         return self
 
     def set_co_location_group_key(self, key: str) -> Self:
@@ -115,7 +108,7 @@ class OperatorSettings(ABC):
         Raises:
             ProgramError: the key is empty.
         """
-        self._transformation.co_location_group_key = _named(key, f"co-location group of {self._transformation}")
+        self.flow.operator.co_location_group_key = _named(key, f"co-location group of {self.flow.operator}")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
@@ -126,20 +119,19 @@ class OperatorSettings(ABC):
         """
         if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
             raise ProgramError(
-                f"the uid hash of {self._transformation} must be an operator id, 32 hexadecimal digits, not"
-                f" {uid_hash!r}"
+                f"the uid hash of {self.flow.operator} must be an operator id, 32 hexadecimal digits, not {uid_hash!r}"
             )
-        self._transformation.uid_hash = uid_hash.lower()
+        self.flow.operator.uid_hash = uid_hash.lower()
         return self
 
     def start_new_chain(self) -> Self:
         """Begin a task with the operator; what follows may still be chained to it."""
-        self._transformation.chaining = ChainingStrategy.HEAD
+        self.flow.operator.chaining = ChainingStrategy.HEAD
         return self
 
     def disable_chaining(self) -> Self:
         """Run the operator in tasks of its own, with nothing chained to it on either side."""
-        self._transformation.chaining = ChainingStrategy.NEVER
+        self.flow.operator.chaining = ChainingStrategy.NEVER
         return self
 
 
@@ -148,13 +140,8 @@ class DataStreamSink(OperatorSettings, NamesElsewhere):
 
     _foreign_names = ("sink",)
 
-    def __init__(self, program: Program, transformation: Transformation) -> None:
-        self._program = program
-        self._operator = transformation
-
-    @property
-    def _transformation(self) -> Transformation:
-        return self._operator
+    def __init__(self, flow: Dataflow) -> None:
+        self.flow = flow
 
 
 def _named(name: object, what: str) -> str:

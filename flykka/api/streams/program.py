@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakMethod
 
 from flykka.api.streams.auto_parallelism import AUTO, PARALLELISM_AUTO_MAX
 from flykka.api.streams.cached_streams import CachedStreams
@@ -43,6 +44,7 @@ class Program:
         self._transformations: list[Transformation] = []
         self._is_submitted = False
         self._ended: str | None = None
+        self._followers: list[WeakMethod[Callable[[Program], None]]] = []
 
     @property
     def files(self) -> RegisteredFiles:
@@ -145,8 +147,16 @@ class Program:
         self._ended = "executed already"
         return self._followed_by(Program(self._files, job_name, cached=self.cached, number=self._number + 1))
 
+    def when_followed(self, move: Callable[[Program], None]) -> None:
+        """Call a method with each program that follows this one, as long as its object is referenced."""
+        self._followers.append(WeakMethod(move))
+
     def _followed_by(self, program: Program) -> Program:
-        self.cached.move_to(program)
+        for follower in self._followers:
+            move = follower()
+            if move is not None:
+                move(program)
+                program._followers.append(follower)
         return program
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:

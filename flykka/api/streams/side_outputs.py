@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.program import Program, tried
@@ -19,7 +19,35 @@ from flykka.spark_bridge.program.side_output import SideOutput
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flykka.api.streams.output_tag import OutputTag
+    from flykka.spark_bridge.program.prototype import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTag:
+    """Names a side output where it is written and where it is read. Tags of one id are the same tag.
+
+    `columns` are those of its rows, as DDL or as Spark's type; a side output for late rows needs none, for it has those
+    of the rows that are cut into windows.
+
+    Raises:
+        ProgramError: the id is empty, or no text.
+    """
+
+    id: str
+    columns: StructType | str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise ProgramError(f"the id of an OutputTag must be a text that is not empty, not {self.id!r}")
+
+    def __repr__(self) -> str:
+        return f"OutputTag({self.id!r})"
+
+
+def check_tag(verb: str, tag: object) -> None:
+    """Raise `ProgramError` if what is given to a verb is no OutputTag."""
+    if not isinstance(tag, OutputTag):
+        raise ProgramError(f"{verb} takes an OutputTag, such as OutputTag('late'), not {tag!r}")
 
 
 class SideOutputs(ABC):

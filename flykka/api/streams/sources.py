@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.side_outputs import OwnOutputs
+from flykka.api.streams.dataflow import Dataflow
+from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
 from flykka.api.streams.stream_type import StreamType
-from flykka.api.streams.transformation import Transformation
+from flykka.api.streams.transformation import Input, Transformation
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
@@ -82,10 +82,11 @@ def source_stream(
     side_output = bound.side_output
     aside = None
     if side_output is not None:
-        rows = StreamType(prototype=declared_rows(session, side_output.columns), event_time=None)
-        aside = OwnOutputs(made, {OutputTag(side_output.tag): (side_output.tag, rows)})
+        put_aside = StreamType(prototype=declared_rows(session, side_output.columns), event_time=None)
+        aside = OwnOutputs(made, {OutputTag(side_output.tag): (side_output.tag, put_aside)})
     windowable = None if event_time is None or delay_ms is None else EventTime(column=event_time)
-    return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable), aside)
+    rows = StreamType(prototype=prototype, event_time=windowable)
+    return DataStream(Dataflow(program=program, inputs=(Input(source=made),), type=rows, side_outputs=aside))
 
 
 class ComputedFrames:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.api.streams.transformation import leading_to
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.runtime.durations import format_ms
 from flykka.views.html.markup import display, fragment, head, labelled, quiet
 
 if TYPE_CHECKING:
+    from flykka.api.streams.dataflow import Dataflow
     from flykka.api.streams.program import Program
-    from flykka.api.streams.stream_type import StreamType
-    from flykka.api.streams.transformation import Input, Transformation
+    from flykka.api.streams.transformation import Transformation
 
 SHOWN_OPERATORS = 8
 _LABELS = {OperatorKind.SOURCE: "source", OperatorKind.TIMESTAMPS_AND_WATERMARKS: "watermarks"}
@@ -54,9 +55,9 @@ class Displayed(ABC):
         return self._summary().html()
 
 
-def stream_summary(kind: str, origin: str, inputs: tuple[Input, ...], row_type: StreamType, next_step: str) -> Summary:
-    """A stream: `kind` is its class, `origin` the operator that it comes from."""
-    before = leading_to(inputs)
+def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
+    """A stream: `kind` is its class."""
+    before, row_type = leading_to(flow.inputs), flow.type
     facts = [
         (
             "event time",
@@ -68,7 +69,7 @@ def stream_summary(kind: str, origin: str, inputs: tuple[Input, ...], row_type: 
         ("next", next_step),
     ]
     columns = tuple((field.name, field.dataType.simpleString()) for field in row_type.prototype.schema)
-    return Summary(title=f"{kind} of {origin}", facts=tuple(facts), columns=columns)
+    return Summary(title=f"{kind} of {flow}", facts=tuple(facts), columns=columns)
 
 
 def program_facts(program: Program) -> Iterator[tuple[str, str]]:
@@ -97,26 +98,6 @@ def watermarks(source: Transformation) -> str:
     alignment = source.watermark_alignment
     aligned = "" if alignment is None else f", {format_ms(alignment.max_drift_ms)} ahead of '{alignment.group}' at most"
     return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}{aligned}"
-
-
-def leading_to(
-    inputs: tuple[Input, ...], begins: Callable[[Transformation], bool] = lambda made: False
-) -> tuple[Transformation, ...]:
-    """The operators before a stream, each once, inputs before what they feed.
-
-    What leads to one that `begins` is left out.
-    """
-    ordered: dict[Transformation, None] = {}
-    waiting = [(each.source, False) for each in reversed(inputs)]
-    while waiting:
-        made, is_done = waiting.pop()
-        if is_done:
-            ordered[made] = None
-        elif made not in ordered:
-            waiting.append((made, True))
-            inputs_of = () if begins(made) else made.inputs
-            waiting.extend((each.source, False) for each in reversed(inputs_of))
-    return tuple(ordered)
 
 
 def _told(operators: tuple[Transformation, ...]) -> str:

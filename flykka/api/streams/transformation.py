@@ -6,7 +6,7 @@ is made of it. It knows nothing of Spark but the code object that it hands on, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,13 @@ from flykka.messages.graph.job_graph import (
     WatermarkAlignment,
 )
 from flykka.spark_bridge.program.call_site import CallSite, call_site
+from flykka.views.text.column_text import column_text
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.operators.code import KeyByCode, LocalCode, OperatorCode
+    from flykka.spark_bridge.program.prototype import Column
+
+_LONGEST_LIST = 60
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -106,3 +110,34 @@ def origins(inputs: tuple[Input, ...]) -> str:
     """The origins of a stream, for messages."""
     names = [str(each.source) for each in inputs]
     return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"
+
+
+def leading_to(
+    inputs: tuple[Input, ...], begins: Callable[[Transformation], bool] = lambda made: False
+) -> tuple[Transformation, ...]:
+    """The operators before a stream, each once, inputs before what they feed.
+
+    What leads to one that `begins` is left out.
+    """
+    ordered: dict[Transformation, None] = {}
+    waiting = [(each.source, False) for each in reversed(inputs)]
+    while waiting:
+        made, is_done = waiting.pop()
+        if is_done:
+            ordered[made] = None
+        elif made not in ordered:
+            waiting.append((made, True))
+            inputs_of = () if begins(made) else made.inputs
+            waiting.extend((each.source, False) for each in reversed(inputs_of))
+    return tuple(ordered)
+
+
+def listed(*columns: Column | str) -> str:
+    """Columns as the user would write them, for names of operators; a long list is cut short."""
+    names = ", ".join(map(column_text, columns))
+    return names if len(names) <= _LONGEST_LIST else names[: _LONGEST_LIST - 3] + "..."
+
+
+def function_name(function: object) -> str:
+    """The name of a function, or of the class of a callable, for names of operators."""
+    return getattr(function, "__name__", type(function).__name__)

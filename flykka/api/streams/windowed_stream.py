@@ -7,37 +7,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.column_windows import ColumnWindows
-from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.program import tried
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.side_outputs import OutputTag, check_tag
+from flykka.api.streams.transformation import function_name
+from flykka.api.streams.window_operators import aggregate_windows, apply_to_windows, process_windows
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
-from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, AnyAggregateFunction, ReduceFunction
-from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
 from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows
-from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 from flykka.spark_bridge.functions.windowing.trigger import Trigger
 from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner
 from flykka.spark_bridge.functions.windowing.window_contents import Aggregated, AllRows, Combination, Reduced
 from flykka.spark_bridge.functions.windowing.window_function import (
     AnyWindowFunction,
-    EmitElements,
     EmitRows,
+    ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
-from flykka.spark_bridge.operators.process_functions import keyed_process_code, keys_of, one_input
-from flykka.spark_bridge.program.functions import only_key
-from flykka.spark_bridge.program.prototype import applied_to_windows, check_types, has_event_time, row_type, with_bounds
-from flykka.spark_bridge.program.trials import checked_function
-from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.program.prototype import with_bounds
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream
-    from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
-    from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
+    from flykka.api.streams.dataflow import Dataflow
+    from flykka.api.streams.window_operators import WindowSettings
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
@@ -51,8 +43,8 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
     _foreign_names = ("windowed_stream", "behind_windows")
     _window_function: ClassVar[type[AnyWindowFunction]]
 
-    def __init__(self, keyed: KeyedRows, settings: WindowSettings) -> None:
-        self._keyed = keyed
+    def __init__(self, flow: Dataflow, settings: WindowSettings) -> None:
+        self._flow = flow
         self._settings = settings
 
     def trigger(self, trigger: Trigger) -> Self:
@@ -63,12 +55,12 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         """
         if not isinstance(trigger, Trigger):
             raise ProgramError(
-                f"trigger after {self._origins} takes a Trigger such as CountTrigger.of(3), not {trigger!r}"
+                f"trigger after {self._flow} takes a Trigger such as CountTrigger.of(3), not {trigger!r}"
             )
         assigner = self._settings.assigner
         if isinstance(assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise ProgramError(
-                f"trigger after {self._origins}: {type(trigger).__name__} cannot be used for"
+                f"trigger after {self._flow}: {type(trigger).__name__} cannot be used for"
                 f" {type(assigner).__name__}, which merge: that takes can_merge() and on_merge(window, ctx)"
             )
         return self._with(trigger=trigger)
@@ -81,7 +73,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         """
         if not isinstance(evictor, Evictor):
             raise ProgramError(
-                f"evictor after {self._origins} takes an Evictor such as CountEvictor.of(3), not {evictor!r}"
+                f"evictor after {self._flow} takes an Evictor such as CountEvictor.of(3), not {evictor!r}"
             )
         return self._with(evictor=evictor)
 
@@ -112,8 +104,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         Raises:
             ProgramError: `tag` is no OutputTag, or the windows are not of event time, in which alone rows are late.
         """
-        if not isinstance(tag, OutputTag):
-            raise ProgramError(f"side_output_late_data takes an OutputTag, such as OutputTag('late'), not {tag!r}")
+        check_tag("side_output_late_data", tag)
         self._check_event_time("side_output_late_data")
         return self._with(late_data_tag=tag)
 
@@ -151,10 +142,10 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
             StreamTypeError: a column is no aggregate, or does not fit this stream; or a function cannot be pickled.
         """
         if not columns:
-            raise ProgramError(f"the window aggregation after {self._origins} needs at least one column")
+            raise ProgramError(f"the window aggregation after {self._flow} needs at least one column")
         if isinstance(columns[0], AggregateFunction):
             return self._aggregated(*columns, accumulator_type=accumulator_type, output=output)
-        return ColumnWindows(self._keyed, self._settings).aggregate(columns)
+        return DataStream(aggregate_windows(self._flow, self._settings, columns))
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
@@ -181,17 +172,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
             StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
                 computes something of several windows or keys together.
         """
-        settings = self._settings
-        if isinstance(settings.assigner, PeriodicEventTimeWindows) and not (settings.trigger or settings.evictor):
-            return ColumnWindows(self._keyed, settings).apply(settings.assigner, function)
-        for said, why in (
-            (isinstance(settings.assigner, GlobalWindows), "these windows have no bounds to tell them apart by"),
-            (settings.trigger, "windows with a trigger may fire several times, and their rows would be mixed"),
-            (settings.allowed_lateness_ms, "these windows fire again for each late row, and their rows would be mixed"),
-        ):
-            if said:
-                raise ProgramError(f"apply after {self._origins}: {why}: use process(function, output)")
-        return self._processed("apply", function, AllRows(), EmitRows(), self._rows_of_windows, applied=function)
+        return DataStream(apply_to_windows(self._flow, self._settings, function))
 
     def reduce(
         self,
@@ -212,18 +193,18 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         try:
             combination = Reduced(function)
         except TypeError as wrong:
-            raise ProgramError(f"reduce after {self._origins}: {wrong}") from None
+            raise ProgramError(f"reduce after {self._flow}: {wrong}") from None
         if (window_function is None) != (output is None):
             raise ProgramError(
-                f"reduce after {self._origins} takes a window function together with its output, such as"
+                f"reduce after {self._flow} takes a window function together with its output, such as"
                 " 'city string, amount double': without both it gives rows of the columns of the stream"
             )
         if output is not None:
             self._check_window_function("reduce", window_function)
             return self._processed("reduce", function, combination, window_function, output)
         if isinstance(self._settings.assigner, GlobalWindows):
-            return self._processed("reduce", function, combination, None, self._keyed._type.prototype.schema)
-        return self._processed("reduce", function, combination, EmitRows(), self._rows_of_windows)
+            return self._processed("reduce", function, combination, None, self._flow.type.prototype.schema)
+        return self._processed("reduce", function, combination, EmitRows(), with_bounds(self._flow.type.prototype))
 
     def process(self, function: Function, output: StructType | str) -> DataStream:
         """Call a function for every window that fires, with all its rows: rows of the columns `output`.
@@ -240,30 +221,21 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         self._check_window_function("process", function)
         return self._processed("process", function, AllRows(), function, output)
 
-    @property
-    def _origins(self) -> str:
-        return self._keyed._origins
-
-    @property
-    def _rows_of_windows(self) -> StructType:
-        """The columns of rows that tell the bounds of their windows."""
-        return with_bounds(self._keyed._type.prototype)
-
     def _with(self, **changed: Any) -> Self:
-        return type(self)(self._keyed, replace(self._settings, **changed))
+        return type(self)(self._flow, replace(self._settings, **changed))
 
     def _check_event_time(self, verb: str) -> None:
         assigner = self._settings.assigner
         if not assigner.is_event_time():
             raise ProgramError(
-                f"{verb} after {self._origins}: no row is late for {type(assigner).__name__}, only for windows of event"
+                f"{verb} after {self._flow}: no row is late for {type(assigner).__name__}, only for windows of event"
                 " time, such as TumblingEventTimeWindows and EventTimeSessionWindows"
             )
 
     def _check_window_function(self, verb: str, given: object) -> None:
         wanted = self._window_function
         if not isinstance(given, wanted):
-            raise ProgramError(f"{verb} after {self._origins} takes a {wanted.__name__}, not {given!r}")
+            raise ProgramError(f"{verb} after {self._flow} takes a {wanted.__name__}, not {given!r}")
 
     def _aggregated(
         self,
@@ -276,7 +248,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         if accumulator_type is None or output is None:
             missing = "accumulator_type" if accumulator_type is None else "output"
             raise ProgramError(
-                f"aggregate({type(function).__name__}) after {self._origins} needs {missing}=: the accumulator's type,"
+                f"aggregate({type(function).__name__}) after {self._flow} needs {missing}=: the accumulator's type,"
                 " such as accumulator_type='struct<n:bigint,total:double>', and the columns of the result, such as"
                 " output='mean double'"
             )
@@ -291,48 +263,18 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         combination: Combination,
         window_function: AnyWindowFunction | None,
         output: StructType | str,
-        applied: Callable[[DataFrame], DataFrame] | None = None,
     ) -> DataStream:
-        settings, keyed = self._settings, self._keyed
-        if settings.trigger is None and isinstance(settings.assigner, GlobalWindows):
-            raise ProgramError(
-                f"{verb} after {self._origins}: GlobalWindows never end, so they need a trigger, as in"
-                " .trigger(CountTrigger.of(100))"
-            )
-        name = f"{verb}({getattr(function, '__name__', type(function).__name__)})"
-        rows = keyed._type
-
-        def code() -> tuple[DataFrame, KeyedProcessCode]:
-            windowing = Windowing(
-                assigner=settings.assigner,
-                function=EmitElements() if window_function is None else window_function,
-                row_type=row_type(rows.prototype),
-                combination=combination,
-                trigger=settings.trigger,
-                evictor=settings.evictor,
-                allowed_lateness_ms=settings.allowed_lateness_ms,
-                late_data_tag=settings.late_data_tag,
-            )
-            reads = one_input(rows.prototype, rows.event_time, keyed._program.files.resources)
-            keys = keys_of(rows.prototype, keyed._keys or (only_key(),))
-            try:
-                emitted, code = keyed_process_code(reads, keys, WindowOperator(windowing), output)
-            except StateDescriptorError:
-                check_types(rows.prototype.schema, Use.WINDOW)
-                raise
-            if applied is None:
-                return emitted, code
-            made = applied_to_windows(rows.prototype, keyed._keys, emitted, checked_function(applied))
-            return made, replace(code, applied=applied)
-
-        prototype, made = tried(name, code)
-        tells_window = window_function is not None and settings.assigner.is_event_time()
-        has_end = applied is not None or has_event_time(prototype, WINDOW_END)
-        of_windows = OF_WINDOWS if tells_window and has_end else None
-        return keyed._processed(name, made, prototype, settings.late_data_tag, of_windows)
+        name = f"{verb}({function_name(function)})"
+        return DataStream(process_windows(self._flow, self._settings, name, combination, window_function, output))
 
 
 class WindowedStream(AnyWindowedStream[ProcessWindowFunction]):
     """The rows of a keyed stream, cut into windows. Functions of windows are `ProcessWindowFunction`s."""
 
     _window_function = ProcessWindowFunction
+
+
+class AllWindowedStream(AnyWindowedStream[ProcessAllWindowFunction]):
+    """The rows of a stream, cut into windows without keys. Functions of windows are `ProcessAllWindowFunction`s."""
+
+    _window_function = ProcessAllWindowFunction

@@ -6,10 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.changelog import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.distinct_calls import DistinctCalls
 from flykka.api.table.refusals import RefusedError, check_append_only, without_event_time
-from flykka.api.table.relation import IsEventTime, IsKey, IsWindow, Relation, Role, Rows, distinct, label, leaf
+from flykka.api.table.relation import (
+    IsEventTime,
+    IsKey,
+    IsWindow,
+    Relation,
+    Role,
+    Rows,
+    distinct,
+    label,
+    leaf,
+    with_changelog,
+)
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
@@ -104,7 +115,7 @@ class _Aggregate:
 
     def _windows(self) -> PeriodicEventTimeWindows | EventTimeSessionWindows | None:
         """The windows that rows are cut into; None without windows."""
-        event_time = self._rows.stream._type.event_time
+        event_time = self._rows.stream.flow.type.event_time
         if self._cut is not None:
             if event_time is None:
                 raise RefusedError(
@@ -157,7 +168,7 @@ class _Aggregate:
         aggregates = tuple(calls.column(call).alias(name) for call, name in self._calls)
         if self._keys:
             return stream.key_by(*self._key_columns).aggregate(*aggregates)
-        return stream.key_by(only_key()).aggregate(*aggregates)._typed(changelog=Changelog(keys=()))
+        return with_changelog(stream.key_by(only_key()).aggregate(*aggregates), Changelog(keys=()))
 
     def _check_parts(self, where: str) -> None:
         """Check that all calls can be put together from parts; in sessions those of distinct values cannot."""

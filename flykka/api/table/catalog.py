@@ -86,4 +86,4 @@ class Catalog:
 def _is_there(stream: DataStream, program: Program) -> bool:
     """True if the operators of a stream are in a program: they may be of an earlier job, or have been taken back."""
     written = program.transformations
-    return stream._program is program and all(each.source in written for each in stream._inputs)
+    return stream.flow.program is program and all(each.source in written for each in stream.flow.inputs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.changelog import Changelog
-from flykka.api.table.relation import Rows, distinct, keyed_by, label
+from flykka.api.streams.stream_type import Changelog
+from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_changelog
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
@@ -29,7 +29,7 @@ def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
     kind = ROW_KIND if ROW_KIND in stream.columns else None
     if kind is not None and stream.columns[-1] != kind:
         stream = stream.select(*(named(name) for name in stream.columns if name != kind), named(kind))
-    return stream._typed(changelog=Changelog(keys=keys, row_kind=kind), event_time=stream._type.event_time)
+    return with_changelog(stream, Changelog(keys=keys, row_kind=kind), event_time=stream.flow.type.event_time)
 
 
 def columns_of_rows(stream: DataStream) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def where_true(rows: Rows, condition: Column) -> Rows:
     kind = kind_column(rows.stream)
     told = kind_where(condition, changelog.row_kind).alias(kind)
     stream = rows.stream.select(*map(named, rows.called), told).name(label("where", rows.called))
-    typed = stream._typed(changelog=replace(changelog, row_kind=kind), event_time=stream._type.event_time)
+    typed = with_changelog(stream, replace(changelog, row_kind=kind), event_time=stream.flow.type.event_time)
     return replace(rows, stream=typed)
 
 
@@ -72,8 +72,8 @@ def normalized(stream: DataStream) -> DataStream:
     normalize = NormalizeChanges(
         keys=changelog.keys or (KEY_OF_ALL,), columns=columns, row_kind=changelog.row_kind, emitted_kind=kind
     )
-    prototype = stream._type.prototype.select(*map(named, columns))
+    prototype = stream.flow.type.prototype.select(*map(named, columns))
     keyed = keyed_by(stream, changelog.keys)
     changes = keyed.process_table(normalize, state=kept_row_type(prototype), output=with_kind(prototype.schema, kind))
     by = ", ".join(changelog.keys) or "all"
-    return changes.name(f"changes by {by}")._typed(changelog=Changelog(keys=changelog.keys, row_kind=kind))
+    return with_changelog(changes.name(f"changes by {by}"), Changelog(keys=changelog.keys, row_kind=kind))

@@ -6,10 +6,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.changelog import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, kind_column, normalized, with_keys_in
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.relation import IsKey, IsNumber, Relation, Role, Rows, distinct, keyed_by, label, leaf
+from flykka.api.table.relation import (
+    IsKey,
+    IsNumber,
+    Relation,
+    Role,
+    Rows,
+    distinct,
+    keyed_by,
+    label,
+    leaf,
+    with_changelog,
+)
 from flykka.api.table.top_n import WRITE, ordered_rows, partition_name, unbounded
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.plan_columns import named
@@ -73,7 +84,7 @@ class _ChangingWindow:
         (called,) = distinct([number.name], taken=self._rows.stream.columns)
         stream, orders = ordered_rows(self._node, self._rows)
         by = (*self._partitions, called) if limit > 1 else self._partitions
-        output = numbered_type(stream._type.prototype, names, called)
+        output = numbered_type(stream.flow.type.prototype, names, called)
         first = self._computed(partial(FirstOfChangingRows, limit=limit, number=called), stream, orders, by, output)
         first.name(f"first {limit} of {', '.join(self._partitions) or 'all'}")
         roles = self._roles(self._partitions)
@@ -94,7 +105,7 @@ class _ChangingWindow:
             for (kind, _, preceding), argument, name in zip(calls, arguments, made, strict=True)
         )
         types = {name: each.children[0].type_name for each, name in zip(self._made, made, strict=True)}
-        output = frames_type(stream._type.prototype, names, types)
+        output = frames_type(stream.flow.type.prototype, names, types)
         over = self._computed(partial(OverChangingRows, calls=frames), stream, orders, by, output)
         over.name(label("over", (each.children[0].children[0].sql for each in self._made)))
         return self._leaf(over, (*names, *made), self._roles(by))
@@ -119,11 +130,11 @@ class _ChangingWindow:
             orders=orders,
             emitted=self._rows.called,
         )
-        state = lists_type(**{ROWS: stream._type.prototype.select(*map(named, columns)).schema})
+        state = lists_type(**{ROWS: stream.flow.type.prototype.select(*map(named, columns)).schema})
         computed = keyed_by(stream, self._partitions).process_table(
             function, state=state, output=with_kind(output, self._kind)
         )
-        return computed._typed(changelog=Changelog(keys=by, row_kind=self._kind))
+        return with_changelog(computed, Changelog(keys=by, row_kind=self._kind))
 
     def _call(self, made: Expression) -> tuple[FrameFunction, Expression, int]:
         """The function, its argument, and how many rows before each it is of."""

@@ -74,7 +74,7 @@ class DeclaredTable:
         stream = from_source(self.source, self.strategy, name=self.name, uid=self.name)
         if self.columns is None:
             return stream
-        found = {name.lower(): kind for name, kind in stream._type.prototype.dtypes}
+        found = {name.lower(): kind for name, kind in stream.flow.type.prototype.dtypes}
         for field in without_lengths(self.columns):
             kind = found.get(field.name.lower())
             if kind is None:

@@ -56,10 +56,10 @@ def described(asked: Describe, catalog: Catalog, program: Program) -> pd.DataFra
         rows += _facts(table)
         return _frame(("column", "type"), rows)
     stream = catalog.stream(asked.name, program)
-    rows += [(field.name, field.dataType.simpleString()) for field in stream._type.prototype.schema]
+    rows += [(field.name, field.dataType.simpleString()) for field in stream.flow.type.prototype.schema]
     if table is not None:
         return _frame(("column", "type"), [*rows, *_facts(table)])
-    rows += [("# changelog", str(stream.changelog)), ("# event time", str(stream._type.event_time or "none"))]
+    rows += [("# changelog", str(stream.changelog)), ("# event time", str(stream.flow.type.event_time or "none"))]
     return _frame(("column", "type"), rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.summary import leading_to
+from flykka.api.streams.transformation import leading_to
 from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.join import Side
@@ -31,13 +31,13 @@ _OF_JOINS = (
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
     """The text for the operators of a query, inputs before what they feed."""
     lines, warnings = _told(operators)
-    lines += [f"changelog  {stream.changelog}", f"event time {stream._type.event_time or 'none'}"]
+    lines += [f"changelog  {stream.changelog}", f"event time {stream.flow.type.event_time or 'none'}"]
     return "\n".join([*lines, *warnings])
 
 
 def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
     """The text for the operators of INSERTs that are one job: each a table, and the stream that it gets."""
-    inputs = tuple(each for _, stream in inserts for each in stream._inputs)
+    inputs = tuple(each for _, stream in inserts for each in stream.flow.inputs)
     lines, warnings = _told(leading_to(inputs))
     lines += [f"into {table}  {stream.changelog}" for table, stream in inserts]
     return "\n".join([*lines, *warnings])

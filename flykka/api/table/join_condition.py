@@ -155,7 +155,7 @@ class _Parts:
 
     def _offset(self, side: Side) -> int:
         """The microseconds from the column of a side's event time to the event time itself."""
-        event_time = self._sides[side].stream._type.event_time
+        event_time = self._sides[side].stream.flow.type.event_time
         return 0 if event_time is None else event_time.offset_ms * MICROS_PER_MS
 
     def _term(self, expression: Expression) -> _Term | None:
@@ -199,7 +199,7 @@ class _Term:
 
 def _has_times(rows: Rows) -> bool:
     """True if the event times of rows bound what they meet: not those of rows that change, which hold on."""
-    return rows.stream._type.event_time is not None and rows.stream.changelog.keys is None
+    return rows.stream.flow.type.event_time is not None and rows.stream.changelog.keys is None
 
 
 def _comparisons(condition: Expression) -> Iterator[tuple[Expression, str, Expression]]:

@@ -198,7 +198,7 @@ class Planner:
             )
         (stream, *_) = self._streams.values()
         time = None if clause is None else TimeOfVersion(column=column_of(clause, node), clause=clause)
-        pushed = PushedFilters(stream._type.prototype.sparkSession, node, above, keeps_right=time is not None)
+        pushed = PushedFilters(stream.flow.type.prototype.sparkSession, node, above, keeps_right=time is not None)
         # What is put below is read there, and no longer here.
         self._read[-1] = frozenset() if pushed.above is None else pushed.above.columns_read
         settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
@@ -232,7 +232,7 @@ class Planner:
         names = [each.name for each in node.output]
         united = [side.settled(distinct(names), is_result=True) for side in sides]
         stream = united[0].stream.union(*(each.stream for each in united[1:]))
-        if stream._type.event_time is None:
+        if stream.flow.type.event_time is None:
             return leaf(Rows(stream=stream, output=united[0].output, called=united[0].called, roles={}), node)
         times: dict[int, Role] = {
             column: role for column, role in united[0].roles.items() if isinstance(role, IsEventTime)
@@ -241,7 +241,7 @@ class Planner:
 
 
 def _view(node: PlanNode, stream: DataStream) -> Relation:
-    event_time, keys = stream._type.event_time, stream.changelog.keys or ()
+    event_time, keys = stream.flow.type.event_time, stream.changelog.keys or ()
     roles: dict[int, Role] = {}
     for attribute in node.output:
         if attribute.name in keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.summary import leading_to
+from flykka.api.streams.transformation import leading_to
 from flykka.errors import ProgramError
 from flykka.spark_bridge.rows.type_support import Use, misfit
 
@@ -76,7 +76,7 @@ def check_compared(value: Expression, use: Use, clause: str, position: Position 
 
 def without_event_time(stream: DataStream) -> str:
     """The reason why a stream has no event time, and what gives it one."""
-    marked = [made.name for made in leading_to(stream._inputs) if made.watermark_delay_ms is not None]
+    marked = [made.name for made in leading_to(stream.flow.inputs) if made.watermark_delay_ms is not None]
     if stream.changelog.keys is not None:
         return f"its rows are {stream.changelog}, and rows that change have no event time"
     if marked:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.state.schema_evolution import ddl_name
+from flykka.api.streams.data_stream import DataStream
 from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
@@ -20,7 +21,9 @@ from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import PlanSegment
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream, KeyedStream
+    from flykka.api.streams.keyed_stream import KeyedStream
+    from flykka.api.streams.stream_type import Changelog
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode, Position
@@ -97,7 +100,7 @@ class Rows:
     @property
     def columns(self) -> PlanColumns:
         """Makes Columns over the rows."""
-        return PlanColumns(self.stream._type.prototype.sparkSession, self.names)
+        return PlanColumns(self.stream.flow.type.prototype.sparkSession, self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +171,7 @@ class Relation:
 
     def _end_of_window(self, names: Mapping[int, str]) -> Column | None:
         """The end of windows, computed of a column; None where it is not the event time, or a column itself."""
-        if self.stream._type.event_time != OF_WINDOWS:
+        if self.stream.flow.type.event_time != OF_WINDOWS:
             return None
         if any(isinstance(role, IsEventTime) for role in self.roles.values()):
             return None
@@ -179,7 +182,7 @@ class Relation:
 
     def _times(self, names: Mapping[int, str], *, has_end: bool) -> dict[str, str]:
         """The new name of the column of the event time; an empty one where it is gone."""
-        event_time = self.stream._type.event_time
+        event_time = self.stream.flow.type.event_time
         if event_time is None:
             return {}
         gone = event_time.column if has_end else ""
@@ -230,6 +233,11 @@ def _renamed(role: Role, keys: Mapping[str, str]) -> Role:
 def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
     """The stream by these columns; without any all its rows are of one key."""
     return stream.key_by(*map(ddl_name, keys)) if keys else stream.key_by(only_key())
+
+
+def with_changelog(stream: DataStream, changelog: Changelog, event_time: EventTime | None = None) -> DataStream:
+    """The same rows, of which SQL knows what no operator states: their changelog and their event time."""
+    return DataStream(stream.flow.typed(changelog, event_time))
 
 
 def label(verb: str, listed: Iterable[str]) -> str:

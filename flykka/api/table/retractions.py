@@ -7,10 +7,10 @@ from functools import cached_property
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.changelog import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, normalized
 from flykka.api.table.refusals import RefusedError, check_compared
-from flykka.api.table.relation import Rows, distinct, keyed_by, label
+from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_changelog
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.rows.type_support import Use
@@ -62,7 +62,7 @@ class RetractingAggregates:
         (told,) = distinct([ROW_KIND], taken=(*names, *results))
         selected = aggregated.select(*map(named, names), *columns, *([kind.alias(told)] if names else []))
         selected.name(label("select", (*names, *results)))
-        return selected._typed(changelog=Changelog(keys=names, row_kind=told if names else None))
+        return with_changelog(selected, Changelog(keys=names, row_kind=told if names else None))
 
     def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
         """Counts and sums of changes, and the kind of their row."""
@@ -84,7 +84,7 @@ class RetractingAggregates:
             emitted=keys,
             calls=tuple(each.of_kept_rows for each in self._retracted),
         )
-        rows = changes._type.prototype.select(*map(named, columns))
+        rows = changes.flow.type.prototype.select(*map(named, columns))
         output = aggregates_type(rows, keys, self._retracted)
         aggregated = keyed_by(changes, keys).process_table(
             function, state=lists_type(**{ROWS: rows.schema}), output=with_kind(output, kind)
@@ -108,7 +108,7 @@ class RetractingAggregates:
         ids = [named(key).alias(name) for key, name in zip(changelog.keys, self._ids, strict=True)]
         kinds = [] if changelog.row_kind is None else [named(changelog.row_kind)]
         stream = self._rows.stream.select(*ids, *keys, *arguments, *kinds).name("arguments")
-        return stream._typed(changelog=Changelog(keys=self._ids, row_kind=changelog.row_kind))
+        return with_changelog(stream, Changelog(keys=self._ids, row_kind=changelog.row_kind))
 
     @cached_property
     def _ids(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.summary import leading_to
+from flykka.api.streams.transformation import leading_to
 from flykka.api.table.changing_rows import upserts_of
 from flykka.api.table.described import described, listed_tables, listed_views
 from flykka.api.table.explanation import explanation, explanation_of_inserts
@@ -84,7 +84,7 @@ class StatementExecutor:
         """Explain a query, and leave the program as it was. Raises `SqlError`."""
         with self._tried():
             stream = self.sql(query)
-            return explanation(stream, leading_to(stream._inputs))
+            return explanation(stream, leading_to(stream.flow.inputs))
 
     def execute_sql(self, statement: str) -> StatementResult:
         """Run the only statement of a text. Raises `SqlError`."""
@@ -174,7 +174,7 @@ class StatementExecutor:
             raise RefusedError("EXPLAIN takes a query or an INSERT INTO", statement.position)
         with self._tried():
             stream = self.statements.query(statement, explained.statement)
-            return explanation(stream, leading_to(stream._inputs))
+            return explanation(stream, leading_to(stream.flow.inputs))
 
     def parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
         """Parse an INSERT of a statement set. Raises `SqlError`."""

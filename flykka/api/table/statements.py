@@ -268,7 +268,8 @@ class Statements:
 
 def _prototypes(streams: Mapping[str, DataStream]) -> dict[str, DataFrame]:
     return {
-        name: stream._type.prototype.select(*map(named, columns_of_rows(stream))) for name, stream in streams.items()
+        name: stream.flow.type.prototype.select(*map(named, columns_of_rows(stream)))
+        for name, stream in streams.items()
     }
 
 

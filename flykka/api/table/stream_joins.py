@@ -8,7 +8,8 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.joined_inputs import add_join
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.join_operators import add_join
 from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import taken_apart
@@ -22,7 +23,7 @@ from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
 from flykka.spark_bridge.sql.plan_columns import PlanColumns, first_of, named, named_of, null_of
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream, KeyedStream
+    from flykka.api.streams.dataflow import Dataflow
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, PlanNode
 
@@ -99,7 +100,7 @@ class _Join:
                 self._node.position,
             )
         left, right = (self._sides[side].stream for side in Side)
-        check_one_program(f"{self._kind} JOIN", left._program, right._program)
+        check_one_program(f"{self._kind} JOIN", left.flow.program, right.flow.program)
 
     def _times(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime | None, dict[int, Role]]:
         """The event time of results, and what their columns mean: nothing where they may be behind the watermark.
@@ -140,18 +141,17 @@ class _Join:
         made = [named_of(*ids[each.id]).alias(name) for each, name in zip(output, names, strict=True)]
         if event_time == OF_WINDOWS:
             made.append(self._end().alias(WINDOW_END))
-        columns = PlanColumns(left._type.prototype.sparkSession, ids)
+        columns = PlanColumns(left.flow.type.prototype.sparkSession, ids)
         rest = [columns.column(each) for each in self._condition.rest]
         condition = reduce(and_, rest) if rest else None
 
         def draft(one: JoinSide, other: JoinSide) -> PairsCode:
-            return self._code(one, other, tuple(made), condition, len(left._inputs))
+            return self._code(one, other, tuple(made), condition, len(left.flow.inputs))
 
         prototype, code = pairs(self._joined(Side.LEFT), self._joined(Side.RIGHT), draft)
-        inputs = (self._keyed(side)._inputs for side in Side)
         name = label(code.called, (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys))
-        joined = add_join(left._program, name, code, *inputs)
-        return left._emitted(joined, StreamType(prototype=prototype, event_time=event_time))
+        joined = add_join(self._keyed(Side.LEFT), self._keyed(Side.RIGHT), name, code)
+        return DataStream(left.flow.emitted(joined, StreamType(prototype=prototype, event_time=event_time)))
 
     def _meets_none_without_time(self, side: Side) -> bool:
         """True if results have rows of the side that may be without an event time, by which the join keeps rows."""
@@ -196,7 +196,7 @@ class _Join:
 
     def _joined(self, side: Side) -> JoinedRows:
         rows = self._sides[side]
-        prototype, keys = rows.stream._type.prototype, self._keys(side)
+        prototype, keys = rows.stream.flow.type.prototype, self._keys(side)
         if self._condition.interval is None:
             return JoinedRows(
                 prototype=prototype,
@@ -212,14 +212,14 @@ class _Join:
         Of results of windows it is a millisecond earlier: those that meet none come out with the last watermark at
         which they are not late.
         """
-        event_time = self._sides[side].stream._type.event_time
+        event_time = self._sides[side].stream.flow.type.event_time
         assert event_time is not None, "the bounds of the condition are of event times"
         if not self._condition.is_of_windows:
             return event_time
         return EventTime(column=event_time.column, offset_ms=event_time.offset_ms - 1)
 
-    def _keyed(self, side: Side) -> KeyedStream:
-        return self._sides[side].stream.key_by(*self._keys(side))
+    def _keyed(self, side: Side) -> Dataflow:
+        return self._sides[side].stream.flow.keyed(self._keys(side))
 
     def _keys(self, side: Side) -> tuple[Column, ...]:
         columns = self._sides[side].columns

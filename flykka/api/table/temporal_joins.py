@@ -8,7 +8,8 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.joined_inputs import add_temporal_join
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.join_operators import add_temporal_join
 from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import Key, taken_apart
@@ -22,7 +23,6 @@ from flykka.spark_bridge.sql.as_of_clause import FORM
 from flykka.spark_bridge.sql.plan_columns import PlanColumns, named_of
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
@@ -156,7 +156,7 @@ class _TemporalJoin:
         clause = self._time.clause
         left, right = (self._sides[side] for side in Side)
         what = f"FOR SYSTEM_TIME AS OF {clause.shown}"
-        event_time = left.stream._type.event_time
+        event_time = left.stream.flow.type.event_time
         if event_time is None:
             raise RefusedError(
                 f"{what}: the left stream has no event time: {without_event_time(left.stream)}",
@@ -168,13 +168,13 @@ class _TemporalJoin:
                 f" {event_time.column}: FOR SYSTEM_TIME AS OF {event_time.column}",
                 self._time.position,
             )
-        if right.stream._type.event_time is None:
+        if right.stream.flow.type.event_time is None:
             raise RefusedError(
                 f"{what}: the right stream has no event time to say from when on a version holds:"
                 f" {without_event_time(right.stream)}",
                 self._time.position,
             )
-        check_one_program(f"{self._node.join_type} JOIN", left.stream._program, right.stream._program)
+        check_one_program(f"{self._node.join_type} JOIN", left.stream.flow.program, right.stream.flow.program)
 
     def _take_apart(self) -> None:
         """Part the condition into keys and the rest; of versions with a key only that is one."""
@@ -205,7 +205,7 @@ class _TemporalJoin:
     def _stream(self, made: Sequence[Column], event_time: EventTime | None) -> DataStream:
         left, right = (self._sides[side].stream for side in Side)
         ids = {column: (side.value, name) for side, rows in self._sides.items() for column, name in rows.names.items()}
-        columns = PlanColumns(left._type.prototype.sparkSession, ids)
+        columns = PlanColumns(left.flow.type.prototype.sparkSession, ids)
         rest = [columns.column(each) for each in self._rest]
         prototype, code, parts = TemporalJoin(
             left=self._joined(Side.LEFT),
@@ -216,16 +216,16 @@ class _TemporalJoin:
             row_kind=right.changelog.row_kind,
         ).code()
         name = label("temporal_join", (f"{key.left.shown} = {key.right.shown}" for key in self._keys))
-        joined = add_temporal_join(left._program, name, code, (left._inputs, right._inputs), parts)
-        return left._emitted(joined, StreamType(prototype=prototype, event_time=event_time))
+        joined = add_temporal_join(left.flow, right.flow, name, code, parts)
+        return DataStream(left.flow.emitted(joined, StreamType(prototype=prototype, event_time=event_time)))
 
     def _joined(self, side: Side) -> JoinedRows:
         rows = self._sides[side]
         keys = tuple(rows.columns.column(key.of(side)) for key in self._keys)
-        return JoinedRows(prototype=rows.stream._type.prototype, keys=keys, event_time=self._event_time(side))
+        return JoinedRows(prototype=rows.stream.flow.type.prototype, keys=keys, event_time=self._event_time(side))
 
     def _event_time(self, side: Side) -> EventTime:
-        event_time = self._sides[side].stream._type.event_time
+        event_time = self._sides[side].stream.flow.type.event_time
         assert event_time is not None, "it was looked at"
         return event_time
 

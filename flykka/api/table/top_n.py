@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.changelog import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.refusals import RefusedError, check_compared
 from flykka.api.table.relation import (
     IsEventTime,
@@ -20,6 +20,7 @@ from flykka.api.table.relation import (
     keyed_by,
     label,
     leaf,
+    with_changelog,
 )
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.functions import KEY_OF_ALL
@@ -69,7 +70,7 @@ def without_number(relation: Relation, column: int) -> Rows:
     assert isinstance(number, IsNumber), "the condition is about a number of rows"
     keys = tuple(key for key in log.keys or () if key != number.name)
     roles = {**rows.roles, column: replace(number, limit=1)}
-    return replace(rows, stream=rows.stream._typed(changelog=replace(log, keys=keys)), roles=roles)
+    return replace(rows, stream=with_changelog(rows.stream, replace(log, keys=keys)), roles=roles)
 
 
 def unbounded(node: PlanNode) -> RefusedError:
@@ -120,7 +121,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
     names = rows.called
     (called,) = distinct([number.name], taken=rows.stream.columns)
     stream, orders = ordered_rows(node, rows)
-    state, output = first_rows_types(stream._type.prototype, names, called)
+    state, output = first_rows_types(stream.flow.type.prototype, names, called)
     function = FirstRows(
         keys=keys or (KEY_OF_ALL,),
         columns=tuple(stream.columns),
@@ -140,7 +141,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
         each.column_id: IsKey(name=partition_name(each, rows)) for each in node.part("partitionSpec")
     }
     roles[number.id] = IsNumber(limit=limit, name=called)
-    return _leaf(node, rows, first._typed(changelog=Changelog(keys=by)), (*names, called), roles)
+    return _leaf(node, rows, with_changelog(first, Changelog(keys=by)), (*names, called), roles)
 
 
 def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ...]]:
@@ -176,6 +177,6 @@ def partition_name(partition: Expression, rows: Rows) -> str:
 def _leaf(
     node: PlanNode, rows: Rows, stream: DataStream, names: tuple[str, ...], roles: Mapping[int, Role]
 ) -> Relation:
-    has_time = stream._type.event_time is not None
+    has_time = stream.flow.type.event_time is not None
     kept = {column: role for column, role in rows.roles.items() if has_time or not isinstance(role, IsEventTime)}
     return leaf(Rows(stream=stream, output=node.output, called=names, roles={**kept, **roles}), node)

@@ -27,7 +27,7 @@ def name_operators(
     `scope` is the table or view that it is for; `streams` are those that it reads, by their names.
     """
     taken = {each.uid for each in program.transformations}
-    origins = {each.source: name for name, stream in streams.items() for each in stream._inputs}
+    origins = {each.source: name for name, stream in streams.items() for each in stream.flow.inputs}
     for each in made:
         upstream = ",".join(dict.fromkeys(origins.get(read.source, read.source.uid) for read in each.inputs))
         if each.explicit_uid is None:

@@ -8,10 +8,10 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.changelog import Changelog
+from flykka.api.streams.stream_type import Changelog
 from flykka.api.table.changing_rows import normalized, where_true, with_keys_in
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf
+from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf, with_changelog
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
@@ -86,7 +86,7 @@ class _ChangingJoin:
         left, right = (self._one_side(side) for side in Side)
         keyed = left.union(right).key_by(*self._keys)
         emitted = [*self._called[Side.LEFT], *(() if self._kind in _HALF else self._called[Side.RIGHT])]
-        prototype = left._type.prototype
+        prototype = left.flow.type.prototype
         keys = self._result_keys
         function = JoinChanges(
             keys=self._keys,
@@ -108,7 +108,7 @@ class _ChangingJoin:
             output=with_kind(prototype.select(*map(named, emitted)).schema, ROW_KIND),
         )
         joined.name(label("join", (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys)))
-        stream = joined._typed(changelog=Changelog(keys=keys, row_kind=ROW_KIND))
+        stream = with_changelog(joined, Changelog(keys=keys, row_kind=ROW_KIND))
         ids = [attribute.id for side in Side for attribute in self._rows[side].output]
         named_keys = ((column, self._alike.get(name, name)) for column, name in zip(ids, emitted, strict=False))
         roles: dict[int, Role] = {column: IsKey(name=name) for column, name in named_keys if name in keys}
@@ -178,7 +178,7 @@ class _ChangingJoin:
         columns, kind = rows.columns, rows.stream.changelog.row_kind
         made: list[Column] = []
         for each in Side:
-            schema = self._rows[each].stream._type.prototype.schema
+            schema = self._rows[each].stream.flow.type.prototype.schema
             for name, called in zip(self._rows[each].called, self._called[each], strict=True):
                 value = named(name) if each is side else null_of(schema[name].dataType)
                 made.append(value.alias(called))
@@ -186,4 +186,4 @@ class _ChangingJoin:
         made += [columns.column(key.of(side)).alias(name) for key, name in keys]
         is_right = constant(side is Side.RIGHT).alias(self._side)
         selected = rows.stream.select(*made, is_right, kind_of(kind).alias(ROW_KIND))
-        return selected.name(f"{side} of join")._typed(changelog=Changelog())
+        return with_changelog(selected.name(f"{side} of join"), Changelog())

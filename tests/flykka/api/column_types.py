@@ -115,7 +115,7 @@ def described(stream: DataStream) -> object:
 
 def file_sink_use(kind: FileFormat) -> Use:
     """Files that are written."""
-    return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v")._type.prototype),))
+    return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v").flow.type.prototype),))
 
 
 def file_source_use(kind: FileFormat) -> Use:
@@ -123,7 +123,7 @@ def file_source_use(kind: FileFormat) -> Use:
 
     def prototype(rows: DataStream) -> object:
         source: FileSource = getattr(FileSource, kind)("/in", schema=output_schema(rows))
-        return source.prototype(rows._type.prototype.sparkSession)
+        return source.prototype(rows.flow.type.prototype.sparkSession)
 
     return Use((prototype,))
 
@@ -230,8 +230,12 @@ USES: dict[str, Use] = {
     "csv, written": file_sink_use("csv"),
     "csv, read": file_source_use("csv"),
     "`partition_by`": Use(
-        (lambda rows: FileSink.parquet("/out").partition_by("v").check_rows(rows.select("id", "v")._type.prototype),)
+        (
+            lambda rows: (
+                FileSink.parquet("/out").partition_by("v").check_rows(rows.select("id", "v").flow.type.prototype)
+            ),
+        )
     ),
-    "Delta": Use((lambda rows: DeltaSink.append("/out").check_rows(rows.select("v")._type.prototype),)),
+    "Delta": Use((lambda rows: DeltaSink.append("/out").check_rows(rows.select("v").flow.type.prototype),)),
     "PostgreSQL": Use((in_postgres,)),
 }

@@ -21,10 +21,17 @@ from flykka import (
     WindowedStream,
 )
 from flykka.api.foreign_names import NamesElsewhere, hint_for, hints
-from flykka.api.streams.interval_join import IntervalJoin, IntervalJoined
+from flykka.api.streams.joins import (
+    CoGrouped,
+    EqualTo,
+    IntervalJoin,
+    IntervalJoined,
+    JoinedStreams,
+    RegularJoined,
+    Where,
+    WindowJoined,
+)
 from flykka.api.streams.operator_settings import DataStreamSink
-from flykka.api.streams.regular_join import RegularJoined
-from flykka.api.streams.window_join import CoGrouped, EqualTo, JoinedStreams, Where, WindowJoined
 from tests.flykka.programs import HOURS, bids
 from tests.layout.pyflink_methods import NAMES
 
@@ -151,7 +158,7 @@ def test_other_names_are_answered_by_python(name: str) -> None:
 def test_what_a_property_raises_is_not_lost() -> None:
     half_made = DataStream.__new__(DataStream)
 
-    with pytest.raises(AttributeError, match="no attribute '_type'"):
+    with pytest.raises(AttributeError, match="no attribute 'flow'"):
         half_made.columns  # noqa: B018
 
 

@@ -43,7 +43,7 @@ def test_chains_are_broken_where_it_is_said(spark: SparkSession) -> None:
     head, alone = rows.select("price").start_new_chain(), rows.select("price").disable_chaining()
     sink = rows.sink_to(ConsoleSink()).disable_chaining()
 
-    assert [each._transformation.chaining for each in (rows, head, alone, sink)] == [
+    assert [each.flow.operator.chaining for each in (rows, head, alone, sink)] == [
         ChainingStrategy.ALWAYS,
         ChainingStrategy.HEAD,
         ChainingStrategy.NEVER,
@@ -56,7 +56,7 @@ def test_a_sink_has_the_settings_of_an_operator(spark: SparkSession) -> None:
     operator = bids(spark).select("price").name("prices").uid("p").set_parallelism(2).slot_sharing_group("slow")
     sink = operator.sink_to(ConsoleSink()).name("shown").uid("s").set_parallelism(3).slot_sharing_group("fast")
     sink.set_uid_hash("0123456789abcdef0123456789abcdef")
-    set_on = [operator._transformation, sink._transformation]
+    set_on = [operator.flow.operator, sink.flow.operator]
 
     assert [(each.name, each.uid, each.parallelism, each.slot_sharing_group) for each in set_on] == [
         ("prices", "p", 2, "slow"),

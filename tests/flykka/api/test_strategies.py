@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from flykka.api.configuration.restart_strategies import RestartStrategies
-from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.side_outputs import OutputTag
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.graph.job_graph import MonotonyViolationHandler, WatermarkAlignment

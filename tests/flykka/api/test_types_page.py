@@ -11,8 +11,9 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 from pyspark.testing.objects import ExamplePointUDT
 
 from flykka import DataStream, FileSource
-from flykka.api.streams.data_stream import StreamType
-from flykka.api.streams.transformation import Transformation
+from flykka.api.streams.dataflow import Dataflow
+from flykka.api.streams.stream_type import StreamType
+from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import FlykkaError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import FunctionError
@@ -51,7 +52,8 @@ def stream_of_columns(queries: Queries) -> DataStream:
     made = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="rows", code=code)
     program.add(made)
     prototype = queries.spark.createDataFrame([], COLUMNS)
-    return DataStream(program, made, StreamType(prototype=prototype, event_time=EventTime(column="at")))
+    rows = StreamType(prototype=prototype, event_time=EventTime(column="at"))
+    return DataStream(Dataflow(program=program, inputs=(Input(source=made),), type=rows))
 
 
 def refusal(attempt: Callable[[], object]) -> str | None:

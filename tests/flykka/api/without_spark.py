@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from flykka.api.environment import StreamExecutionEnvironment
-from flykka.cluster.local_cluster import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.spark_bridge.program.prototype import SparkSession
 
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import Program
+from flykka.api.streams.side_outputs import OutputTag
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy

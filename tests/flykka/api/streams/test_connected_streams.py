@@ -182,7 +182,7 @@ def test_the_result_has_the_event_time_of_the_first_that_has_its_column(
 
     made = bids(spark, program).connect(second).process(Plain(), output)
 
-    event_time = made._type.event_time
+    event_time = made.flow.type.event_time
     assert (event_time and event_time.column) == column
 
 

@@ -50,7 +50,7 @@ def test_an_operator_over_a_udf_is_named_after_the_function_and_its_columns(spar
 
     selected = bids(spark).select((doubled("price") + 1).alias("more"))
 
-    assert selected._transformation.name == "select(+(doubled(price), 1) AS more)"
+    assert selected.flow.operator.name == "select(+(doubled(price), 1) AS more)"
 
 
 def test_a_column_that_a_function_does_not_find_is_refused_with_the_line_of_the_function(spark: SparkSession) -> None:

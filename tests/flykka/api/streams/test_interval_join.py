@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.api.streams.data_stream import DataStream, KeyedStream
-from flykka.api.streams.interval_join import IntervalJoined
-from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.joins import IntervalJoined
+from flykka.api.streams.keyed_stream import KeyedStream
+from flykka.api.streams.side_outputs import OutputTag
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.runtime.errors import DurationError
@@ -30,7 +31,7 @@ def interval_joined(spark: SparkSession) -> IntervalJoined:
 
 
 def code_of(stream: DataStream) -> IntervalJoinCode:
-    code = stream._transformation.code
+    code = stream.flow.operator.code
     assert isinstance(code, IntervalJoinCode)
     return code
 
@@ -77,7 +78,7 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     made = left.union(left).key_by("auction").interval_join(right.key_by("bidder")).between(0, "1s").select("left.*")
 
-    inputs = made._transformation.inputs
+    inputs = made.flow.operator.inputs
     assert [each.ship_strategy for each in inputs] == [ShipStrategy.HASH] * 3
     assert code_of(made).left_gates == 2
     keys = [str(each.key_by.columns[0]) for each in inputs if each.key_by is not None]
@@ -88,9 +89,9 @@ def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> No
     without = interval_joined(spark).select("left.at")
     made = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
 
-    assert without._type.event_time is None
+    assert without.flow.type.event_time is None
     assert made.columns == ["price", "met_at"]
-    assert made._type.event_time == EventTime(column="met_at")
+    assert made.flow.type.event_time == EventTime(column="met_at")
 
 
 def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.api.streams.changelog import Changelog
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.api.streams.stream_type import Changelog
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -108,7 +108,7 @@ def test_updates_of_a_key_reach_one_subtask(
     spark: SparkSession, keys: tuple[str, ...], parallelism: int, strategy: ShipStrategy
 ) -> None:
     program = Program()
-    upserts = bids(spark, program)._typed(changelog=Changelog(keys=keys))
+    upserts = DataStream(bids(spark, program).flow.typed(Changelog(keys=keys)))
 
     upserts.where("price > 1").uid("reader").set_parallelism(parallelism)
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def code_of(stream: DataStream) -> RegularJoinCode:
-    code = stream._transformation.code
+    code = stream.flow.operator.code
     assert isinstance(code, RegularJoinCode)
     return code
 
@@ -33,7 +33,7 @@ def test_only_what_is_read_is_kept_for_ever(spark: SparkSession) -> None:
     assert [code.sides[side].rows.needed for side in Side] == [("auction", "price"), ("bidder", "channel")]
     assert not code.interval.has_upper_bound
     assert code.fingerprint.startswith("regular_join(inner, for ever, left ")
-    assert met._type.event_time is None
+    assert met.flow.type.event_time is None
 
 
 def test_the_time_to_live_is_in_the_fingerprint(spark: SparkSession) -> None:

@@ -192,7 +192,7 @@ def test_the_event_time_stays_while_its_column_is_a_timestamp_under_a_known_name
 ) -> None:
     made = verb(bids(spark))
 
-    assert made._type.event_time == (event_time and EventTime(column=event_time))
+    assert made.flow.type.event_time == (event_time and EventTime(column=event_time))
     if event_time is None:
         with pytest.raises(StreamTypeError, match="gives no event time"):
             made.key_by(F.lit(1)).window(HOURS)
@@ -227,7 +227,7 @@ def test_a_join_with_a_table_that_is_read_again_has_the_same_columns(spark: Spar
     kept = bids(spark).join(auctions, "auction", "left", refresh="10min")
 
     assert kept.columns == bids(spark).join(auctions, "auction", "left").columns
-    assert kept._type.event_time is not None
+    assert kept.flow.type.event_time is not None
     with pytest.raises(DurationError, match="refresh"):
         bids(spark).join(auctions, "auction", refresh="soon")
 
@@ -341,8 +341,8 @@ def test_a_union_has_an_event_time_where_all_have_the_same(spark: SparkSession) 
     program = Program()
     timed, other = bids(spark, program), bids(spark, program, event_time=None)
 
-    assert timed.union(timed)._type.event_time == EventTime(column="at")
-    assert timed.union(other)._type.event_time is None
+    assert timed.union(timed).flow.type.event_time == EventTime(column="at")
+    assert timed.union(other).flow.type.event_time is None
 
 
 # Side outputs

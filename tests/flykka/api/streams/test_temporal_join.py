@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.api.streams.changelog import Changelog
-from flykka.api.streams.data_stream import DataStream, KeyedStream
-from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.temporal_join import TemporalJoined
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.joins import TemporalJoined
+from flykka.api.streams.keyed_stream import KeyedStream
+from flykka.api.streams.side_outputs import OutputTag
+from flykka.api.streams.stream_type import Changelog
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.functions.event_time import EventTime
@@ -33,11 +33,11 @@ def temporal_joined(spark: SparkSession) -> TemporalJoined:
 def upserts(stream: DataStream, *keys: str) -> DataStream:
     """The rows as upserts by keys, of which the column `channel` has the kinds."""
     changelog = Changelog(keys=keys, row_kind="channel")
-    return DataStream(stream._program, stream._inputs, replace(stream._type, changelog=changelog))
+    return DataStream(stream.flow.typed(changelog, stream.flow.type.event_time))
 
 
 def code_of(stream: DataStream) -> TemporalJoinCode:
-    code = stream._transformation.code
+    code = stream.flow.operator.code
     assert isinstance(code, TemporalJoinCode)
     return code
 
@@ -68,8 +68,8 @@ def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark:
     without = temporal_joined(spark).select("left.price")
 
     assert with_time.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
-    assert with_time._type.event_time == EventTime(column="at")
-    assert without._type.event_time is None
+    assert with_time.flow.type.event_time == EventTime(column="at")
+    assert without.flow.type.event_time is None
 
 
 def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
@@ -97,15 +97,15 @@ def test_all_is_kept_of_left_rows_where_late_ones_are_read(spark: SparkSession) 
 
     late = made.get_side_output(LATE)
     assert late.columns == list(code_of(made).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
-    assert late._type.event_time == EventTime(column="at")
+    assert late.flow.type.event_time == EventTime(column="at")
 
 
 def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     made = left.union(left).key_by("auction").temporal_join(right.key_by("bidder")).select("left.price")
 
-    inputs = made._transformation.inputs
-    assert made._transformation.kind is OperatorKind.KEYED_PROCESS
+    inputs = made.flow.operator.inputs
+    assert made.flow.operator.kind is OperatorKind.KEYED_PROCESS
     assert [each.ship_strategy for each in inputs] == [ShipStrategy.HASH] * 3
     assert [each.local_code and each.local_code.fingerprint for each in inputs] == ["input(1)", "input(1)", "input(2)"]
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.streams.window_join import EqualTo, WindowJoined
+from flykka.api.streams.joins import EqualTo, WindowJoined
 from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
@@ -34,8 +34,8 @@ def test_results_are_the_bounds_of_windows_and_columns_of_both_sides(spark: Spar
     made = equal(spark).window(HOURS).select("left.auction", F.col("right.price").alias("paid"))
 
     assert made.columns == ["window_start", "window_end", "auction", "paid"]
-    assert made._type.event_time == OF_WINDOWS
-    code = made._transformation.code
+    assert made.flow.type.event_time == OF_WINDOWS
+    code = made.flow.operator.code
     assert isinstance(code, WindowJoinCode)
     assert (code.left.rows.needed, code.right.rows.needed) == (("auction", "at"), ("auction", "price", "at"))
 
@@ -54,7 +54,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
     without = groups.apply(together, "n long")
 
     assert made.columns == ["window_end", "n"]
-    assert (made._type.event_time, without._type.event_time) == (OF_WINDOWS, None)
+    assert (made.flow.type.event_time, without.flow.type.event_time) == (OF_WINDOWS, None)
 
 
 @pytest.mark.parametrize(

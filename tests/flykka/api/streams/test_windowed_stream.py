@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.api.streams.data_stream import DataStream, KeyedStream
-from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.keyed_stream import KeyedStream
+from flykka.api.streams.side_outputs import OutputTag
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, EventTime
@@ -150,7 +151,7 @@ def test_reduced_rows_have_the_bounds_and_the_event_time_of_windows(spark: Spark
     reduced = stream.key_by("auction").window(SESSIONS).reduce(first)
 
     assert reduced.columns == ["window_start", "window_end", *stream.columns]
-    assert reduced._type.event_time == OF_WINDOWS
+    assert reduced.flow.type.event_time == OF_WINDOWS
     assert stream.key_by("auction").count_window(3).reduce(first).columns == stream.columns
 
 
@@ -187,7 +188,7 @@ def test_rows_of_window_functions_have_the_event_time_of_windows_where_they_tell
 ) -> None:
     made = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)
 
-    assert made._type.event_time == event_time
+    assert made.flow.type.event_time == event_time
 
 
 def test_late_rows_have_the_columns_of_the_input(spark: SparkSession) -> None:

@@ -51,7 +51,7 @@ def test_a_table_is_read_with_its_event_time_and_as_one_source(queries: Queries)
     queries.sql("SELECT channel FROM made")
 
     assert stream.columns == ["auction", "at"]
-    assert str(stream._type.event_time) == "at"
+    assert str(stream.flow.type.event_time) == "at"
     sources = [made for made in queries.program.transformations if made.name == "made"]
     assert [(made.uid, made.watermark_delay_ms) for made in sources] == [("made", 5000)]
 

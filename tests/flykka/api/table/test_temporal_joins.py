@@ -59,7 +59,7 @@ def test_of_rows_that_change_the_kind_says_whether_there_is_a_version(queries: Q
 def test_results_have_the_event_time_of_the_left_stream(queries: Queries) -> None:
     query = f"SELECT b.at AS ordered_at, v.at FROM bid b JOIN versions {AS_OF} b.at v ON b.bidder = v.bidder"
 
-    assert queries.sql(query)._type.event_time == EventTime(column="ordered_at")
+    assert queries.sql(query).flow.type.event_time == EventTime(column="ordered_at")
     assert queries.sql(f"SELECT window, count(*) AS n FROM ({query}) GROUP BY window(ordered_at, '1 minute')").columns
 
 
