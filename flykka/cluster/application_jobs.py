@@ -129,7 +129,8 @@ class ApplicationJobs:
             restore_path = named if was_stopped and named is not None else end.checkpoint_path or restore_path
             logger.info("job %r has ended %s before, and is run again from %s", name, end.status, restore_path)
         identified = replace(job_graph, job_id=job_id)
-        pointer, checkpoint = store.checkpoints(job_id).latest(), None
+        # That of a job which has ended may be deleted at this moment.
+        pointer, checkpoint = None if end is not None else store.checkpoints(job_id).latest(), None
         if pointer is not None:
             checkpoint = find_checkpoint(pointer.path, job_graph.checkpointing.directory)
             check_restorable(checkpoint, identified, allow_non_restored_state=allow)

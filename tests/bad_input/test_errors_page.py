@@ -30,6 +30,7 @@ SEEN_BY_NO_USER = {
     "CheckpointFormatError",
     "CheckpointVersionError",
     "FailureEnricherError",
+    "NetworkBuffersExhaustedError",
     "UserFileError",
 }
 

@@ -11,7 +11,7 @@ import pytest
 from flykka.actors.high_availability.embedded import EmbeddedStore
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
-from flykka.messages.control.high_availability import ApplicationRun
+from flykka.messages.control.high_availability import ApplicationRun, CheckpointPointer
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded
 from flykka.messages.wire.failure import SerializedThrowable
@@ -45,6 +45,14 @@ class Application:
         leader = self.driver.services.leader()
         assert leader is not None
         self.driver.services.store(leader.leader_session_id).put_result(end)
+
+    def point_to(self, job_id: JobId, pointer: CheckpointPointer) -> None:
+        """Note a completed checkpoint of a job."""
+        leader = self.driver.services.leader()
+        assert leader is not None
+        pointers = self.driver.services.store(leader.leader_session_id).checkpoints(job_id)
+        pointers.recover("coordinator", 1)
+        pointers.add("coordinator", pointer)
 
     def last_run(self) -> ApplicationRun:
         run = self.driver.services.last_run()
@@ -85,6 +93,20 @@ def test_a_job_that_has_finished_is_the_same_one_again(first: Application, secon
     first.driver.services.close()
 
     assert second.identified() == job_id
+
+
+def test_the_checkpoint_of_a_finished_job_is_not_read_for_it_may_be_deleted_at_that_moment(
+    first: Application, second: Application, tmp_path: Path
+) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
+    first.point_to(job_id, CheckpointPointer(checkpoint_id=7, path=str(tmp_path / "gone" / "chk-7")))
+    first.driver.services.close()
+
+    again = second.identify()
+
+    assert again.has_ended
+    assert again.checkpoint is None
 
 
 @pytest.mark.parametrize(

@@ -284,8 +284,7 @@ def test_servers_that_cannot_be_reached_are_named(
 def test_without_kazoo_one_is_told_what_to_install(
     zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("zookeeper_client", "zookeeper_latch"):
-        monkeypatch.delitem(sys.modules, f"flykka.cluster.high_availability.{module}")
+    monkeypatch.delitem(sys.modules, "flykka.cluster.high_availability.zookeeper_client")
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
 
     with pytest.raises(StoreUnavailableError, match=r"without kazoo, .*: pip install 'flykka\[zookeeper\]'"):
