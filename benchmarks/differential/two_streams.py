@@ -96,8 +96,9 @@ class TwoStreamVerbs(Verbs):
 
     def _window_join(self, rows: Rows) -> Rows:
         verb = ".join({other}).where({our}).equal_to({their}).window(TumblingEventTimeWindows.of('15min'))"
-        # Spark has no window(...) in the condition of a join.
-        same = "unix_micros({at}) DIV 900000000 = unix_micros({of}) DIV 900000000"
+        # Spark has no window(...) in the condition of a join. DIV would cut times before 1970 towards zero.
+        begin = "unix_micros({time}) - pmod(unix_micros({time}), 900000000)"
+        same = f"{begin.replace('time', 'at')} = {begin.replace('time', 'of')}"
         joined = self._joined(rows, verb, f"{{ours}} = {{theirs}} AND {same}")
         return joined if joined is rows else joined.then(".drop('window_start', 'window_end')", "")
 

@@ -14,7 +14,7 @@ from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_mo
 from flykka.cli.simulate import add_faults
 from flykka.cli.trace.trace_file import output_problem, reason
 from flykka.runtime.errors import TraceError
-from flykka.simulation.operators import SimulatedSource
+from flykka.simulation.operators import Source
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_form import PythonSource
 from flykka.simulation.settings import SimulationSettings
@@ -128,7 +128,7 @@ def _size(scenario: Scenario) -> str:
         "fault": sum(len(plan.faults) for plan in scenario.jobs),
         "vertex": len(scenario.topology.vertices),
         "subtask": sum(vertex.parallelism for vertex in scenario.topology.vertices),
-        "row": sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, SimulatedSource)),
+        "row": sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, Source)),
         "TaskManager": scenario.task_managers,
     }
     return ", ".join(f"{count} {_plural(what) if count != 1 else what}" for what, count in figures.items())

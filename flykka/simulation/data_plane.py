@@ -18,7 +18,7 @@ from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, Split
 from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.props import Props
 from flykka.simulation.engine import SimulatedEngine
-from flykka.simulation.operators import SimulatedSource
+from flykka.simulation.operators import Source
 from flykka.simulation.world import World
 
 
@@ -52,7 +52,7 @@ class SimulatedDataPlane(WithoutCoordinators, WithoutOwners):
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         source = self._world.program[operator.ref.uid]
-        assert isinstance(source, SimulatedSource), f"{operator.ref.uid} is no source"
+        assert isinstance(source, Source), f"{operator.ref.uid} is no source"
         return SimulatedDiscovery(source, operator.operator_id, self._world)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
@@ -89,7 +89,7 @@ class SimulatedDiscovery:
 
     changed: Callable[[], bool] | None = None
 
-    def __init__(self, source: SimulatedSource, operator_id: OperatorId, world: World) -> None:
+    def __init__(self, source: Source, operator_id: OperatorId, world: World) -> None:
         self.interval_ms = source.interval_ms
         self._source = source
         self._operator_id = operator_id

@@ -38,9 +38,9 @@ from flykka.simulation.operators import (
     Join,
     Map,
     Process,
-    SimulatedSink,
-    SimulatedSource,
-    SimulatedTag,
+    Sink,
+    Source,
+    Tag,
     Window,
 )
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner, within
@@ -60,13 +60,13 @@ _PACES = (0, 1, 1, 4)
 
 
 class _Source(Operator[Rows]):
-    def __init__(self, operator_id: OperatorId, behaviour: SimulatedSource) -> None:
+    def __init__(self, operator_id: OperatorId, behaviour: Source) -> None:
         super().__init__(operator_id)
         self.behaviour = behaviour
 
 
 class _Transform(Operator[Rows]):
-    def __init__(self, operator_id: OperatorId, behaviour: Map | Filter | SimulatedTag) -> None:
+    def __init__(self, operator_id: OperatorId, behaviour: Map | Filter | Tag) -> None:
         super().__init__(operator_id)
         self._behaviour = behaviour
 
@@ -77,9 +77,9 @@ class _Transform(Operator[Rows]):
 def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEngine) -> Operator[Rows]:
     descriptor, world = engine.descriptor, engine.world
     match behaviour:
-        case SimulatedSource():
+        case Source():
             return _Source(operator_id, behaviour)
-        case Map() | Filter() | SimulatedTag():
+        case Map() | Filter() | Tag():
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
             backend = SimulatedWindowState(behaviour, descriptor, world)
@@ -89,7 +89,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
             return KeyedProcessOperator(operator_id, function, function.backend)
         case Join():
             return join_operator(operator_id, behaviour, descriptor, world)
-        case SimulatedSink():
+        case Sink():
             writer = SimulatedSinkWriter(behaviour, descriptor, world)
             return SinkOperator(operator_id, writer, writer.stage, world, descriptor.attempt)
 

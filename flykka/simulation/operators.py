@@ -14,7 +14,7 @@ _VALUES = 1_000_003
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedSource:
+class Source:
     """`rows` rows in splits, found over time. Times ascend by `step_ms`, out of order by `disorder_ms` at the most."""
 
     number: int
@@ -185,7 +185,7 @@ def _alone(side: Side, part: tuple[int, int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedTag:
+class Tag:
     """Notes with every row the input of the operator behind the exchange that it is for."""
 
     number: int
@@ -195,17 +195,17 @@ class SimulatedTag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedSink:
+class Sink:
     """Publishes rows in two phases."""
 
     name: str
 
 
-Behaviour = SimulatedSource | Map | Filter | Window | Process | Join | SimulatedTag | SimulatedSink
+Behaviour = Source | Map | Filter | Window | Process | Join | Tag | Sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedProgram:
+class Program:
     """The operators of a job, by uid."""
 
     behaviours: Mapping[str, Behaviour] = field(default_factory=dict)
@@ -215,4 +215,4 @@ class SimulatedProgram:
 
     @property
     def sinks(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.behaviours.values() if isinstance(each, SimulatedSink))
+        return tuple(each.name for each in self.behaviours.values() if isinstance(each, Sink))

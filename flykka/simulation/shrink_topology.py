@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from flykka.messages.graph.job_graph import FiringMode, JobEdge, JobVertex, Operator, ShipStrategy
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.simulation.operators import Behaviour, Filter, Join, Map, SimulatedProgram, SimulatedSink, SimulatedSource
+from flykka.simulation.operators import Behaviour, Filter, Join, Map, Program, Sink, Source
 from flykka.simulation.topology import Topology
 
 
@@ -27,7 +27,7 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
             yield smaller
     for gone in topology.vertices:
         readers = [edge for vertex in topology.vertices for edge in vertex.inputs if edge.source == gone.vertex_id]
-        is_sink = any(isinstance(topology.program[operator.ref.uid], SimulatedSink) for operator in gone.operators)
+        is_sink = any(isinstance(topology.program[operator.ref.uid], Sink) for operator in gone.operators)
         if gone.inputs and len(readers) == 1 and not is_sink:
             instead = {edge: len(gone.inputs) for edge in readers}
             yield _with_program(
@@ -45,7 +45,7 @@ def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
         if isinstance(head, Join):
             left_inputs = sum(map(count, vertex.inputs[: head.left_inputs]))
             behaviours[uid] = replace(head, left_inputs=left_inputs)
-    return replace(topology, program=SimulatedProgram(behaviours=behaviours))
+    return replace(topology, program=Program(behaviours=behaviours))
 
 
 def _past(gone: JobVertex, vertex: JobVertex) -> JobVertex:
@@ -80,11 +80,11 @@ def _trimmed(topology: Topology, gone: set[JobVertexId]) -> Topology | None:
     return _with_program(_joining(topology, lambda edge: edge.source in left), _renumbered(vertices, read))
 
 
-def _is_of_use(vertex: JobVertex, program: SimulatedProgram, read: set[tuple[JobVertexId, int]]) -> bool:
+def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId, int]]) -> bool:
     behaviours = [program[operator.ref.uid] for operator in vertex.operators]
-    reads = bool(vertex.inputs) or isinstance(behaviours[0], SimulatedSource)
+    reads = bool(vertex.inputs) or isinstance(behaviours[0], Source)
     is_read = any((vertex.vertex_id, number) in read for number in range(len(vertex.outputs)))
-    return reads and (is_read or any(isinstance(behaviour, SimulatedSink) for behaviour in behaviours))
+    return reads and (is_read or any(isinstance(behaviour, Sink) for behaviour in behaviours))
 
 
 def _renumbered(vertices: tuple[JobVertex, ...], read: set[tuple[JobVertexId, int]]) -> tuple[JobVertex, ...]:
@@ -141,14 +141,14 @@ def _narrower(topology: Topology) -> Iterator[Topology]:
 
 def _with_fewer_rows(topology: Topology) -> Iterator[Topology]:
     for uid, behaviour in topology.program.behaviours.items():
-        if isinstance(behaviour, SimulatedSource) and behaviour.rows > 1:
+        if isinstance(behaviour, Source) and behaviour.rows > 1:
             for rows in dict.fromkeys((1, behaviour.rows // 2, behaviour.rows - 1)):
                 yield _behaving(topology, uid, replace(behaviour, rows=rows))
 
 
 def _plainer(topology: Topology) -> Iterator[Topology]:
     for uid, behaviour in topology.program.behaviours.items():
-        if isinstance(behaviour, SimulatedSource):
+        if isinstance(behaviour, Source):
             plain = {"keys": 1, "disorder_ms": 0, "rows_per_split": 1, "splits_per_look": 100, "step_ms": 1}
             for field, value in plain.items():
                 if getattr(behaviour, field) != value:
@@ -171,7 +171,7 @@ def _plainer(topology: Topology) -> Iterator[Topology]:
 
 def _behaving(topology: Topology, uid: str, behaviour: Behaviour) -> Topology:
     behaviours = {**topology.program.behaviours, uid: behaviour}
-    return replace(topology, program=SimulatedProgram(behaviours=behaviours))
+    return replace(topology, program=Program(behaviours=behaviours))
 
 
 def _with_vertex(topology: Topology, changed: JobVertex) -> tuple[JobVertex, ...]:
@@ -181,4 +181,4 @@ def _with_vertex(topology: Topology, changed: JobVertex) -> tuple[JobVertex, ...
 def _with_program(topology: Topology, vertices: tuple[JobVertex, ...]) -> Topology:
     uids = {operator.ref.uid for vertex in vertices for operator in vertex.operators}
     behaviours = {uid: each for uid, each in topology.program.behaviours.items() if uid in uids}
-    return Topology(vertices=vertices, program=SimulatedProgram(behaviours=behaviours))
+    return Topology(vertices=vertices, program=Program(behaviours=behaviours))

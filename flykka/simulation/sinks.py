@@ -12,7 +12,7 @@ from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import PendingFile, StagingFolder
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Value
-from flykka.simulation.operators import SimulatedSink
+from flykka.simulation.operators import Sink
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
 from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
@@ -22,7 +22,7 @@ from flykka.spark_bridge.state.savepoint import out_of_savepoint
 class SimulatedSinkWriter(SinkWriter[Rows]):
     """Files that one attempt has staged and not yet published."""
 
-    def __init__(self, behaviour: SimulatedSink, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+    def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         self._world = world
         self._attempt = descriptor.attempt
         self._folder = f"{world.root}/staging/{descriptor.job_id}/{behaviour.name}-{descriptor.subtask}"

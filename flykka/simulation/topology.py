@@ -30,10 +30,10 @@ from flykka.simulation.operators import (
     Join,
     Map,
     Process,
-    SimulatedProgram,
-    SimulatedSink,
-    SimulatedSource,
-    SimulatedTag,
+    Program,
+    Sink,
+    Source,
+    Tag,
     Window,
 )
 from flykka.simulation.rows import Rows
@@ -47,14 +47,14 @@ _UNKEYED = (
     ShipStrategy.GLOBAL,
 )
 KINDS = {
-    SimulatedSource: OperatorKind.SOURCE,
+    Source: OperatorKind.SOURCE,
     Map: OperatorKind.STATELESS,
     Filter: OperatorKind.STATELESS,
     Window: OperatorKind.WINDOW_AGGREGATE,
     Process: OperatorKind.KEYED_PROCESS,
     Join: OperatorKind.JOIN,
-    SimulatedTag: OperatorKind.LOCAL_INPUT,
-    SimulatedSink: OperatorKind.SINK,
+    Tag: OperatorKind.LOCAL_INPUT,
+    Sink: OperatorKind.SINK,
 }
 MAX_SINKS = 3
 _FUNCTION_SHARE = 0.4
@@ -65,7 +65,7 @@ class Topology:
     """The vertices of a job, what its operators do, and the rows that each sink is to have published in the end."""
 
     vertices: tuple[JobVertex, ...]
-    program: SimulatedProgram
+    program: Program
 
     @property
     def parallelism(self) -> int:
@@ -109,7 +109,7 @@ class Topology:
                 inputs = read if reads is None else [made[vertex.operators[reads].operator_id]]
                 behaviour = self.program[operator.ref.uid]
                 made[operator.operator_id] = _result(behaviour, inputs)
-                if isinstance(behaviour, SimulatedSink):
+                if isinstance(behaviour, Sink):
                     truth[behaviour.name].update(part for row in _together(inputs) for part in row.parts)
             for number, operator_id in enumerate(vertex.outputs):
                 arriving[vertex.vertex_id, number] = made[operator_id]
@@ -153,9 +153,9 @@ def _together(inputs: Iterable[Rows]) -> Rows:
 def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
     rows = _together(inputs)
     match behaviour:
-        case SimulatedSource(rows=count):
+        case Source(rows=count):
             return behaviour.read(0, count)
-        case Map() | Filter() | SimulatedTag():
+        case Map() | Filter() | Tag():
             return behaviour.apply(rows)
         case Window():
             return behaviour.fired(rows)
@@ -163,7 +163,7 @@ def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
             return behaviour.released(rows)
         case Join(left_inputs=left):
             return behaviour.results(_together(inputs[:left]), _together(inputs[left:]))
-        case SimulatedSink():
+        case Sink():
             return ()
 
 
@@ -188,7 +188,7 @@ def with_functions(topology: Topology, chance: Random) -> Topology:
         vertices.append(vertex)
     if not any(vertex.operators[0].kind is OperatorKind.WINDOW_AGGREGATE for vertex in vertices):
         vertices = [replace(vertex, firing_mode=FiringMode.ON_WATERMARK) for vertex in vertices]
-    return Topology(vertices=tuple(vertices), program=SimulatedProgram(behaviours=behaviours))
+    return Topology(vertices=tuple(vertices), program=Program(behaviours=behaviours))
 
 
 class _Drawing:
@@ -215,10 +215,10 @@ class _Drawing:
         firing = self._may_fire_late() and chance.random() < 0.5
         mode = FiringMode.ON_CHECKPOINT if firing else FiringMode.ON_WATERMARK
         vertices = tuple(replace(vertex, firing_mode=mode) for vertex in self._vertices)
-        return Topology(vertices=vertices, program=SimulatedProgram(behaviours=self._behaviours))
+        return Topology(vertices=vertices, program=Program(behaviours=self._behaviours))
 
     def _sinks(self) -> Sequence[str]:
-        return SimulatedProgram(behaviours=self._behaviours).sinks
+        return Program(behaviours=self._behaviours).sinks
 
     def _taken(self, count: int) -> list[tuple[JobVertexId, int]]:
         self._chance.shuffle(self._open)
@@ -232,7 +232,7 @@ class _Drawing:
 
     def _add_source(self, number: int) -> None:
         chance = self._chance
-        source = SimulatedSource(
+        source = Source(
             number=number,
             rows=chance.randint(4, 40),
             keys=chance.randint(1, 12),
@@ -261,7 +261,7 @@ class _Drawing:
         behaviours += self._transformations()
         may_end = ends or len(self._sinks()) + 1 < MAX_SINKS
         if ends or (may_end and self._chance.random() < 0.3):
-            behaviours.append(SimulatedSink(name=f"sink-{len(self._sinks())}"))
+            behaviours.append(Sink(name=f"sink-{len(self._sinks())}"))
         elif not behaviours:
             behaviours.append(Map(salt=1))
         self._add(behaviours, reads, is_windowed=is_windowed, ends=ends)

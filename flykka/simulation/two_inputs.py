@@ -19,7 +19,7 @@ from flykka.messages.graph.job_graph import (
     WatermarkAlignment,
 )
 from flykka.messages.wire.ids import OperatorId
-from flykka.simulation.operators import Behaviour, Join, Process, SimulatedProgram, SimulatedTag
+from flykka.simulation.operators import Behaviour, Join, Process, Program, Tag
 from flykka.simulation.topology import KINDS, Topology
 from flykka.spark_bridge.operators.join import Side
 
@@ -98,7 +98,7 @@ def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
     inputs = tuple(replace(edge, ship_strategy=ShipStrategy.HASH) for edge in vertex.inputs)
     changed = replace(vertex, name=name, operators=operators, outputs=outputs, inputs=inputs)
     vertices = (*topology.vertices[:place], changed, *topology.vertices[place + 1 :])
-    return Topology(vertices=vertices, program=SimulatedProgram(behaviours=behaviours))
+    return Topology(vertices=vertices, program=Program(behaviours=behaviours))
 
 
 def _behind(place: int | None) -> int:
@@ -128,18 +128,18 @@ def with_two_inputs(topology: Topology, chance: Random) -> Topology:
             behaviours[uid] = replace(head, has_two_inputs=True)
             for place, edge in enumerate(vertex.inputs):
                 vertices[edge.source] = _tagged(vertices[edge.source], edge.source_output, min(place, 1), behaviours)
-    return Topology(vertices=tuple(vertices.values()), program=SimulatedProgram(behaviours=behaviours))
+    return Topology(vertices=tuple(vertices.values()), program=Program(behaviours=behaviours))
 
 
 def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, Behaviour]) -> JobVertex:
     """The vertex with a tag on the rows of an output, which one edge reads."""
     uid = f"{vertex.vertex_id}-tag-{output}"
-    behaviours[uid] = SimulatedTag(number=number)
+    behaviours[uid] = Tag(number=number)
     tag = Operator(
         operator_id=OperatorId(uid),
         ref=OperatorRef(uid=uid, fingerprint=""),
         name=uid,
-        kind=KINDS[SimulatedTag],
+        kind=KINDS[Tag],
         input_operator=[each.operator_id for each in vertex.operators].index(vertex.outputs[output]),
     )
     outputs = (*vertex.outputs[:output], tag.operator_id, *vertex.outputs[output + 1 :])

@@ -21,7 +21,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId
 from flykka.messages.wire.message import Value
-from flykka.simulation.operators import SimulatedProgram
+from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows
 from flykka.simulation.storage import PROTOCOL, File, SimulatedStorage
 from flykka.spark_bridge.state.local_state import LocalStates
@@ -62,7 +62,7 @@ class World:
 
     name: str
     storage: SimulatedStorage
-    program: SimulatedProgram
+    program: Program
     stage_ms: tuple[int, ...]
     """Durations that stages, and the work behind them, may take."""
     local_recovery: bool = True

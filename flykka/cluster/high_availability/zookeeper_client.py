@@ -391,6 +391,3 @@ class ZooKeeperLatch:
                 else:
                     # The servers have taken this driver for dead by now, or are gone themselves.
                     self._held = None
-
-
-_VALUE, _FILE = b"=", b">"

@@ -18,7 +18,7 @@ from flykka.messages.graph.job_graph import (
     WatermarkAlignment,
 )
 from flykka.messages.wire.ids import OperatorId
-from flykka.simulation.operators import Behaviour, Join, SimulatedProgram, SimulatedSink, SimulatedSource
+from flykka.simulation.operators import Behaviour, Join, Program, Sink, Source
 from flykka.simulation.scenario import JobPlan, Scenario
 from flykka.simulation.simulation import run
 from flykka.simulation.topology import Topology
@@ -30,8 +30,8 @@ ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=10, update_interval_ms=10
 ROWS = 200
 
 
-def source_of(number: int, step_ms: int) -> SimulatedSource:
-    return SimulatedSource(
+def source_of(number: int, step_ms: int) -> Source:
+    return Source(
         number=number,
         rows=ROWS,
         keys=1,
@@ -64,7 +64,7 @@ def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
         "slow": source_of(0, 1),
         "fast": source_of(1, 1_000),
         "join": Join(left_inputs=1, bounds=Interval(lower_ms=0, upper_ms=10)),
-        "sink": SimulatedSink(name="sink"),
+        "sink": Sink(name="sink"),
     }
     sources = (
         chain(
@@ -77,7 +77,7 @@ def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
         for name in ("slow", "fast")
     )
     join = chain("join", {"join": OperatorKind.JOIN, "sink": OperatorKind.SINK}, "slow", "fast")
-    topology = Topology(vertices=(*sources, join), program=SimulatedProgram(behaviours=behaviours))
+    topology = Topology(vertices=(*sources, join), program=Program(behaviours=behaviours))
     checkpointing = CheckpointingSettings(directory="checkpoints", interval_ms=100)
     return Scenario(seed=1, topology=topology, jobs=(JobPlan(checkpointing=checkpointing),))
 

@@ -16,14 +16,14 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.simulation.data_plane import SimulatedDataPlane
-from flykka.simulation.operators import SimulatedProgram, SimulatedSource
+from flykka.simulation.operators import Program, Source
 from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
 from tests.actors.machines.attempt.attempt_machine import descriptor
 
 VERTEX = JobVertexId("vertex")
 STAGE_MS = 40
-SOURCE = SimulatedSource(
+SOURCE = Source(
     number=0, rows=1, keys=1, step_ms=1, disorder_ms=0, rows_per_split=1, splits_per_look=1, interval_ms=None
 )
 
@@ -31,7 +31,7 @@ SOURCE = SimulatedSource(
 @pytest.fixture
 def world() -> Iterator[World]:
     with mounted("here") as storage:
-        yield World("here", storage, SimulatedProgram(behaviours={"op": SOURCE}), (STAGE_MS,))
+        yield World("here", storage, Program(behaviours={"op": SOURCE}), (STAGE_MS,))
 
 
 def bridge_of(system: SeededSystem, world: World) -> Ref:

@@ -11,7 +11,7 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.wire.ids import OperatorId
 from flykka.simulation.held_rows import SimulatedKeyedFunction
-from flykka.simulation.operators import Process, SimulatedProgram
+from flykka.simulation.operators import Process, Program
 from flykka.simulation.rows import KeyStates, Row, Rows
 from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
@@ -27,7 +27,7 @@ def make() -> Iterator[Callable[[Process], Operator]]:
     with mounted("held-rows") as storage:
 
         def operator(behaviour: Process) -> Operator:
-            world = World(name="held-rows", storage=storage, program=SimulatedProgram(), stage_ms=(1,))
+            world = World(name="held-rows", storage=storage, program=Program(), stage_ms=(1,))
             function = SimulatedKeyedFunction(behaviour, descriptor(OperatorKind.KEYED_PROCESS), world)
             return KeyedProcessOperator(OperatorId("hold"), function, function.backend)
 

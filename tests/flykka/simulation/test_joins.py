@@ -12,7 +12,7 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.wire.ids import OperatorId
 from flykka.simulation.held_rows import join_operator
-from flykka.simulation.operators import Join, SimulatedProgram
+from flykka.simulation.operators import Join, Program
 from flykka.simulation.rows import Row, Rows
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import SimulationSettings
@@ -37,7 +37,7 @@ def make() -> Iterator[Make]:
     with mounted("joined-rows") as storage:
 
         def operator(behaviour: Join) -> JoinOperator[Rows, Rows]:
-            world = World(name="joined-rows", storage=storage, program=SimulatedProgram(), stage_ms=(1,))
+            world = World(name="joined-rows", storage=storage, program=Program(), stage_ms=(1,))
             return join_operator(OperatorId("join"), behaviour, descriptor(OperatorKind.JOIN), world)
 
         yield operator

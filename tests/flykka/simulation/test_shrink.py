@@ -14,7 +14,7 @@ from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.wire.ids import JobId
 from flykka.monitors.monitor import Violation
 from flykka.simulation.job import job_graph
-from flykka.simulation.operators import SimulatedSource
+from flykka.simulation.operators import Source
 from flykka.simulation.scenario import Fault, Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.scenario_form import ScenarioError, from_json, to_json
@@ -38,7 +38,7 @@ def faults_of(scenario: Scenario) -> list[FaultKind]:
 
 def number_of_rows(scenario: Scenario) -> int:
     behaviours = scenario.topology.program.behaviours.values()
-    return sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, SimulatedSource))
+    return sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, Source))
 
 
 def large_scenario() -> Scenario:

@@ -12,7 +12,7 @@ from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobEdge, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.simulation.job import draw_restart_strategy, job_graph
-from flykka.simulation.operators import Filter, Process, SimulatedProgram, SimulatedSink, SimulatedSource, SimulatedTag
+from flykka.simulation.operators import Filter, Process, Program, Sink, Source, Tag
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions
@@ -29,8 +29,8 @@ def drawn(seed: int) -> Topology:
     return with_two_inputs(with_joins(topology, Random(f"joins {seed}")), Random(seed))
 
 
-def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> SimulatedSource:
-    return SimulatedSource(
+def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Source:
+    return Source(
         number=0,
         rows=rows,
         keys=2,
@@ -42,9 +42,9 @@ def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Simulated
     )
 
 
-def read_twice(source: SimulatedSource) -> Topology:
+def read_twice(source: Source) -> Topology:
     """A sink that reads both outputs of a source."""
-    program = SimulatedProgram(behaviours={"source": source, "sink": SimulatedSink(name="sink")})
+    program = Program(behaviours={"source": source, "sink": Sink(name="sink")})
     edges = tuple(
         JobEdge(source=JobVertexId("source"), source_output=output, ship_strategy=ShipStrategy.REBALANCE)
         for output in range(2)
@@ -89,7 +89,7 @@ def test_functions_of_two_inputs_are_drawn_and_know_the_input_of_each_row() -> N
     behaviours = [each for topology in topologies for each in topology.program.behaviours.values()]
 
     assert sum(isinstance(each, Process) and each.has_two_inputs for each in behaviours) >= 3
-    assert {each.number for each in behaviours if isinstance(each, SimulatedTag)} == {0, 1}
+    assert {each.number for each in behaviours if isinstance(each, Tag)} == {0, 1}
 
 
 def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
