@@ -322,7 +322,7 @@ class TaskGateways:
         self._unsent.setdefault(self._gateways[message.attempt], []).append(message)
 
     def send(self) -> None:
-        """Send what was added, to each TaskManager in its order."""
+        """Send the added messages, to each TaskManager in their order."""
         for gateway, messages in self._unsent.items():
             gateway.tell(messages[0] if len(messages) == 1 else TaskCheckpointMessages(messages=tuple(messages)))
         self._unsent.clear()

@@ -50,7 +50,7 @@ LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
 
 
 class JobManagerContender:
-    """Implements LeaderContender for a JobManager: what it is told on other threads becomes messages to it."""
+    """Implements LeaderContender for a JobManager: turns calls from other threads into messages to it."""
 
     def __init__(self, job_manager: Ref, waits_for: str | None) -> None:
         self._job_manager = job_manager

@@ -39,7 +39,7 @@ from flykka.api.streams.program import (
 )
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
-from flykka.api.streams.summary import Displayed, Summary, program_facts
+from flykka.api.streams.summary import Summary, program_facts
 from flykka.api.table.statement_executor import StatementExecutor
 from flykka.api.table.statement_set import StatementSet
 from flykka.api.user_files import UserFiles
@@ -100,7 +100,7 @@ _SHORT = {"EXPIRED": CheckpointFailureReason.CHECKPOINT_EXPIRED}
 """Reasons as the log and the statistics of checkpoints have them."""
 
 
-class StreamExecutionEnvironment(Displayed, NamesElsewhere):
+class StreamExecutionEnvironment(NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -967,6 +967,12 @@ class StreamExecutionEnvironment(Displayed, NamesElsewhere):
     def task_manager_budget(self) -> str:
         """The resources that each TaskManager has declared, in words; nothing where it has declared none."""
         return str(self._cluster_settings.resources)
+
+    def __repr__(self) -> str:
+        return str(self._summary())
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
 
     def _summary(self) -> Summary:
         if self._closed:

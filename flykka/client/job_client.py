@@ -12,9 +12,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.client.checkpoint_frame import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.client_actor import JobClientActor, JobListenerActor
 from flykka.client.flight_record import WriteFlightRecord
+from flykka.client.frames import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests

@@ -1,11 +1,7 @@
-"""Checks the storage and the output when a job is over.
-
-All that is referred to is there, and where no actor died nothing else.
-"""
+"""Checks the storage when a job is over: all that is referred to is there, and where no actor died nothing else."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
@@ -13,8 +9,6 @@ from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.wire.ids import JobId
-from flykka.simulation.operators import Join
-from flykka.simulation.topology import Topology
 from flykka.simulation.world import World, checkpoint_of
 
 
@@ -65,6 +59,7 @@ def forgotten(world: World, job_id: JobId) -> list[str]:
 
 
 def is_kept(world: World, job_id: JobId) -> bool:
+    """True if the folder of a job is still there."""
     return f"{world.name}/checkpoints/{job_id}" not in world.deleted_jobs
 
 
@@ -78,43 +73,3 @@ def half_savepoints(world: World) -> list[str]:
     below = f"{world.name}/savepoints/"
     folders = {below + path.removeprefix(below).split("/")[0] for path in world.storage.files if path.startswith(below)}
     return sorted(folder for folder in folders if f"{folder}/_metadata" not in world.storage.files)
-
-
-class Truth:
-    """Compares the output with the truth, which is computed from the rows of the sources alone."""
-
-    def __init__(self, topology: Topology, world: World, *, is_exact: bool, is_lossy: bool = False) -> None:
-        """`is_exact`: no row may count twice; `is_lossy`: some may be missing."""
-        self._expected = topology.truth()
-        self._world = world
-        self._is_lossy = is_lossy
-        self._is_exact = is_exact
-        # Rows whose partners are lost come out alone, of a join that lets them.
-        behaviours = topology.program.behaviours.values()
-        has_outer_join = any(isinstance(behaviour, Join) and behaviour.outer for behaviour in behaviours)
-        self._may_be_alone = is_lossy and has_outer_join
-        # Who reads a row again may have told the time behind it, and nobody waits for a source that counts as idle.
-        self._is_never_late = (
-            is_exact and not is_lossy and all(vertex.idle_timeout_ms is None for vertex in topology.vertices)
-        )
-
-    def wrong(self, *, is_complete: bool) -> Iterator[str]:
-        """Yield what is wrong with each sink. Of a job that has read all, every row is to be there."""
-        for sink, expected in self._expected.items():
-            seen = Counter(part for row in self._world.published(sink) for part in row.parts)
-            missing, extra = expected - seen, seen - expected
-            if is_complete and missing and not self._is_lossy:
-                yield f"{sink} lacks {missing.total()} of {expected.total()} rows, such as {_first(missing)}"
-            if not self._is_exact:
-                extra = Counter({part: count for part, count in extra.items() if part not in expected})
-            if self._may_be_alone:
-                extra = Counter({part: count for part, count in extra.items() if part in expected})
-            if extra:
-                yield f"{sink} has {extra.total()} rows too many, such as {_first(extra)}"
-        if self._world.late_rows and self._is_never_late:
-            yield f"{self._world.late_rows} rows came late, of sources that are as much out of order as they say"
-
-
-def _first(rows: Counter[tuple[int, int]]) -> str:
-    number, value = min(rows)
-    return f"row {number} with value {value}"

@@ -39,7 +39,6 @@ from flykka.simulation.job import (
     HEARTBEAT_TIMEOUT_MS,
     job_graph,
 )
-from flykka.simulation.leftovers import Truth
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
 from flykka.simulation.scenario import JobPlan, Scenario
 from flykka.simulation.scenario_drawing import SLOTS, draw_scenario
@@ -47,6 +46,7 @@ from flykka.simulation.scenario_form import to_json
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted
 from flykka.simulation.system import SimulatedSystem
+from flykka.simulation.truth import Truth
 from flykka.simulation.world import World
 
 _STEP_MS = 500

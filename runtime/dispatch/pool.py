@@ -1,4 +1,4 @@
-"""The shared pool: few threads for all actors; and the pool for blocking work."""
+"""The threads of a system: few for all actors, others for blocking work, and one with an event loop."""
 
 from __future__ import annotations
 

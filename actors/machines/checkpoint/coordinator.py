@@ -5,9 +5,8 @@ comes back as an event, the metadata is written and added to the store outside a
 the checkpoint is complete. From when this is asked for it cannot be given up any more; the store decides. Late,
 duplicate and unknown messages are ordinary and end in `Ignore`.
 
-Its methods follow a checkpoint's life, from the drawn id to the end, whatever that is: the tasks, the requester of the
-checkpoint and listeners are told of it once. What comes before is in `trigger.py`, what is left of a completed
-checkpoint in `completed_store.py`.
+Its methods follow the life of a checkpoint, from the drawn id to its end, which is reported once to the tasks, to the
+requester and to listeners. `trigger.py` has what comes before, `completed_store.py` what is left of a completed one.
 """
 
 from __future__ import annotations

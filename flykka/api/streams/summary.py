@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,20 +38,6 @@ class Summary:
         columns = [part for name, kind in self.columns for part in (", ", f"{name} ", quiet(kind, "span"))]
         lines = [("columns", fragment(*columns[1:]))] if columns else []
         return display(head(self.title), labelled([*lines, *self.facts]))
-
-
-class Displayed(ABC):
-    """Shows itself by its summary: as text, and as a table in a notebook."""
-
-    @abstractmethod
-    def _summary(self) -> Summary:
-        """The settings as they are now."""
-
-    def __repr__(self) -> str:
-        return str(self._summary())
-
-    def _repr_html_(self) -> str:
-        return self._summary().html()
 
 
 def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:

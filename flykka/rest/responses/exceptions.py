@@ -1,4 +1,4 @@
-"""The failures of a job (Flink's JobExceptionsInfoWithHistory), the newest first."""
+"""The failures of a job (Flink's JobExceptionsInfoWithHistory), the newest first, and its diagnosis."""
 
 from __future__ import annotations
 

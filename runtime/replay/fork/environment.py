@@ -1,6 +1,6 @@
 """The environment of the actors of a fork: stand-ins for those that are not replayed, messages from outside, and time.
 
-Everything is taken from the record as long as it fits (`recorded_world`, `recorded_stand_in`, `schedule`). What does
+Everything is taken from the record as long as it fits (`recorded_world`, `recorded_stand_in`). What does
 not fit is answered by nobody, which is noted; blocking work that was not recorded is answered by the caller's function.
 """
 

@@ -1,4 +1,4 @@
-"""The reader of trace files: up to the last whole frame, whatever became of the rest."""
+"""The reader of trace files, with their headers: up to the last whole frame, whatever became of the rest."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cli.main import main
+from flykka.cli.main import _COMMANDS, main
 from flykka.cli.run.command import continuing
 from tests.layout.sources import ROOT
 
@@ -132,7 +132,7 @@ WITHOUT_SPARK = """
 import sys
 from flykka.cli.main import main
 try:
-    main(["run", "--help"])
+    main([sys.argv[1], "--help"])
 except SystemExit:
     print(sorted({"pyspark", "py4j", "pandas"} & set(sys.modules)), file=sys.stderr)
 """
@@ -156,8 +156,11 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
 
 
 @pytest.mark.slow
-def test_help_does_not_wait_for_spark_to_be_loaded() -> None:
-    run = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], cwd=ROOT, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_help_does_not_wait_for_spark_to_be_loaded(command: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, command], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     assert run.stderr == "[]\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
+from flykka.client.frames import checkpoint_frame, vertex_checkpoint_frame
 from flykka.client.job_client import JobClient
 from flykka.errors import JobExecutionError
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointMetrics

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from flykka.client.checkpoint_frame import metric_frame
+from flykka.client.frames import metric_frame
 from flykka.errors import ClusterError
 from flykka.messages.control.job import ExecutionStateChanged, MetricsReported
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount

@@ -1,4 +1,4 @@
-"""The checkpoints of a job as a table to work with: a pandas DataFrame."""
+"""The checkpoints and the metrics of a job as tables to work with: pandas DataFrames."""
 
 from __future__ import annotations
 

@@ -1,0 +1,46 @@
+"""A script of SQL as an app: its statements run one after the other, and its jobs too."""
+
+from __future__ import annotations
+
+from flykka.api.environment import StreamExecutionEnvironment
+from flykka.cli.run.app import App
+from flykka.cli.sql.printed import printed
+from flykka.client.job_client import JobClient
+from flykka.errors import SqlError
+from flykka.spark_bridge.connectors.console import ConsoleSink
+from flykka.spark_bridge.sql.script import ScriptStatement, statements
+
+_ROWS = 10_000
+
+
+class ScriptApp(App):
+    """A text of statements. `path` is what it is called in errors."""
+
+    needs_jobs = False
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(path)
+        self._text = text
+
+    def run(self) -> None:
+        """Run the statements, and wait for each job before the next one. Raises what they raise."""
+        env = StreamExecutionEnvironment.get_execution_environment()
+        for statement in statements(self._text):
+            self._run(env, statement)
+
+    def explained(self, raised: BaseException, *, whole: bool = False) -> str:
+        """Return the text for an error: of a statement with its place in the file."""
+        if isinstance(raised, SqlError) and not whole:
+            return f"{self.path}: {raised}"
+        return super().explained(raised, whole=whole)
+
+    def _run(self, env: StreamExecutionEnvironment, statement: ScriptStatement) -> None:
+        query = env.statement_executor.query(statement)
+        if query is not None:
+            env.statement_executor.execute_query(query, ConsoleSink(limit=_ROWS, truncate=False)).wait()
+            return
+        result = env.statement_executor.execute(statement)
+        if isinstance(result, JobClient):
+            result.wait()
+        elif result is not None:
+            print(printed(result), flush=True)
