@@ -37,7 +37,7 @@ from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.lazy_rows import slices_of
-from flykka.spark_bridge.rows.materialise import Materialised, Slices, estimated_bytes, materialise, together
+from flykka.spark_bridge.rows.materialise import Materialised, Slices, coalesced, estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.session.attempt_scope import AttemptScope
 from flykka.spark_bridge.state.attempt_storage import AttemptStorage
@@ -268,7 +268,7 @@ class SparkEngine(OperatorChain[Slices]):
         if len(rows) == 1:
             return rows
         # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
-        return (together(rows).coalesce(self._scope.session.sparkContext.defaultParallelism),)
+        return (coalesced(rows, self._scope.session.sparkContext.defaultParallelism),)
 
     # Snapshots
 

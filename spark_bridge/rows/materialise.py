@@ -55,6 +55,17 @@ def together(slices: Sequence[DataFrame]) -> DataFrame:
     return frame_of_plan(session, union(plans, False, False))
 
 
+def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
+    """All slices in their order, in at most so many partitions, each of whole slices.
+
+    Spark's own coalesce deals partitions out by where their blocks are, so that later rows come before earlier ones;
+    only into a single partition it takes them in order.
+    """
+    size = -(-len(slices) // partitions)
+    runs = [slices[start : start + size] for start in range(0, len(slices), size)]
+    return together([together(run).coalesce(1) for run in runs])
+
+
 def materialise(
     scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column], *, on_disk: bool = False
 ) -> Materialised:

@@ -1,0 +1,25 @@
+"""Frames of several slices."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.rows.materialise import coalesced
+from flykka.spark_bridge.session.session import engine_session
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(("slices", "partitions", "expected"), [(7, 2, 2), (5, 3, 3), (2, 4, 2)])
+def test_slices_in_few_partitions_keep_their_order(
+    spark: SparkSession, slices: int, partitions: int, expected: int
+) -> None:
+    # Kept blocks have a place, and by places Spark's coalesce would deal them out.
+    session = engine_session(spark)
+    kept = [session.range(4 * each, 4 * each + 4, 1, 2).localCheckpoint() for each in range(slices)]
+
+    rows = coalesced(kept, partitions)
+
+    assert [row.id for row in rows.collect()] == [*range(4 * slices)]
+    assert rows.rdd.getNumPartitions() == expected
