@@ -211,6 +211,21 @@ class Broker:
         assert producer.flush(_DEADLINE_S) == 0
 
     def values(self, topic: str) -> list[bytes]:
+        """The values of committed records, partition by partition, once no transaction is open.
+
+        Kafka confirms a commit before it writes the markers that let readers pass.
+        """
+        deadline = time.monotonic() + _DEADLINE_S
+        while self.has_open_transaction(topic):
+            assert time.monotonic() < deadline, f"a transaction in {topic} does not end"
+            time.sleep(0.02)
+        return self.visible_values(topic)
+
+    def has_open_transaction(self, topic: str) -> bool:
+        """True while a transaction keeps readers of committed records from the end of a partition."""
+        return self._ends(topic, "read_committed") != self._ends(topic, "read_uncommitted")
+
+    def visible_values(self, topic: str) -> list[bytes]:
         """The values that a reader of committed records sees now, partition by partition."""
         reader = Consumer(
             self.client(
@@ -218,9 +233,8 @@ class Broker:
             )
         )
         try:
-            partitions = reader.list_topics(topic, timeout=_DEADLINE_S).topics[topic].partitions
             found: list[bytes] = []
-            for number in sorted(partitions):
+            for number in _partitions(reader, topic):
                 low, high = _offsets(reader, TopicPartition(topic, number))
                 if low < high:
                     reader.assign([TopicPartition(topic, number, low)])
@@ -235,6 +249,13 @@ class Broker:
         try:
             (found,) = reader.committed([TopicPartition(topic, partition)], timeout=_DEADLINE_S)
             return int(found.offset)
+        finally:
+            reader.close()
+
+    def _ends(self, topic: str, isolation_level: str) -> list[int]:
+        reader = Consumer(self.client(group_id="reader", isolation_level=isolation_level))
+        try:
+            return [_offsets(reader, TopicPartition(topic, number))[1] for number in _partitions(reader, topic)]
         finally:
             reader.close()
 
@@ -272,6 +293,10 @@ def running_broker(
         yield broker
     finally:
         broker.kill()
+
+
+def _partitions(reader: Consumer, topic: str) -> list[int]:
+    return sorted(reader.list_topics(topic, timeout=_DEADLINE_S).topics[topic].partitions)
 
 
 def _offsets(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:

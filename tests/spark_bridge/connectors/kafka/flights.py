@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,17 @@ def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
 
 
 def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
+    """The rows of committed records, once no transaction is open."""
+    return _counts(broker.values(topics(folder)[1]))
+
+
+def visible_in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
     """The rows that a reader of committed records sees now."""
-    rows = (json.loads(value) for value in broker.values(topics(folder)[1]))
+    return _counts(broker.visible_values(topics(folder)[1]))
+
+
+def _counts(values: Iterable[bytes]) -> list[tuple[str, str, int]]:
+    rows = map(json.loads, values)
     return sorted((row["origin"], row["day"], row["flights"]) for row in rows)
 
 

@@ -52,7 +52,7 @@ def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnv
 
 @pytest.fixture
 def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[tuple[Any, ...]]]:
-    """What a reader sees now."""
+    """The rows that are published, once no transaction is open."""
     return lambda: flights.in_kafka(flown, tmp_path) if target == "kafka" else flights.in_delta(tmp_path)
 
 

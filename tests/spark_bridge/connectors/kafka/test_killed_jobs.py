@@ -57,7 +57,7 @@ def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
         held.wait()
         flown.kill()
     flown.start()
-    flights.assert_none_is_there_twice(flights.in_kafka(flown, tmp_path))
+    flights.assert_none_is_there_twice(flights.visible_in_kafka(flown, tmp_path))
     client.wait(timeout=PATIENCE_S)
 
     assert flights.in_kafka(flown, tmp_path) == flights.expected_counts()
@@ -81,7 +81,7 @@ def test_a_driver_that_is_killed_in_a_transaction_changes_nothing(
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-        flights.assert_none_is_there_twice(flights.in_kafka(flown, tmp_path))
+        flights.assert_none_is_there_twice(flights.visible_in_kafka(flown, tmp_path))
 
         env.from_checkpoint("latest")
         client = flights.start_flights_job(env, flown.address, tmp_path, "kafka")

@@ -57,7 +57,7 @@ def test_a_topic_that_does_not_take_them_is_told_the_setting(kafka: Broker, topi
     with pytest.raises(SinkError, match=r"raise max\.message\.bytes of the topic"):
         publish(sink, b"small", b"x" * LARGE)
 
-    assert kafka.values(topic) == []
+    assert kafka.visible_values(topic) == []
 
 
 def test_a_source_that_does_not_take_them_is_told_the_setting(kafka: Broker, topic: str) -> None:
