@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch, WriterState
 from flykka.spark_bridge.connectors.staging import (
@@ -32,6 +34,7 @@ from flykka.spark_bridge.errors import OperatorFailedError, StagedFileError
 from flykka.spark_bridge.program.sink import Sink, SinkContext
 from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout
+from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
@@ -62,6 +65,17 @@ class Transaction:
         """The rows; their columns may hold nulls, whatever the stream's say. Raises as `folders` does."""
         self.folders()
         return read_staged(self.session, self.batches)
+
+    def rows_with_arrival(self, column: str) -> DataFrame:
+        """The rows, with their place in the order of arrival in a column. Raises as `folders` does."""
+        self.folders()
+        file, row = F.col("_metadata.file_name"), F.col("_metadata.row_index")
+        return together(
+            [
+                read_staged(self.session, (batch,)).withColumn(column, F.struct(F.lit(number), file, row))
+                for number, batch in enumerate(self.batches)
+            ]
+        )
 
     def folders(self) -> tuple[str, ...]:
         """The folders of the staged files.

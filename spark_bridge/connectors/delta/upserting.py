@@ -21,10 +21,8 @@ from flykka.spark_bridge.connectors.delta.columns import delta_schema
 from flykka.spark_bridge.connectors.delta.commits import commit_once, is_noted, noting
 from flykka.spark_bridge.connectors.delta.evolution import fitted
 from flykka.spark_bridge.connectors.delta.staged_files import opened
-from flykka.spark_bridge.connectors.staging import read_staged
 from flykka.spark_bridge.rows.equality import normalised_column
 from flykka.spark_bridge.rows.files import write_files
-from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
@@ -103,14 +101,8 @@ class Upsert:
         return [status.path for status in write_files(filesystem, self._last(), folder) if status.size_bytes]
 
     def _last(self) -> DataFrame:
-        transaction = self.transaction
-        transaction.folders()
-        batches = [
-            _arrived(read_staged(transaction.session, (batch,)), number)
-            for number, batch in enumerate(transaction.batches)
-        ]
         kind = F.lit(INSERT) if self.kind is None else self._known_kind(F.col(quoted(self.kind)))
-        rows = together(batches).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
+        rows = self.transaction.rows_with_arrival(_ARRIVAL).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
         for name in (*self.keys, *self.sequence):
             rows = rows.withColumn(name, normalised_column(_never_null(name), rows.schema[name].dataType))
         order = F.struct(*(quoted(name) for name in self.sequence), _ARRIVAL)
@@ -157,12 +149,6 @@ def newer_than_stored(sequence: Sequence[str]) -> str:
         new, old = f"source.{_quoted(name)}", f"target.{_quoted(name)}"
         newer = f"({new} > {old} OR ({new} = {old} AND {newer}))" if newer else f"{new} >= {old}"
     return f"(target.{_quoted(sequence[0])} IS NULL OR {newer})"
-
-
-def _arrived(rows: DataFrame, batch: int) -> DataFrame:
-    """The rows with their place in the order of arrival."""
-    place = F.struct(F.lit(batch), F.col("_metadata.file_name"), F.col("_metadata.row_index"))
-    return rows.select("*", place.alias(_ARRIVAL))
 
 
 def _never_null(name: str) -> Column:

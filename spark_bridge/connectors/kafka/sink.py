@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _WHAT = "a KafkaSink"
 _TYPES = {**METADATA, "value": "binary"}
+_ARRIVAL = "__arrival"
 _TEXTS = frozenset({"value", "key"})
 
 
@@ -127,7 +128,9 @@ class KafkaSink(TransactionalSink):
             return
         files = transaction.local_files()
         if files is None:
-            transaction.rows.coalesce(1).mapInArrow(work, ROWS).collect()
+            # Spark reads the largest files first.
+            rows = transaction.rows_with_arrival(_ARRIVAL).coalesce(1).sortWithinPartitions(_ARRIVAL).drop(_ARRIVAL)
+            rows.mapInArrow(work, ROWS).collect()
         else:
             one = transaction.session.range(0, 1, 1, 1)
             one.mapInArrow(PublishFiles(transaction=work, files=files), ROWS).collect()
@@ -141,6 +144,7 @@ class AtLeastOnceWriter(SinkWriter["DataFrame"]):
         self._context = context
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Produce one batch. One Spark job."""
+        """Produce one batch. One Spark job, in one task where rows have keys: records of a key stay in their order."""
         self._context.scope.check()
+        rows = rows.coalesce(1) if "key" in rows.columns else rows
         return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._work, ROWS).collect()))

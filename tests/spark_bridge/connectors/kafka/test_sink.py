@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink
 from flykka.connectors import FileSystem, SinkError
 from flykka.connectors.testing import Row
+from flykka.spark_bridge.connectors.transactional import Transaction
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.session.session import engine_session
 from tests.spark_bridge.connectors.contracts import ShortestSinkContract
 from tests.spark_bridge.sink_contexts import sink_context
 
@@ -62,6 +65,36 @@ def test_a_row_becomes_a_record_by_the_names_of_its_columns(spark: SparkSession,
 
     assert broker.values(topic) == [b"a"]
     assert broker.values(f"{topic}-other") == [b""]
+
+
+def numbered(spark: SparkSession, start: int, end: int) -> DataFrame:
+    return spark.range(start, end, 1, 1).selectExpr("'k' AS key", "CAST(id AS STRING) AS value")
+
+
+def test_records_of_a_key_keep_the_order_of_rows_at_least_once(spark: SparkSession, broker: Broker, topic: str) -> None:
+    broker.create(topic)
+    writer = KafkaSink.to_topic(broker.address, topic).delivery_guarantee("at-least-once").writer(sink_context(spark))
+    # Tasks of their own would end in another order.
+    session = engine_session(spark)
+    rows = numbered(session, 0, 20_000).union(numbered(session, 20_000, 20_001))
+
+    writer.stage(rows)
+
+    assert broker.values(topic) == [b"%d" % number for number in range(20_001)]
+
+
+def test_a_transaction_keeps_the_order_of_rows_wherever_they_are_staged(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Transaction, "local_files", lambda _: None)
+    broker.create(topic)
+    writer = KafkaSink.to_topic(broker.address, topic).writer(sink_context(spark, f"{tmp_path}/staged", uid=topic))
+    names = [name for end in (1, 1_000) for name in writer.stage(numbered(spark, end // 1_000, end)).names]
+    writer.prepare_commit(1, tuple(names))
+
+    writer.commit(1)
+
+    assert broker.values(topic) == [b"%d" % number for number in range(1_000)]
 
 
 # test_transactions.py kills a process that leaves one.
