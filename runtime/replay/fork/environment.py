@@ -166,16 +166,13 @@ class ForkEnvironment:
         return self._awaited > 0
 
     def _schedule_next(self) -> None:
-        """Set the alarm for the next message from outside; there is one alarm at a time."""
+        """Bring the messages from outside that are due, and set one alarm, for the next."""
+        clock = self._system.clock
+        while self._coming and self._coming[0].now_ms <= clock.now_ms():
+            record = self._coming.popleft()
+            self._system.schedule.execute(Due(record.sequence, partial(self._bring, record)))
         if self._coming:
-            record = self._coming[0]
-            due_ms = max(self._system.clock.now_ms(), record.now_ms)
-            self._system.clock.schedule(due_ms, lambda: self._comes(record))
-
-    def _comes(self, record: FromOutside) -> None:
-        self._system.schedule.execute(Due(record.sequence, lambda: self._bring(record)))
-        del self._coming[0]
-        self._schedule_next()
+            clock.schedule(self._coming[0].now_ms, self._schedule_next)
 
     def _bring(self, record: FromOutside) -> None:
         self._awaited -= 1

@@ -99,7 +99,7 @@ def test_a_stage_that_fails_restarts_the_job() -> None:
 
 
 def test_a_stage_of_the_attempt_that_a_message_names_can_fail() -> None:
-    session = session_of(KILLED)
+    session = session_of(DECLINED)
     session.run_until("JobMaster <- AcknowledgeCheckpoint")
     fork = session.fork()
 
