@@ -36,14 +36,13 @@ def batch_query(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
     events.unpersist()
 
 
-def write_queries(env: StreamExecutionEnvironment, folder: Path) -> None:
+def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_second: int | None = None) -> None:
     """Write the job with the queries into the program of the environment."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "0s"))
-    events = env.from_source(
-        nexmark_source(EVENTS, rows_per_batch=EVENTS * 35 // 100), watermarks, "events", uid="events"
-    )
+    source = nexmark_source(EVENTS, events_per_second=events_per_second, rows_per_batch=EVENTS * 35 // 100)
+    events = env.from_source(source, watermarks, "events", uid="events")
     create_stream_views(env, events)
     for query in QUERIES:
         env.sql(text(query)).sink_to(sink(query, str(folder / query))).uid(query)
@@ -87,11 +86,12 @@ def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        write_queries(env.set_parallelism(2), tmp_path)
+        # Slow enough that the source has not read all of it when the first checkpoint is complete.
+        write_queries(env.set_parallelism(2), tmp_path, events_per_second=1_000)
         client = env.execute_async()
         completed = threading.Event()
         client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
-        assert completed.wait(timeout=120)
+        assert completed.wait(timeout=600)
         savepoint = client.stop_with_savepoint(str(tmp_path / "savepoints"))
     assert spark.read.parquet(str(tmp_path / "q0")).count() < batch_query("q0").count()
     with StreamExecutionEnvironment.get_execution_environment() as env:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from flykka.api.configuration.options import OPTIONS
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.transformation import leading_to
 from flykka.api.table.changing_rows import upserts_of
-from flykka.api.table.described import described, listed_tables, listed_views
 from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.result_table import ROWS_KEPT, ResultTable
-from flykka.api.table.sql_settings import JOB_NAME, set_option, with_option
 from flykka.api.table.statements import QUERY, Environment, Statements
 from flykka.client.start_settings import AUTO
-from flykka.errors import ProgramError
+from flykka.errors import FlykkaError, ProgramError
+from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.connectors.collect import CollectSink
 from flykka.spark_bridge.sql.commands import (
     ChangeFunction,
@@ -29,7 +31,9 @@ from flykka.spark_bridge.sql.commands import (
     Show,
 )
 from flykka.spark_bridge.sql.parsing import ParsedStatement
+from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.script import ScriptStatement, statements
+from flykka.spark_bridge.sql.tokens import Token, position_at, tokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +42,10 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.sink import Sink
 
     StatementResult = JobClient | pd.DataFrame | str | None
+    from flykka.api.job_settings import JobSettings
+    from flykka.api.streams.program import Program
+    from flykka.api.table.catalog import Catalog
+    from flykka.api.table.declared_table import DeclaredTable
 
 
 class StatementExecutor:
@@ -220,3 +228,139 @@ class StatementExecutor:
             self._environment.program.take_back(
                 each for each in self._environment.program.transformations if each not in before
             )
+
+
+JOB_NAME = "job_name"
+_FORM = "SET 'key' = 'value'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOption:
+    """SET 'key' = 'value', with the place of the key."""
+
+    key: str
+    value: str
+    position: Position
+
+
+_OF_JOBS = {
+    name: option for name, option in OPTIONS.items() if option.meaning.sets is not None and option.meaning.field is None
+}
+SETTINGS = (JOB_NAME, *_OF_JOBS)
+_OF_FLINK = {
+    "parallelism.default": "parallelism",
+    "pipeline.name": JOB_NAME,
+    "pipeline.max-parallelism": "max_parallelism",
+    "execution.checkpointing.interval": "checkpoint_interval",
+    "execution.checkpointing.dir": "checkpoint_dir",
+    "state.checkpoints.dir": "checkpoint_dir",
+    "state.savepoints.dir": "savepoint_dir",
+    "execution.runtime-mode": "runtime_mode",
+    "table.exec.state.ttl": "sql_state_ttl",
+    "execution.savepoint.path": "from_savepoint",
+}
+
+
+def set_option(text: str) -> SetOption | None:
+    """The SET of a text; None for another statement. Raises `RefusedError` where it is not of the form."""
+    found = tokens(text)
+    if not found or not found[0].says("SET"):
+        return None
+    start = position_at(text, found[0].start)
+    equals = next((number for number, token in enumerate(found) if token.says("=")), None)
+    if equals is None or equals < 2 or equals + 1 == len(found):
+        raise RefusedError(f"a setting is {_FORM}; settings are {', '.join(SETTINGS)}", start)
+    return SetOption(
+        key=_said(text, found[1:equals]).lower(),
+        value=_said(text, found[equals + 1 :]),
+        position=position_at(text, found[1].start),
+    )
+
+
+def with_option(settings: JobSettings, option: SetOption) -> JobSettings:
+    """The settings with it; the name of the job is not for these settings. Raises `RefusedError`."""
+    known = _OF_JOBS.get(option.key)
+    if known is None:
+        meant = _OF_FLINK.get(option.key) or next(iter(get_close_matches(option.key, SETTINGS, n=1)), None)
+        hint = f" (did you mean {meant!r}?)" if meant else ""
+        raise RefusedError(
+            f"there is no setting {option.key!r}{hint}; there are {', '.join(SETTINGS)}", option.position
+        )
+    try:
+        return known.applied(settings, known.form.read(option.value))
+    except (DurationError, FlykkaError, ValueError) as wrong:
+        raise RefusedError(f"{option.key}: {wrong}", option.position) from None
+
+
+def _said(text: str, found: tuple[Token, ...]) -> str:
+    """The value of a single token; of several what is written."""
+    return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]
+
+
+def listed_tables(catalog: Catalog) -> pd.DataFrame:
+    """A row for each table: its name, its connector, and what it is read from and written to."""
+    columns = ("table", "connector", "source", "sink", "comment")
+    rows = [
+        (
+            table.name,
+            table.connector,
+            "" if table.source is None else str(table.source),
+            "" if table.sink is None else str(table.sink.sink),
+            table.comment,
+        )
+        for table in catalog.tables
+    ]
+    return _frame(columns, rows)
+
+
+def listed_views(catalog: Catalog) -> pd.DataFrame:
+    """A row for each view of a stream or a query."""
+    return _frame(("view",), [(name,) for name in catalog.views])
+
+
+def described(asked: Describe, catalog: Catalog, program: Program) -> pd.DataFrame:
+    """The columns of a table or a view with their types, and behind a line with `#` what else is known of it.
+
+    A view is planned for it where the program has not read it yet, and so is a table whose columns were not declared.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    if asked.name not in catalog:
+        known = ", ".join(catalog.names) or "none"
+        raise RefusedError(f"there is no table or view {asked.name} of streams; there are {known}", asked.position)
+    table = catalog.table(asked.name)
+    rows: list[tuple[str, str]] = []
+    if table is not None and (table.columns is not None or table.source is None):
+        fields = () if table.columns is None else table.columns
+        rows += [(field.name, _type(field.dataType.simpleString(), nullable=field.nullable)) for field in fields]
+        rows += _facts(table)
+        return _frame(("column", "type"), rows)
+    stream = catalog.stream(asked.name, program)
+    rows += [(field.name, field.dataType.simpleString()) for field in stream.flow.type.prototype.schema]
+    if table is not None:
+        return _frame(("column", "type"), [*rows, *_facts(table)])
+    rows += [("# changelog", str(stream.changelog)), ("# event time", str(stream.flow.type.event_time or "none"))]
+    return _frame(("column", "type"), rows)
+
+
+def _facts(table: DeclaredTable) -> list[tuple[str, str]]:
+    facts = [("# connector", table.connector)]
+    facts += [] if table.source is None else [("# source", str(table.source))]
+    facts += [] if table.sink is None else [("# sink", str(table.sink.sink))]
+    facts += [("# watermark", "none" if table.watermark is None else str(table.watermark))]
+    facts += [("# primary key", ", ".join(table.primary_key))] if table.primary_key else []
+    takes = "none" if table.sink is None else "append-only"
+    if table.sink is not None and (table.sink.keys or table.sink.shows):
+        takes = f"upserts by {', '.join(table.sink.keys)}" if table.sink.keys else "upserts by any key"
+    return [*facts, ("# changelog", takes), *([("# comment", table.comment)] if table.comment else [])]
+
+
+def _type(name: str, *, nullable: bool) -> str:
+    return name if nullable else f"{name} not null"
+
+
+def _frame(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(columns))

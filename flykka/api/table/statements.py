@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from flykka.api.streams.data_stream import DataStream
@@ -12,8 +13,8 @@ from flykka.api.table.changing_rows import columns_of_rows
 from flykka.api.table.declared_table import DeclaredTable, declared_table
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.uids import name_operators
 from flykka.errors import ProgramError, SqlError
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.rows.text_lengths import with_lengths_noted
 from flykka.spark_bridge.sql.analysis import Statement
@@ -28,10 +29,39 @@ from flykka.views.text.formats import counted
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
     from flykka.api.streams.program import Program
+    from flykka.api.streams.transformation import Transformation
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.program.source import Source
+
+
+def name_operators(
+    program: Program, made: Iterable[Transformation], scope: str, streams: Mapping[str, DataStream]
+) -> None:
+    """Give uids to the operators of a statement, inputs before what they feed.
+
+    `scope` is the table or view that it is for; `streams` are those that it reads, by their names. A uid is made of
+    what an operator is and reads, not of its place in the text: a condition or a column that is put in changes none,
+    and a savepoint fits the changed query. Of several that are alike each has a number, in the order of the plan.
+    """
+    taken = {each.uid for each in program.transformations}
+    origins = {each.source: name for name, stream in streams.items() for each in stream.flow.inputs}
+    for each in made:
+        upstream = ",".join(dict.fromkeys(origins.get(read.source, read.source.uid) for read in each.inputs))
+        if each.explicit_uid is None:
+            kind = each.kind.lower().replace("_", "-")
+            # What is staged for a table is the table's, whatever its rows come from.
+            called = kind if each.kind is OperatorKind.SINK else f"{kind}({upstream})"
+            program.set_uid(each, _free(f"{scope}.{called}", taken))
+            taken.add(each.uid)
+        is_stateless = each.kind is OperatorKind.STATELESS
+        origins.setdefault(each, upstream if is_stateless else each.uid.removeprefix(f"{scope}."))
+
+
+def _free(uid: str, taken: set[str]) -> str:
+    return next(each for number in count(1) if (each := uid if number == 1 else f"{uid}-{number}") not in taken)
+
 
 _INSTEAD = {
     "CreateTableAsSelect": "CREATE TABLE ... AS SELECT would be a job and a table at once: declare the table, and"

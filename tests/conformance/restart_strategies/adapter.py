@@ -18,8 +18,8 @@ from flykka.actors.machines.restart.failure_handler import (
 )
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy, RestartStrategy, restart_strategy
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
+from flykka.api.configuration.options import restart_strategy as read_restart_strategy
 from flykka.api.configuration.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
-from flykka.api.configuration.restart_strategy_text import restart_strategy as read_restart_strategy
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,

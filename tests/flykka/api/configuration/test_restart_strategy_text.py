@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.api.configuration.restart_strategy_text import restart_strategy
+from flykka.api.configuration.options import restart_strategy
 from flykka.errors import ProgramError
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,

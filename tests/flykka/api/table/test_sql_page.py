@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.api.table.sql_settings import set_option
+from flykka.api.table.statement_executor import set_option
 from flykka.errors import SqlError
 from flykka.spark_bridge.sql.script import statements
 from tests.flykka.api.table.queries import Queries
