@@ -181,7 +181,10 @@ class _Job:
         if mode.restored_at is not None:
             # Operators without a uid are found again where the same ones are chained, as in Flink.
             env.disable_operator_chaining()
-        return env.set_parallelism(parallelism).disable_batch_coalescing()
+        if mode.knows_late_rows:
+            # Which rows are late is known file by file.
+            env.disable_batch_coalescing()
+        return env.set_parallelism(parallelism)
 
     def _input(self, place: int, table: Table) -> Path:
         return self._folder / f"input-{place}-{table.name}"
