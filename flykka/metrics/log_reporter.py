@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from socket import gethostname
 
-from flykka.metrics.collection import Gateway, collected, fitting_scope
+from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.metrics.collection import collected, fitting_scope
 from flykka.metrics.distribution import Distribution
 from flykka.metrics.measured import Measured, Value
 
@@ -20,12 +21,12 @@ class LogReporter:
     def __init__(self) -> None:
         self._host = gethostname()
 
-    def report(self, gateway: Gateway, now_ms: int) -> None:
-        """Log what is measured now. Raises what the gateway raises."""
+    def report(self, queries: ClusterQueries, now_ms: int) -> None:
+        """Log what is measured now. Raises what `queries` raise."""
         if not logger.isEnabledFor(logging.INFO):
             return
-        jobs = gateway.jobs()
-        for each in collected(gateway, jobs, fitting_scope(jobs), self._host, now_ms):
+        jobs = queries.jobs()
+        for each in collected(queries, jobs, fitting_scope(jobs), self._host, now_ms):
             logger.info("%s", line_of(each))
 
     def close(self) -> None:

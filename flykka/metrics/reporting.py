@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from flykka.metrics.collection import Gateway
+from flykka.diagnosis.job_queries import ClusterQueries
 
 logger = logging.getLogger("flykka.metrics")
 
@@ -20,7 +20,7 @@ class Reporter(Protocol):
     target: str
     """The place of the reports, for messages."""
 
-    def report(self, gateway: Gateway, now_ms: int) -> None:
+    def report(self, queries: ClusterQueries, now_ms: int) -> None:
         """Report what is measured now. Whatever it raises is told, and it is tried again at the next time."""
 
     def close(self) -> None:
@@ -30,9 +30,11 @@ class Reporter(Protocol):
 class Reporting:
     """Lets a reporter report from `start` to `close`, and then once more, unless the last report has failed."""
 
-    def __init__(self, reporter: Reporter, interval_ms: int, gateway: Gateway, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, reporter: Reporter, interval_ms: int, queries: ClusterQueries, now_ms: Callable[[], int]
+    ) -> None:
         self._reporter = reporter
-        self._gateway = gateway
+        self._queries = queries
         self._now_ms = now_ms
         self._seconds = interval_ms / 1_000
         self._ends = threading.Event()
@@ -61,7 +63,7 @@ class Reporting:
 
     def _report(self) -> None:
         try:
-            self._reporter.report(self._gateway, self._now_ms())
+            self._reporter.report(self._queries, self._now_ms())
         except Exception as raised:  # noqa: BLE001 - the reports of a job must not end for any reason
             if not self._is_failing:
                 logger.warning(

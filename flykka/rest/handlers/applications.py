@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.cluster import FLINK_VERSION
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.applications import application, application_details, application_exceptions
 from flykka.rest.responses.configuration import cluster_configuration
 from flykka.rest.responses.io_metrics import Json
@@ -20,7 +20,7 @@ _ONE = "/applications/{applicationid}"
 class ApplicationHandlers:
     """Answer by asking the cluster; `application_id` stands for this process and its program."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], application_id: str) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._application_id = application_id

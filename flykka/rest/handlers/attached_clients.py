@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.execution_result import execution_result
 from flykka.rest.responses.io_metrics import Json
 
@@ -16,7 +16,7 @@ from flykka.rest.responses.io_metrics import Json
 class ResultHandlers:
     """Tell how jobs have ended."""
 
-    def __init__(self, gateway: JobInfo) -> None:
+    def __init__(self, gateway: JobQueries) -> None:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.checkpoints import (
     checkpoint_config,
     checkpoint_details,
@@ -24,7 +24,7 @@ HISTORY_SHOWN = 10
 class CheckpointHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: JobInfo) -> None:
+    def __init__(self, gateway: JobQueries) -> None:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:

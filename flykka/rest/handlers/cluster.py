@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.wire.ids import TaskManagerId
@@ -17,7 +18,6 @@ from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.running_subtasks import running_subtasks
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import cluster_configuration, environment
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.task_managers import task_manager, task_manager_details
@@ -31,7 +31,7 @@ REFRESH_MS = 3_000
 class ClusterHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: JobInfo) -> None:
+    def __init__(self, gateway: ClusterQueries) -> None:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
@@ -111,7 +111,7 @@ class ShutdownHandlers:
         return {}
 
 
-def task_manager_of(query: Query, gateway: JobInfo) -> tuple[TaskManagerInfo, int]:
+def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerInfo, int]:
     """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
     slots, name = gateway.slots(), query.path["id"]
     found = next((each for each in slots.by_task_manager if each.task_manager == name), None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.process.flame_graphs import FlameGraphs, FlameGraphType, terminated
 from flykka.rest.responses.io_metrics import Json
 
@@ -18,7 +18,7 @@ from flykka.rest.responses.io_metrics import Json
 class FlameGraphHandlers:
     """Answer from the threads of the process; the cluster says whether there is such a vertex."""
 
-    def __init__(self, gateway: JobInfo, graphs: FlameGraphs, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobQueries, graphs: FlameGraphs, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._graphs = graphs
         self._now_ms = now_ms

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from flykka.diagnosis.collection import TIME_LIMIT
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.wire.ids import JobId
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import environment, job_configuration
 from flykka.rest.responses.exceptions import diagnosis, exception_history, label_filter
 from flykka.rest.responses.io_metrics import Json
@@ -29,7 +29,7 @@ LONGEST_WHY_S = 10.0
 class JobHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
 

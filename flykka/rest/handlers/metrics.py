@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from socket import gethostname
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
 from flykka.metrics.measured import numbers, of_job
@@ -14,7 +15,6 @@ from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metric_lists import aggregated, listed
 from flykka.rest.responses.metrics import coordinator_metrics
@@ -23,7 +23,7 @@ from flykka.rest.responses.metrics import coordinator_metrics
 class MetricHandlers:
     """Measure what runs now. Jobs that have ended are measured only where they are named."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._host = gethostname()

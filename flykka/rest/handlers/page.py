@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query, tagged
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.attempt_work import LastWork, attempt_work
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.job_event import attempts
@@ -49,7 +49,7 @@ def is_page(path: str) -> bool:
 class PageHandlers:
     """Serve what the page consists of."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], last_work: LastWork) -> None:
+    def __init__(self, gateway: JobQueries, now_ms: Callable[[], int], last_work: LastWork) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._last_work = last_work

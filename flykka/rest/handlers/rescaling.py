@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.control.rescaling import RescalesSnapshot
 from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.rescales import (
     read_requirements,
@@ -27,7 +27,7 @@ _BOUNDS = {"lowerBound": "integer", "upperBound": "integer"}
 class RescaleHandlers:
     """Tell of the rescales of jobs."""
 
-    def __init__(self, gateway: JobInfo) -> None:
+    def __init__(self, gateway: JobQueries) -> None:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.monitoring.job_details import SubtaskDetails
-from flykka.rest.job_info import JobInfo
 
 
-def running_subtasks(gateway: JobInfo) -> Iterator[SubtaskDetails]:
+def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
     """Yield each subtask whose current attempt has not ended."""
     running = (job.job_id for job in gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
     for job_id in running:

@@ -69,7 +69,7 @@ class SnapshotHandlers:
         self._gateway.details(job_id)
 
         def take() -> Json:
-            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(said))}
+            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(said)).checkpoint_id}
 
         return self._triggered(job_id, query, take)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskDetails
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.vertices import accumulators, attempt_details
 
@@ -18,7 +18,7 @@ from flykka.rest.responses.vertices import accumulators, attempt_details
 class SubtaskHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
 

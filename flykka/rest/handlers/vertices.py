@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flykka.actors.machines.graph.accumulators import merged
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.monitoring.job_details import JobVertexDetails, SubtaskDetails
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metrics import aggregates, values, values_of_subtask
 from flykka.rest.responses.vertices import (
@@ -26,7 +26,7 @@ from flykka.rest.responses.vertices import (
 class VertexHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
 
