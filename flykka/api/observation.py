@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.client.datasets import ClusterDatasets
     from flykka.metrics.reporting import Reporter, Reporting
     from flykka.rest.process.metrics import ReadJvm
-    from flykka.rest.responses.attempt_work import LastWork
+    from flykka.rest.responses.job_event import LastWork
     from flykka.rest.server import RestServer
     from flykka.spark_bridge.data_plane import SparkDataPlane
 

@@ -14,8 +14,8 @@ TRACE_FILE = "a trace; an address such as s3://bucket/run.trace too"
 class CommandParser(argparse.ArgumentParser):
     """The parser of one command. Its module is loaded when the command was typed: `flykka --help` waits for none.
 
-    The module's `configure(parser)` describes the command and adds its arguments. Their `run` is called with what was
-    given, and returns the exit code.
+    The module's `configure(parser)`, or the function that is named as `module:function`, describes the command and adds
+    its arguments. Their `run` is called with what was given, and returns the exit code.
     """
 
     module: str | None = None
@@ -23,8 +23,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, with the arguments that the module adds first."""
         if self.module is not None:
-            module, self.module = import_module(self.module), None
-            module.configure(self)
+            (module, _, function), self.module = self.module.partition(":"), None
+            getattr(import_module(module), function or "configure")(self)
         return super().parse_known_args(args, namespace)
 
 

@@ -13,8 +13,8 @@ from flykka.api.configuration.option import OptionGroup
 from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.cli.arguments import describe
-from flykka.cli.config_options import add_option, option_values
 from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.launch_options import add_option, option_values
 from flykka.client.directories import absolute_directory
 from flykka.errors import ClusterError, ConfigurationError
 from flykka.rest.errors import RestError

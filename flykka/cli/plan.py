@@ -13,10 +13,9 @@ from rich.console import Console as RichConsole
 
 from flykka.api.configuration.options import OPTIONS
 from flykka.cli.arguments import add_no_cache, describe
-from flykka.cli.config_options import add_config, add_option
 from flykka.cli.dry_run.first_job import first_job
 from flykka.cli.exit_codes import FAILED, OK
-from flykka.cli.launch_options import launch_options
+from flykka.cli.launch_options import add_config, add_option, launch_options
 from flykka.cli.run.app import app_of
 from flykka.console.output import lasting_output
 from flykka.messages.graph.job_graph import JobGraph

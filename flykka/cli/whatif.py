@@ -24,7 +24,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.origin import begin_of
 from flykka.traces.replays import Row, seconds, side_by_side
-from flykka.views.text.columns import columns
+from flykka.views.text.formats import columns
 from flykka.views.text.turns import turn_line
 
 if TYPE_CHECKING:

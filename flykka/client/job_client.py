@@ -10,16 +10,22 @@ from dataclasses import replace
 from itertools import count
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.client.client_actor import JobClientActor, JobListenerActor
+from flykka.client.client_actor import (
+    EVERYTHING,
+    Attached,
+    JobClientActor,
+    JobListenerActor,
+    JobView,
+    listening_behaviour,
+)
 from flykka.client.directories import absolute_directory
 from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.frames import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import LOOK_TIMEOUT, JobManagerGateway, NotKnownError, RequestRefusedError
-from flykka.client.job_view import JobView
-from flykka.client.listening import EVERYTHING, Attached, listening_behaviour
 from flykka.client.saved_state import read_state
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
@@ -641,3 +647,8 @@ def _answered(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]
         return dict(state.lookup(name, keys))
     found = state.lookup(name, [(key,) for key in keys])
     return {key: value for (key,), value in found.items()}
+
+
+def new_job_id() -> JobId:
+    """The id of a job that is about to be made: the same program has another one each time."""
+    return JobId(uuid4().hex)

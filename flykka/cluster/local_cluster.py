@@ -15,10 +15,10 @@ from flykka.actors.machines.slots.resource_profile import share_of
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.client.client_actor import Attached
 from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient
 from flykka.client.job_manager_gateway import JobManagerGateway
-from flykka.client.listening import Attached
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold

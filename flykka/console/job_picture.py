@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from rich.cells import cell_len
 from rich.console import Console as RichConsole
@@ -21,7 +22,6 @@ from flykka.messages.monitoring.job_details import (
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
 from flykka.views.job_text import rates
-from flykka.views.text.blocks import blocks
 from flykka.views.text.failures import times
 from flykka.views.text.formats import (
     NOTHING,
@@ -35,6 +35,17 @@ from flykka.views.text.formats import (
     format_lag,
     format_long_work,
 )
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def blocks(values: Sequence[float | None]) -> str:
+    """A character for each value, from 0 to the greatest; only 0 has the lowest one, and None leaves a gap."""
+    greatest = max((value for value in values if value is not None), default=0) or 1
+    return "".join(
+        " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values
+    )
+
 
 QUIET = "dim"
 _STATUS_STYLES = {

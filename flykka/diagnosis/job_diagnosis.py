@@ -24,8 +24,7 @@ from flykka.messages.monitoring.explanation import (
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.views.html.markup import display, dot, element, labelled, quiet, table
-from flykka.views.text.columns import columns
-from flykka.views.text.formats import STOPPED, counted, format_cause, lasting
+from flykka.views.text.formats import STOPPED, columns, counted, format_cause, lasting
 
 PATIENCE_MS = 1_000
 """A checkpoint takes its time: one that is younger is nothing that the job waits for."""

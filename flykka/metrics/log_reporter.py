@@ -7,8 +7,7 @@ from socket import gethostname
 
 from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.metrics.collection import collected, fitting_scope
-from flykka.metrics.distribution import Distribution
-from flykka.metrics.measured import Measured, Value
+from flykka.metrics.measured import Distribution, Measured, Value
 
 logger = logging.getLogger("flykka.metrics")
 

@@ -36,9 +36,8 @@ from flykka.messages.monitoring.exception_history import FailureOutcome, RootExc
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, JobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import collected, fitting_scope
-from flykka.metrics.distribution import Distribution
 from flykka.metrics.endpoint import checked_endpoint
-from flykka.metrics.measured import Measured
+from flykka.metrics.measured import Distribution, Measured
 
 _NAME = "flykka"
 _TIMEOUT_SECONDS = 3.0

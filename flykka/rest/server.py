@@ -28,10 +28,10 @@ from flykka.rest.costly import CostlyAnswers
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.datasets import Datasets, NoDatasets
 from flykka.rest.handlers.log_urls import LogUrls
+from flykka.rest.handlers.processes import ServedProcess
 from flykka.rest.operations import AsyncOperations
 from flykka.rest.process.metrics import ReadJvm, no_jvm
-from flykka.rest.process.served import ServedProcess
-from flykka.rest.responses.attempt_work import LastWork, no_work
+from flykka.rest.responses.job_event import LastWork, no_work
 from flykka.rest.security import HEADER_BYTES
 from flykka.runtime.secrets import remember_secrets
 

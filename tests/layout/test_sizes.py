@@ -25,7 +25,7 @@ LONGER_FILES = {
     "flykka/api/configuration/options.py": 730,
     "flykka/api/environment.py": 1200,
     "flykka/api/streams/data_stream.py": 700,
-    "flykka/client/client_actor.py": 440,
+    "flykka/client/client_actor.py": 500,
     "flykka/client/job_client.py": 650,
     "spark_bridge/attempt/engine.py": 500,
     "spark_bridge/connectors/file/source.py": 460,

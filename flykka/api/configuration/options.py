@@ -33,8 +33,8 @@ from flykka.api.configuration.readers import (
     words,
 )
 from flykka.api.configuration.restart_strategy_text import restart_strategy
+from flykka.client.continuation import StartSettings
 from flykka.client.directories import absolute_directory
-from flykka.client.start_settings import StartSettings
 from flykka.messages.graph.job_graph import (
     CheckpointingMode,
     ExternalizedCheckpointRetention,

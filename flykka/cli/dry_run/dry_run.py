@@ -11,7 +11,7 @@ from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.launch import Launch, LaunchOptions, launched
 from flykka.cli.exit_codes import CANCELLED, FAILED
 from flykka.cli.run.app import App
-from flykka.console.elapsed import spark_start
+from flykka.console.live import spark_start
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.spark_bridge.session.session import jobs_run
 from flykka.views.plan.program_plan import ProgramPlan, program_plan

@@ -31,8 +31,8 @@ examples:
 """
 
 _COMMANDS = {
-    "show": ("flykka.cli.ha.show", "the run and the jobs that are kept in a store"),
-    "clean": ("flykka.cli.ha.clean", "conclude the run and forget its jobs, where no driver leads"),
+    "show": ("flykka.cli.ha.store:configure_show", "the run and the jobs that are kept in a store"),
+    "clean": ("flykka.cli.ha.store:configure_clean", "conclude the run and forget its jobs, where no driver leads"),
 }
 
 

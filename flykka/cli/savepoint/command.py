@@ -35,7 +35,7 @@ examples:
 """
 
 _COMMANDS = {
-    "take": ("flykka.cli.savepoint.take", "have a job that runs take one"),
+    "take": ("flykka.cli.remote.commands:configure_take", "have a job that runs take one"),
     "inspect": ("flykka.cli.savepoint.inspect", "what is in it"),
     "verify": ("flykka.cli.savepoint.verify", "whether its files are as they were written"),
     "check": ("flykka.cli.savepoint.check", "whether an app can start from it"),

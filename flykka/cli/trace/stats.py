@@ -30,8 +30,7 @@ from flykka.runtime.trace.file.reader import Damage, TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name, unwrapped
 from flykka.traces.origin import beforehand, cut_off, origin
-from flykka.views.text.columns import columns
-from flykka.views.text.formats import format_bytes
+from flykka.views.text.formats import columns, format_bytes
 
 _DESCRIPTION = """\
 When and by which version it was recorded, how many turns were taken, which

@@ -10,9 +10,9 @@ from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.cluster import FLINK_VERSION
-from flykka.rest.responses.applications import application, application_details, application_exceptions
 from flykka.rest.responses.configuration import cluster_configuration
 from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.jobs import application, application_details, application_exceptions
 
 _ONE = "/applications/{applicationid}"
 
@@ -51,8 +51,8 @@ class ApplicationHandlers:
         return cluster_configuration(FLINK_VERSION, self._gateway.slots())
 
 
-class ApplicationCancelHandlers:
-    """End an application."""
+class EndHandlers:
+    """End an application, or its cluster."""
 
     def __init__(self, gateway: RestfulGateway, application_id: str) -> None:
         self._gateway = gateway
@@ -60,12 +60,17 @@ class ApplicationCancelHandlers:
 
     def endpoints(self) -> Iterator[Endpoint]:
         yield Endpoint(f"{_ONE}/cancel", self._cancel, "Cancel all jobs of the program", "POST", 202)
+        yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
 
     def _cancel(self, query: Query) -> Json:
         check_application(query, self._application_id)
         for job in self._gateway.jobs():
             if job.status not in JOB_GLOBALLY_TERMINAL:
                 self._gateway.cancel_if_running(job.job_id)
+        return {}
+
+    def _shut_down(self, query: Query) -> Json:
+        self._gateway.shut_down()
         return {}
 
 

@@ -9,15 +9,14 @@ from datetime import datetime
 from importlib.metadata import version
 
 from flykka.actors.execution_graph_info_store.environment import process_environment
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
-from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries, JobQueries
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import TaskManagerInfo
+from flykka.messages.monitoring.job_details import SubtaskDetails
 from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.running_subtasks import running_subtasks
 from flykka.rest.responses.configuration import cluster_configuration, environment
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.task_managers import task_manager, task_manager_details
@@ -97,20 +96,6 @@ class ClusterHandlers:
         return environment(process_environment())
 
 
-class ShutdownHandlers:
-    """End the cluster."""
-
-    def __init__(self, gateway: RestfulGateway) -> None:
-        self._gateway = gateway
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
-
-    def _shut_down(self, query: Query) -> Json:
-        self._gateway.shut_down()
-        return {}
-
-
 def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerInfo, int]:
     """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
     slots, name = gateway.slots(), query.path["id"]
@@ -118,3 +103,13 @@ def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerI
     if found is None:
         raise RestError(404, f"there is no TaskManager {name!r}")
     return found, slots.now_ms
+
+
+def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
+    """Yield each subtask whose current attempt has not ended."""
+    running = (job.job_id for job in gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
+    for job_id in running:
+        for vertex in gateway.details(job_id).vertices:
+            for subtask in gateway.vertex(job_id, vertex.vertex_id)[1]:
+                if subtask.current.state not in EXECUTION_TERMINAL:
+                    yield subtask

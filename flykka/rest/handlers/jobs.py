@@ -9,14 +9,13 @@ from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.wire.ids import JobId
 from flykka.rest.costly import Cost, Costly
-from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
+from flykka.rest.endpoint import TEXT, Endpoint, Query, Text, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.responses.configuration import environment, job_configuration
 from flykka.rest.responses.exceptions import diagnosis, exception_history, label_filter
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.jobs import ids_with_status, job_config, job_details, jobs_overview
-from flykka.rest.responses.plan import plan
+from flykka.rest.responses.jobs import execution_result, ids_with_status, job_config, job_details, jobs_overview, plan
 from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
@@ -52,6 +51,7 @@ class JobHandlers:
         yield Endpoint(f"{job}/why", self._why, what, arguments=limit, gives=TEXT)
         yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout in ms)", arguments=limit)
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
+        yield Endpoint(f"{job}/execution-result", self._result, "How a job has ended, if it has")
         yield Endpoint(f"{job}/jobmanager/config", self._settings, "The settings under which a job runs or ran")
         yield Endpoint(f"{job}/jobmanager/environment", self._environment, "The interpreter that it runs or ran in")
 
@@ -112,9 +112,12 @@ class JobHandlers:
             "serialized-user-task-accumulators": {},
         }
 
+    def _result(self, query: Query) -> Json:
+        return execution_result(self._gateway.details(job_of(query)))
+
 
 class CancelHandlers:
-    """End a job."""
+    """End a job, at once or where its client gives no sign of life any more."""
 
     def __init__(self, gateway: RestfulGateway) -> None:
         self._gateway = gateway
@@ -127,6 +130,9 @@ class CancelHandlers:
         what = "Cancel a job, as Flink's page does"
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=how)
         yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink: says how a job is stopped")
+        what = "A sign of life of a job's client: the job is cancelled at its expiredTimestamp, unless it comes again"
+        body = fields(["expiredTimestamp"], expiredTimestamp="integer")
+        yield Endpoint(f"{job}/clientHeartbeat", self._heartbeat, what, "PATCH", 202, body=body)
 
     def _cancel(self, query: Query) -> Json:
         match query.arguments.get("mode", "cancel").lower():
@@ -146,6 +152,13 @@ class CancelHandlers:
             308,
             'no job is stopped by this mode: "cancel" ends it at once, and POST "jobs/:jobid/stop" with a savepoint',
         )
+
+    def _heartbeat(self, query: Query) -> Json:
+        expires_ms = query.body.get("expiredTimestamp")
+        if not isinstance(expires_ms, int) or isinstance(expires_ms, bool) or expires_ms < 0:
+            raise RestError(400, f"'expiredTimestamp' must be a time in ms since the epoch, not {expires_ms!r}")
+        self._gateway.report_client_heartbeat(job_of(query), expires_ms)
+        return {}
 
 
 def job_of(query: Query) -> JobId:

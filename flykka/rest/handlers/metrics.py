@@ -16,8 +16,7 @@ from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.metric_lists import aggregated, listed
-from flykka.rest.responses.metrics import coordinator_metrics
+from flykka.rest.responses.metrics import aggregated, coordinator_metrics, listed
 
 
 class MetricHandlers:

@@ -15,9 +15,8 @@ from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query, tagged
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.jobs import job_of
-from flykka.rest.responses.attempt_work import LastWork, attempt_work
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.job_event import attempts
+from flykka.rest.responses.job_event import LastWork, attempt_work, attempts
 
 _FOLDER = "/page/"
 _TYPES = {

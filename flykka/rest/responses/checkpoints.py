@@ -13,8 +13,7 @@ from flykka.messages.checkpointing.statistics import (
     VertexCheckpointStatistics,
 )
 from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph, JobVertex
-from flykka.rest.responses.io_metrics import Json, percentile
-from flykka.rest.responses.times import NEVER
+from flykka.rest.responses.io_metrics import NEVER, Json, percentile
 
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 

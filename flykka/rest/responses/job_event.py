@@ -5,8 +5,9 @@ What only the clock changes stays out, so that a job at rest gives the same even
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsSnapshot
@@ -20,9 +21,11 @@ from flykka.messages.monitoring.job_details import (
     SubtaskCount,
     SubtaskDetails,
 )
-from flykka.messages.wire.ids import JobVertexId
-from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.times import left_at
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.rest.responses.io_metrics import Json, left_at
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.attempt.attempt_work import AttemptWork
 
 CHECKPOINTS_SHOWN = 120
 EXCEPTIONS_SHOWN = 20
@@ -215,3 +218,32 @@ def _attempt(subtask: int, attempt: AttemptDetails) -> _Told | None:
         "failure": None if attempt.failure is None else attempt.failure.type_name,
     }
     return _Told(begun, made)
+
+
+LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
+"""Tells of the newest attempt of a subtask; None where nothing is known of it. It may block."""
+
+
+def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
+    """Tell nothing: of a data plane that does not say what it does."""
+    return None
+
+
+def attempt_work(found: AttemptWork, now_ms: int) -> Json:
+    """The work, the newest first; times in ms, null where it is not over or moves no rows."""
+    return {
+        "attempt": found.attempt,
+        "sparkUi": found.spark_ui,
+        "work": [
+            {
+                "what": each.what,
+                "begun": now_ms - each.age_ms,
+                "took": each.took_ms,
+                "rowsIn": each.rows_in,
+                "rowsOut": each.rows_out,
+                "failed": each.has_failed,
+                "sparkJobs": list(each.spark_jobs),
+            }
+            for each in found.pieces
+        ],
+    }

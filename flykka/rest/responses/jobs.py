@@ -1,10 +1,17 @@
-"""Jobs: in a list, and one with its vertices (Flink's JobDetails and JobDetailsInfo)."""
+"""Jobs: in a list, one with its vertices and its plan, the result of one, and the application that they belong to.
+
+Flink's JobDetails, JobDetailsInfo, JsonPlanGenerator, JobExecutionResultResponseBody and ApplicationDetailsInfo.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
 from flykka.messages.graph.restart_strategies import (
@@ -14,6 +21,7 @@ from flykka.messages.graph.restart_strategies import (
     NoRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )
+from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
@@ -22,10 +30,10 @@ from flykka.messages.monitoring.job_details import (
     SubtaskDetails,
 )
 from flykka.messages.tasks.task import ExecutionState
-from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.rest.responses.io_metrics import Json, io_metrics
-from flykka.rest.responses.plan import plan
-from flykka.rest.responses.times import NEVER, lifetime
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+from flykka.rest.responses.io_metrics import NEVER, Json, io_metrics, lifetime
+from flykka.rest.responses.vertices import accumulators
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
 """Flink's; a task is never INITIALIZING here."""
@@ -203,3 +211,121 @@ def _edge(source: OperatorId, strategy: ShipStrategy, exchange: str) -> Json:
 
 def _exchange(edge: JobEdge) -> str:
     return edge.result_partition_type.value.lower()
+
+
+_APPLICATION_STATUS = {
+    JobStatus.FINISHED: "SUCCEEDED",
+    JobStatus.FAILED: "FAILED",
+    JobStatus.CANCELED: "CANCELED",
+}
+
+
+def execution_result(details: JobDetails) -> Json:
+    """The result; while the job runs, that it does."""
+    if details.status not in JOB_GLOBALLY_TERMINAL:
+        return {"status": {"id": "IN_PROGRESS"}}
+    result: Json = {
+        "id": details.job_id,
+        "application-status": _APPLICATION_STATUS[details.status],
+        "accumulator-results": {each["name"]: each["value"] for each in accumulators(details.accumulators.merged)},
+        "net-runtime": details.duration_ms,
+    }
+    cause = _cause(details)
+    if cause is not None:
+        text = cause.stack_trace or f"{cause.type_name}: {cause.message}"
+        result["failure-cause"] = {"class": cause.type_name, "stack-trace": text}
+    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+
+
+def _cause(details: JobDetails) -> SerializedThrowable | None:
+    """The failure that the job has ended with, or why it was cancelled where no user asked for it."""
+    match details.status:
+        case JobStatus.FAILED:
+            return details.last_failure
+        case JobStatus.CANCELED:
+            of_job = (each for each in reversed(details.exceptions) if each.root.task_name is None)
+            return next((each.root.cause for each in of_job if each.outcome is FailureOutcome.CANCELED), None)
+        case _:
+            return None
+
+
+_PROGRAM = "flykka"
+
+
+def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
+    """The application in a list, with the number of its jobs by status. It runs as long as somebody can ask."""
+    began = _began(jobs, now_ms)
+    return {
+        "id": application_id,
+        "name": os.path.basename(sys.argv[0]) or _PROGRAM,
+        "start-time": began,
+        "end-time": -1,
+        "duration": now_ms - began,
+        "status": JobStatus.RUNNING.value,
+        "jobs": dict(sorted(Counter(job.status.value for job in jobs).items())),
+    }
+
+
+def application_details(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
+    """The application with its jobs, and the time since when it runs."""
+    return {
+        **application(application_id, jobs, now_ms),
+        "timestamps": {JobStatus.RUNNING.value: _began(jobs, now_ms)},
+        "jobs": [job_in_list(job) for job in jobs],
+    }
+
+
+def application_exceptions(failures: Iterable[tuple[JobId, RootExceptionHistoryEntry]]) -> Json:
+    """The failures of all jobs, the newest first."""
+    newest = sorted(failures, key=lambda each: each[1].root.timestamp_ms, reverse=True)
+    return {"exceptionHistory": {"entries": [_failure(job_id, entry) for job_id, entry in newest]}}
+
+
+def _failure(job_id: JobId, entry: RootExceptionHistoryEntry) -> Json:
+    cause = entry.root.cause
+    return {
+        "exceptionName": cause.type_name,
+        "stacktrace": cause.stack_trace or f"{cause.type_name}: {cause.message}",
+        "timestamp": entry.last_timestamp_ms or entry.root.timestamp_ms,
+        "jobId": job_id,
+    }
+
+
+def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
+    return min((job.started_ms or now_ms for job in jobs), default=now_ms)
+
+
+def plan(graph: JobGraph) -> Json:
+    """The plan. Consumers stand before their inputs, as Flink has them."""
+    return {
+        "jid": graph.job_id,
+        "name": graph.name,
+        "type": graph.job_type.value,
+        "nodes": [_plan_node(vertex) for vertex in reversed(graph.vertices)],
+    }
+
+
+def _plan_node(vertex: JobVertex) -> Json:
+    chain = "<br/>".join(
+        f"{'' if not place else '+- '}{escape(operator.name)}" for place, operator in enumerate(vertex.operators)
+    )
+    node: Json = {
+        "id": vertex.vertex_id,
+        "parallelism": vertex.parallelism,
+        "operator": "",
+        "operator_strategy": "",
+        "description": f"{chain}<br/>",
+        "optimizer_properties": {},
+    }
+    if vertex.inputs:
+        node["inputs"] = [_plan_input(number, edge) for number, edge in enumerate(vertex.inputs)]
+    return node
+
+
+def _plan_input(number: int, edge: JobEdge) -> Json:
+    return {
+        "num": number,
+        "id": edge.source,
+        "ship_strategy": edge.ship_strategy.value,
+        "exchange": edge.result_partition_type.value.lower(),
+    }

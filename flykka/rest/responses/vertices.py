@@ -10,8 +10,7 @@ from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDeta
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.tasks.task import ExecutionState
-from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics
-from flykka.rest.responses.times import lifetime, status_duration, timestamps
+from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics, lifetime, status_duration, timestamps
 
 _LOW, _HIGH = 0.1, 0.5
 _UNKNOWN = "(unassigned)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from flykka.messages.attempt.work import WorkProgress
@@ -117,3 +117,15 @@ def lasting(ms: int) -> str:
 def counted(number: int, what: str) -> str:
     """So many of something: `1 task`, `3 tasks`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], alignment: str = "") -> Iterator[str]:
+    """The header and the rows as lines, each column as wide as its widest cell.
+
+    `alignment` has a `<` or a `>` for each column; without it all of them are to the left.
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    sides = alignment or "<" * len(header)
+    for cells in (header, *rows):
+        shaped = zip(cells, sides, widths, strict=True)
+        yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in shaped).rstrip()
