@@ -122,7 +122,7 @@ def _reporters(values: Values) -> Iterator[tuple[Reporter, int]]:
 
         yield OpenTelemetryReporter(values["otel"]), values.get("otel_interval", _OTEL_INTERVAL_MS)
     if "metric_log_interval" in values:
-        from flykka.metrics.log_reporter import LogReporter
+        from flykka.metrics.reporting import LogReporter
 
         yield LogReporter(), values["metric_log_interval"]
 

@@ -44,7 +44,6 @@ def describe(parser: argparse.ArgumentParser, description: str, epilog: str = ""
 
 
 def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
-    """Return the error for an option that does not exist."""
     known = [text for action in parser._actions for text in action.option_strings]
     typed = option.partition("=")[0]
     close = [text for text in known if text.startswith(typed)] or difflib.get_close_matches(typed, known, n=1)
@@ -59,7 +58,6 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)

@@ -25,7 +25,6 @@ _TRAINING = "flykka.cli.class_archive_training"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka class-archive`."""
     describe(parser, _DESCRIPTION, allow_abbrev=False)
     parser.set_defaults(run=_record)
 

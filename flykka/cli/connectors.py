@@ -19,7 +19,6 @@ packages, which declare them as entry points of the group flykka.connectors.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka connectors`."""
     describe(parser, _DESCRIPTION, allow_abbrev=False)
     parser.set_defaults(run=_show)
 

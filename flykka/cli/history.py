@@ -46,7 +46,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka history`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("directory", metavar="DIR", help="a folder, or an address such as s3://bucket/archives")
     group = parser.add_argument_group("where requests are answered")

@@ -32,7 +32,6 @@ def add_option(
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the file of options."""
     parser.add_argument(
         "--config",
         metavar="FILE",

@@ -62,7 +62,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka plan`."""
     usage = "flykka plan APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
     describe(parser, _DESCRIPTION, _EPILOG, usage=usage, allow_abbrev=False)
     parser.set_defaults(run=_plan, arguments=[], parser=parser)

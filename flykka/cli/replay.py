@@ -51,7 +51,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka replay`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("files", metavar="FILE", nargs="+", help=TRACE_FILE)
     parser.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
@@ -215,7 +214,6 @@ def _json_of(replayed: Replayed) -> dict[str, Any]:
 
 
 def junit_xml(done: Sequence[Replayed]) -> str:
-    """A document with a test case for each file."""
     failures = [each for each in done if each.result is not None and each.result.divergence is not None]
     errors = [each for each in done if each.code != OK and each not in failures]
     suite = ElementTree.Element(

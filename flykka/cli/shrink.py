@@ -46,7 +46,6 @@ DEFAULT_RUNS = 600
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka shrink`."""
     describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     parser.add_argument("what", metavar="SEED|FILE", help="a seed, or the trace of a simulation")
     add_faults(parser, "what the seed was simulated with")
@@ -58,7 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`flykka shrink`; returns the exit code."""
     code = OK
     try:
         code = _shrink(arguments)

@@ -64,7 +64,6 @@ _LOOK_SECONDS = 0.2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka simulate`."""
     describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=at_least_one, default=1_000, metavar="N", help="how many (default: 1000)")
@@ -107,7 +106,6 @@ def _seed(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`flykka simulate`; returns the exit code."""
     if arguments.seed is not None and arguments.from_seed is not None:
         arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
     # The actors take a second to load, which `--help` should not have to wait for.

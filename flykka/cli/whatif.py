@@ -57,7 +57,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka whatif`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--at", metavar="N", type=int, required=True, help="begin right before turn N")
@@ -84,7 +83,6 @@ def _duration(text: str) -> str:
 
 
 def whatif(arguments: argparse.Namespace) -> int:
-    """`flykka whatif`; returns the exit code."""
     if arguments.record is not None and is_the_same_file(arguments.record, arguments.file):
         text = f"{arguments.record} is the trace itself: name another file with --record"
         print(f"flykka whatif: {text}", file=sys.stderr)

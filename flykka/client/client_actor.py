@@ -170,7 +170,6 @@ class JobClientActor(Actor):
         self._listeners: list[Ref] = []
 
     def pre_start(self) -> None:
-        """Submit the job, or come back to one that was submitted."""
         self._submitted_ms = self.context.now()
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
         self.context.watch(self._job_manager)

@@ -39,7 +39,6 @@ class StartSettings:
 
     @property
     def mode(self) -> StartMode:
-        """The user's choice for the next job."""
         if self.overwritten:
             return StartMode.OVERWRITE
         if self.restore_from is None:

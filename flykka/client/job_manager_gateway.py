@@ -114,23 +114,19 @@ class JobManagerGateway:
         return answer.job_graph if isinstance(answer, job.JobFound) else None
 
     def jobs(self, timeout: float = LOOK_TIMEOUT) -> tuple[JobOverview, ...]:
-        """The jobs that run, and the last that have ended."""
         answer = self.ask(lambda me: job_details.RequestJobsOverview(reply_to=me), timeout)
         assert isinstance(answer, job_details.JobsOverview), f"the question for all jobs is not answered with {answer}"
         return answer.jobs
 
     def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """A job as it stands now, with that many of its last checkpoints."""
         request = job_details.RequestJobDetails
         return self._of_job(JobDetails, job_id, lambda me: request(job_id=job_id, reply_to=me, checkpoints=checkpoints))
 
     def graph(self, job_id: JobId) -> JobGraph:
-        """The plan and the configuration of a job."""
         request = job_details.RequestJobGraph
         return self._of_job(job.JobFound, job_id, lambda me: request(job_id=job_id, reply_to=me)).job_graph
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        """A vertex, and its subtasks."""
         request = job_details.RequestJobVertexDetails
         found = self._of_job(
             job_details.SubtasksOfVertex,
@@ -142,14 +138,12 @@ class JobManagerGateway:
         return found.vertex, found.subtasks
 
     def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        """The checkpoints of a job."""
         request = job_details.RequestCheckpointStats
         return self._of_job(CheckpointStatsSnapshot, job_id, lambda me: request(job_id=job_id, reply_to=me))
 
     def checkpoint(
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
-        """A checkpoint, and its subtasks as far as they are kept."""
         request = job_details.RequestCheckpointDetails
         found = self._of_job(
             job_details.CheckpointDetails,
@@ -161,7 +155,6 @@ class JobManagerGateway:
         return found.checkpoint, found.subtasks
 
     def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        """The last rescales of a job."""
         request = rescaling.RequestRescales
         return self._of_job(RescalesSnapshot, job_id, lambda me: request(job_id=job_id, reply_to=me))
 

@@ -27,7 +27,6 @@ from flykka.views.text.formats import (
     NOTHING,
     displayed_status,
     format_bytes,
-    format_cause,
     format_count,
     format_event_time,
     format_event_time_wait,
@@ -93,7 +92,6 @@ class _Column:
     right: bool = True
 
     def heading(self) -> Text:
-        """Its title, as wide as the column."""
         return self._aligned(Text(self.title))
 
     def render(self, vertex: JobVertexDetails) -> Text:
@@ -199,7 +197,7 @@ class JobPicture:
         if last.cause is None:
             return line
         again = times(self.details.exceptions[-1]) if self.details.exceptions else ""
-        return line.append(f", {f'{again}:' if again else 'the last after'} {format_cause(last.cause)}")
+        return line.append(f", {f'{again}:' if again else 'the last after'} {last.cause.headline}")
 
 
 def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:

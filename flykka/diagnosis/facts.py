@@ -14,7 +14,7 @@ from flykka.messages.monitoring.explanation import AttemptExplained, PendingExpl
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId
 from flykka.views.text.failures import outcome, story
-from flykka.views.text.formats import STOPPED, counted, format_bytes, format_cause, format_hold, lasting
+from flykka.views.text.formats import STOPPED, counted, format_bytes, format_hold, lasting
 
 SHOWN = 12
 """Rows that one screen has room for."""
@@ -52,11 +52,11 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
     if job is not None:
         yield "tasks", _states(job.attempts)
         for restart in job.restarts:
-            yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {format_cause(restart.cause)}"
+            yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {restart.cause.headline}"
     if status not in _WELL_ENDED:
         # A job that has overcome its failures, or was cancelled, does not stand where it does because of them.
         if details.last_failure is not None and job is None and status in JOB_TERMINAL:
-            yield "failure", format_cause(details.last_failure)
+            yield "failure", details.last_failure.headline
         yield from _failures(reports)
     if details.kept_checkpoint is not None:
         yield "kept", details.kept_checkpoint

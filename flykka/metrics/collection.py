@@ -40,7 +40,6 @@ def collected(
 
 
 def collected_of_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:
-    """Measure one job."""
     details = queries.details(job_id)
     yield of_job(details, queries.checkpoints(job_id), host, now_ms)
     if scope is Scope.VERTEX:

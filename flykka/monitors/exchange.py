@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flykka.messages.tasks.batch import BatchRef
@@ -45,7 +45,6 @@ class ExchangeMonitor(ConversationMonitor):
         self._inputs: dict[Ref, dict[Channel, _Reader]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """A producer is asked and given credit, a consumer is sent what it has asked for."""
         return {
             PartitionRequest: self._on_asked,
             AddCredit: self._on_credit,
@@ -54,7 +53,6 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """A consumer asks, gives credit and leaves, a producer sends."""
         return {
             PartitionRequest: self._on_ask,
             AddCredit: self._on_give,
@@ -70,21 +68,18 @@ class ExchangeMonitor(ConversationMonitor):
 
     # The producer's end
 
-    def _on_asked(self, turn: Turn, message: PartitionRequest) -> Iterable[Violation]:
+    def _on_asked(self, turn: Turn, message: PartitionRequest) -> None:
         if not _is_handed_on(turn, message):
             reader = _Reader(message.credit)
             self._outputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
-        return ()
 
-    def _on_credit(self, turn: Turn, message: AddCredit) -> Iterable[Violation]:
+    def _on_credit(self, turn: Turn, message: AddCredit) -> None:
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is not None:
             reader.credit += message.credit
-        return ()
 
-    def _on_left(self, turn: Turn, message: CancelPartitionRequest) -> Iterable[Violation]:
+    def _on_left(self, turn: Turn, message: CancelPartitionRequest) -> None:
         self._outputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
-        return ()
 
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
@@ -108,22 +103,19 @@ class ExchangeMonitor(ConversationMonitor):
 
     # The consumer's end
 
-    def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+    def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         if message.consumer == turn.recipient:
             reader = _Reader(message.credit)
             self._inputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
-        return ()
 
-    def _on_give(self, turn: Turn, _to: Ref, message: AddCredit) -> Iterable[Violation]:
+    def _on_give(self, turn: Turn, _to: Ref, message: AddCredit) -> None:
         reader = self._inputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is not None:
             reader.credit += message.credit
-        return ()
 
-    def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> Iterable[Violation]:
+    def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> None:
         # What is on its way still comes, and is let go of.
         self._inputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
-        return ()
 
     def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterator[Violation]:
         channels = self._inputs.get(turn.recipient, {})

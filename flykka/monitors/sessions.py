@@ -108,7 +108,6 @@ class SessionMonitor(ConversationMonitor):
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Handlers of the beginnings of sessions, and of the messages that end one for their sender."""
         leave = dict.fromkeys((DisconnectJobMaster, DisconnectResourceManager, DisconnectTaskManager), self._on_leave)
         return {
             **leave,
@@ -121,38 +120,32 @@ class SessionMonitor(ConversationMonitor):
     def ended(self, ref: Ref) -> None:
         self._over.pop(ref, None)
 
-    def _on_acknowledged(self, turn: Turn, to: Ref, message: AcknowledgeRegistration) -> Iterable[Violation]:
+    def _on_acknowledged(self, turn: Turn, to: Ref, message: AcknowledgeRegistration) -> None:
         self._begins(turn.recipient, to, message.leader_session_id)
         self._begins(to, turn.recipient, message.registration_session or message.leader_session_id)
-        return ()
 
-    def _on_success(self, turn: Turn, to: Ref, message: JobMasterRegistrationSuccess) -> Iterable[Violation]:
+    def _on_success(self, turn: Turn, to: Ref, message: JobMasterRegistrationSuccess) -> None:
         self._begins(turn.recipient, to, message.leader_session_id)
         self._begins(to, turn.recipient, message.leader_session_id)
-        return ()
 
-    def _on_allocated(self, _turn: Turn, to: Ref, message: AllocateSlot) -> Iterable[Violation]:
+    def _on_allocated(self, _turn: Turn, to: Ref, message: AllocateSlot) -> None:
         self._leading[message.job_master] = message.job_leader_session_id
         self._begins(message.job_master, to, message.job_leader_session_id)
-        return ()
 
-    def _on_register(self, turn: Turn, to: Ref, _message: RegisterTaskManager) -> Iterable[Violation]:
+    def _on_register(self, turn: Turn, to: Ref, _message: RegisterTaskManager) -> None:
         """A TaskManager that left a silent JobMaster and holds slots for it comes back at once: it leads on."""
         if to in self._leading:
             self._begins(to, turn.recipient, self._leading[to])
-        return ()
 
     def _begins(self, speaker: Ref, hearer: Ref, session: LeaderSessionId) -> None:
         self._sessions.setdefault(speaker, set()).add(session)
         self._over.setdefault(hearer, set()).discard(session)
 
-    def _on_end(self, turn: Turn, message: Terminated) -> Iterable[Violation]:
+    def _on_end(self, turn: Turn, message: Terminated) -> None:
         self._ends(message.ref, turn.recipient)
-        return ()
 
-    def _on_leave(self, turn: Turn, to: Ref, _message: Message) -> Iterable[Violation]:
+    def _on_leave(self, turn: Turn, to: Ref, _message: Message) -> None:
         self._ends(to, turn.recipient)
-        return ()
 
     def _ends(self, speaker: Ref, hearer: Ref) -> None:
         self._over.setdefault(hearer, set()).update(self._sessions.get(speaker, ()))

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.rest.costly import Costly, CostlyAnswers
 from flykka.rest.errors import RestError
 
@@ -35,6 +36,14 @@ class Query:
     path: Mapping[str, str]
     arguments: Mapping[str, str]
     body: Mapping[str, Any]
+
+    @property
+    def job_id(self) -> JobId:
+        return JobId(self.path["jobid"])
+
+    @property
+    def vertex_id(self) -> JobVertexId:
+        return JobVertexId(self.path["vertexid"])
 
     def text(self, name: str) -> str | None:
         """A field of the body that must be a text where it is there. Raises `RestError`."""
@@ -62,8 +71,6 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """An answer that is text."""
-
     text: str
     content_type: str = _TEXT
 

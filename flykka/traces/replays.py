@@ -71,5 +71,4 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def seconds(ms: int) -> str:
-    """A length of virtual time, to the millisecond."""
     return f"{ms / 1000:.3f} s"

@@ -38,7 +38,6 @@ class DryRun(Launch):
         self._environments: list[StreamExecutionEnvironment] = []
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
-        """Tell that Spark is being started, and for how long, on stderr."""
         return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
@@ -58,7 +57,6 @@ class DryRun(Launch):
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def close(self) -> None:
-        """Close every environment that is still open."""
         with ExitStack() as last_first:
             for environment in self._environments:
                 last_first.callback(environment.close)

@@ -37,6 +37,5 @@ _COMMANDS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka ha`."""
     describe(parser, _DESCRIPTION, f"{_EXAMPLES}\n{EPILOG}")
     add_commands(parser, _COMMANDS)

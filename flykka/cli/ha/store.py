@@ -109,7 +109,6 @@ def _with_store(options: argparse.Namespace, act: Callable[[HighAvailabilityServ
 
 
 def _shown(found: Leftovers) -> str:
-    """The contents of a store, a line each."""
     if found.run is None:
         return "no application has run with this store"
     state = "concluded" if found.run.is_concluded else "open: the application goes on with it when it is run again"

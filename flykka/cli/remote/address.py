@@ -29,7 +29,6 @@ exit codes:
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
-    """Add what says which server is asked."""
     what = (
         f"where flykka answers: HOST:PORT, or a URL (default: what {ADDRESS_VARIABLE} says, or else where a job of"
         " yours runs on this machine)"

@@ -67,7 +67,6 @@ _STARTS = tuple(name for option in _OF_START if option.form.read is not flag for
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka run`."""
     describe(parser, _DESCRIPTION, _EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.set_defaults(run=_run, arguments=[], parser=parser)
     parser.add_argument("app", metavar="APP.py", help="the script")

@@ -123,7 +123,6 @@ class AppRun(Launch):
         return [failure for failure in ended if isinstance(failure, JobExecutionError)]
 
     def wait(self) -> None:
-        """Wait until every job has ended, in whatever way."""
         for client in self._clients:
             self._end_of(client)
 

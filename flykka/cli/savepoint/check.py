@@ -53,7 +53,6 @@ _USAGE = "flykka savepoint check PATH APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUME
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint check`."""
     describe(parser, _DESCRIPTION, EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.add_argument("app", metavar="APP.py", help="the script")

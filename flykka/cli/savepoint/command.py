@@ -43,6 +43,5 @@ _COMMANDS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint`."""
     describe(parser, _DESCRIPTION, f"{_EXAMPLES}\n{EPILOG}")
     add_commands(parser, _COMMANDS)

@@ -40,7 +40,6 @@ Rows = list[dict[str, Any]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint inspect`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.add_argument(

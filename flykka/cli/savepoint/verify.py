@@ -22,7 +22,6 @@ files that it reads. Spark is not started.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint verify`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.set_defaults(run=_verify)

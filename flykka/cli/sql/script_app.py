@@ -42,7 +42,6 @@ class ScriptApp(App):
         self._text = text
 
     def run(self) -> None:
-        """Run the statements, and wait for each job before the next one. Raises what they raise."""
         env = StreamExecutionEnvironment.get_execution_environment()
         for statement in statements(self._text):
             self._run(env, statement)

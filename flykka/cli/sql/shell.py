@@ -144,7 +144,6 @@ def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
 
 
 def result_picture(shown: Shown, state: str) -> Group:
-    """The rows as a table, and a line about them."""
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for name in shown.columns:
         table.add_column(Text(name), overflow="ellipsis")

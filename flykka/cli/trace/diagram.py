@@ -13,8 +13,7 @@ from flykka.cli.exit_codes import OK, UNREADABLE
 from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import is_the_same_file, output_problem, run_on_trace
 from flykka.runtime.trace.file.reader import TraceReader
-from flykka.traces.diagram import View
-from flykka.traces.diagram_drawing import HTML_LINES, MERMAID_LINES, drawn, streamed
+from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, View, drawn, streamed
 from flykka.traces.mermaid import mermaid
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.page import diagram_page
@@ -33,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace diagram`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--format", choices=("html", "mermaid", "perfetto"), default="html", help="default: html")

@@ -46,7 +46,6 @@ _TABLE_WIDTH = 80
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace show`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--actor", metavar="PATH", help="only turns of this actor; * and ? stand for any text")

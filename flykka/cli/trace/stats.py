@@ -45,7 +45,6 @@ _WAITS_SHOWN = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace stats`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
@@ -260,7 +259,6 @@ class TraceStatistics:
         return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
 
     def in_order(self) -> list[tuple[str, CheckpointStatistics]]:
-        """The checkpoints with their jobs, job by job."""
         return [
             (job_id, stats)
             for job_id, tracker in sorted(self.checkpoints.items())

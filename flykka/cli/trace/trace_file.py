@@ -82,12 +82,10 @@ def output_problem(output: str, refusal: OSError) -> str:
 
 
 def damaged(address: str, damage: Damage) -> str:
-    """Up to where a trace could be read."""
     return f"{address} is damaged at byte {damage.offset:,}, and was read up to there only: {damage.reason}"
 
 
 def reason(address: str, unreadable: Exception) -> str:
-    """Tell why a trace cannot be opened."""
     match unreadable:
         case FileNotFoundError():
             return f"there is no file {address}"

@@ -52,8 +52,6 @@ class ApplicationHandlers:
 
 
 class EndHandlers:
-    """End an application, or its cluster."""
-
     def __init__(self, gateway: RestfulGateway, application_id: str) -> None:
         self._gateway = gateway
         self._application_id = application_id

@@ -28,8 +28,6 @@ REFRESH_MS = 3_000
 
 
 class ClusterHandlers:
-    """Answer by asking the cluster."""
-
     def __init__(self, gateway: ClusterQueries) -> None:
         self._gateway = gateway
 

@@ -37,8 +37,6 @@ class NoDatasets:
 
 
 class DatasetHandlers:
-    """Tell of datasets, and delete them."""
-
     def __init__(self, datasets: Datasets, operations: AsyncOperations) -> None:
         self._datasets = datasets
         self._operations = operations

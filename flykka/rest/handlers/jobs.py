@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from flykka.diagnosis.collection import TIME_LIMIT
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.diagnosis.job_queries import ClusterQueries
-from flykka.messages.wire.ids import JobId
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Endpoint, Query, Text, fields
 from flykka.rest.errors import RestError
@@ -26,8 +25,6 @@ LONGEST_WHY_S = 10.0
 
 
 class JobHandlers:
-    """Answer by asking the cluster."""
-
     def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
@@ -62,7 +59,7 @@ class JobHandlers:
         return jobs_overview(self._gateway.jobs())
 
     def _details(self, query: Query) -> Json:
-        job_id = job_of(query)
+        job_id = query.job_id
         details, graph = self._gateway.details(job_id), self._gateway.graph(job_id)
         many = sum(vertex.parallelism for vertex in details.vertices) > SUBTASKS_SHOWN
         asked = () if many else details.vertices
@@ -70,23 +67,23 @@ class JobHandlers:
         return job_details(details, graph, subtasks, self._now_ms())
 
     def _status(self, query: Query) -> Json:
-        return {"status": self._gateway.details(job_of(query)).status.value}
+        return {"status": self._gateway.details(query.job_id).status.value}
 
     def _plan(self, query: Query) -> Json:
-        return {"plan": plan(self._gateway.graph(job_of(query)))}
+        return {"plan": plan(self._gateway.graph(query.job_id))}
 
     def _config(self, query: Query) -> Json:
-        return job_config(self._gateway.graph(job_of(query)))
+        return job_config(self._gateway.graph(query.job_id))
 
     def _settings(self, query: Query) -> list[Json]:
-        return job_configuration(self._gateway.graph(job_of(query)))
+        return job_configuration(self._gateway.graph(query.job_id))
 
     def _environment(self, query: Query) -> Json:
-        return environment(self._gateway.environment(job_of(query)))
+        return environment(self._gateway.environment(query.job_id))
 
     def _exceptions(self, query: Query) -> Json:
         labelled = label_filter(query.arguments.get("failureLabelFilter"))
-        entries = self._gateway.details(job_of(query)).exceptions
+        entries = self._gateway.details(query.job_id).exceptions
         return exception_history(entries, query.number("maxExceptions", 20), labelled)
 
     def _why(self, query: Query) -> Costly:
@@ -96,7 +93,7 @@ class JobHandlers:
         return self._diagnosed("diagnosis", query, diagnosis)
 
     def _diagnosed(self, what: str, query: Query, answer: Callable[[JobDiagnosis], object]) -> Costly:
-        job_id, timeout_ms = job_of(query), query.number("timeout", round(1_000 * TIME_LIMIT))
+        job_id, timeout_ms = query.job_id, query.number("timeout", round(1_000 * TIME_LIMIT))
         limit = min(timeout_ms / 1_000, LONGEST_WHY_S)
         return Costly(
             cost=Cost.ACTORS,
@@ -105,7 +102,7 @@ class JobHandlers:
         )
 
     def _accumulators(self, query: Query) -> Json:
-        found = self._gateway.details(job_of(query)).accumulators
+        found = self._gateway.details(query.job_id).accumulators
         return {
             "job-accumulators": [],
             "user-task-accumulators": accumulators(found.merged),
@@ -113,7 +110,7 @@ class JobHandlers:
         }
 
     def _result(self, query: Query) -> Json:
-        return execution_result(self._gateway.details(job_of(query)))
+        return execution_result(self._gateway.details(query.job_id))
 
 
 class CancelHandlers:
@@ -140,7 +137,7 @@ class CancelHandlers:
                 deletes = query.arguments.get("deleteCheckpoints", "false").lower()
                 if deletes not in ("true", "false"):
                     raise RestError(400, f"'deleteCheckpoints' must be true or false, not {deletes!r}")
-                self._gateway.cancel(job_of(query), delete_checkpoints=deletes == "true")
+                self._gateway.cancel(query.job_id, delete_checkpoints=deletes == "true")
                 return {}
             case "stop":
                 return self._stop(query)
@@ -157,9 +154,5 @@ class CancelHandlers:
         expires_ms = query.body.get("expiredTimestamp")
         if not isinstance(expires_ms, int) or isinstance(expires_ms, bool) or expires_ms < 0:
             raise RestError(400, f"'expiredTimestamp' must be a time in ms since the epoch, not {expires_ms!r}")
-        self._gateway.report_client_heartbeat(job_of(query), expires_ms)
+        self._gateway.report_client_heartbeat(query.job_id, expires_ms)
         return {}
-
-
-def job_of(query: Query) -> JobId:
-    return JobId(query.path["jobid"])

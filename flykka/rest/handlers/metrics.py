@@ -7,14 +7,13 @@ from socket import gethostname
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.diagnosis.job_queries import ClusterQueries
-from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
 from flykka.metrics.measured import numbers, of_job
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metrics import aggregated, coordinator_metrics, listed
 
@@ -47,7 +46,7 @@ class MetricHandlers:
         return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
 
     def _of_job(self, query: Query) -> list[Json]:
-        return listed(self._measured(job_of(query)), query.arguments.get("get"))
+        return listed(self._measured(query.job_id), query.arguments.get("get"))
 
     def _running(self) -> list[JobId]:
         return [job.job_id for job in self._gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL]
@@ -57,7 +56,7 @@ class MetricHandlers:
         return numbers(of_job(details, checkpoints, self._host, self._now_ms()).values)
 
     def _of_coordinator(self, query: Query) -> list[Json]:
-        vertex, _ = self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))
+        vertex, _ = self._gateway.vertex(query.job_id, query.vertex_id)
         return coordinator_metrics(vertex, query.arguments.get("get"))
 
     def _metrics(self, query: Query) -> Costly:

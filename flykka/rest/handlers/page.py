@@ -11,10 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from flykka.diagnosis.job_queries import JobQueries
-from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query, tagged
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.job_event import LastWork, attempt_work, attempts
 
@@ -46,8 +44,6 @@ def is_page(path: str) -> bool:
 
 
 class PageHandlers:
-    """Serve what the page consists of."""
-
     def __init__(self, gateway: JobQueries, now_ms: Callable[[], int], last_work: LastWork) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
@@ -80,10 +76,10 @@ class PageHandlers:
         return tagged(file.content, file.content_type, request, _HEADERS)
 
     def _attempts(self, query: Query) -> Json:
-        return attempts(*self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"])))
+        return attempts(*self._gateway.vertex(query.job_id, query.vertex_id))
 
     def _work(self, query: Query) -> Json:
-        job_id, vertex_id, subtask = job_of(query), JobVertexId(query.path["vertexid"]), int(query.path["subtask"])
+        job_id, vertex_id, subtask = query.job_id, query.vertex_id, int(query.path["subtask"])
         vertex, _ = self._gateway.vertex(job_id, vertex_id)
         if subtask >= vertex.parallelism:
             raise RestError(404, f"vertex {vertex_id} of job {job_id} has no subtask {subtask}")

@@ -116,8 +116,6 @@ class TaskManagerHandlers:
 
 
 class _LogHandlers:
-    """Answer with what the process has logged and printed."""
-
     def __init__(self, process: ServedProcess, check: Callable[[Query], object]) -> None:
         self._log = process.log
         self._check = check

@@ -18,7 +18,6 @@ from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import FILE, Download, Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.responses.io_metrics import Json
 from flykka.runtime.errors import TraceError
 from flykka.runtime.recording import Recorder
@@ -149,7 +148,7 @@ class RecorderHandlers:
         return Download(file=file, size=os.fstat(file.fileno()).st_size, name="flight-record.trace")
 
     def _story(self, query: Query) -> Json | Costly:
-        job_id, checkpoint_id = job_of(query), int(query.path["checkpointid"])
+        job_id, checkpoint_id = query.job_id, int(query.path["checkpointid"])
         try:
             self._gateway.checkpoint(job_id, checkpoint_id)
         except RestError as refused:

@@ -9,7 +9,6 @@ from flykka.messages.control.rescaling import RescalesSnapshot
 from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.rescales import (
     read_requirements,
@@ -25,8 +24,6 @@ _BOUNDS = {"lowerBound": "integer", "upperBound": "integer"}
 
 
 class RescaleHandlers:
-    """Tell of the rescales of jobs."""
-
     def __init__(self, gateway: JobQueries) -> None:
         self._gateway = gateway
 
@@ -48,22 +45,20 @@ class RescaleHandlers:
         return rescales_summary(self._rescales(query))
 
     def _config(self, query: Query) -> Json:
-        return rescale_config(self._gateway.graph(job_of(query)))
+        return rescale_config(self._gateway.graph(query.job_id))
 
     def _details(self, query: Query) -> Json:
         wanted = query.path["rescaleuuid"]
         for rescale in self._rescales(query).rescales:
             if rescale.rescale_id == wanted:
                 return rescale_details(rescale)
-        raise RestError(404, f"rescale {wanted} of job {job_of(query)} is not kept")
+        raise RestError(404, f"rescale {wanted} of job {query.job_id} is not kept")
 
     def _rescales(self, query: Query) -> RescalesSnapshot:
-        return self._gateway.rescales(job_of(query))
+        return self._gateway.rescales(query.job_id)
 
 
 class ResourceRequirementsHandlers:
-    """Tell and change the bounds of the parallelism of jobs."""
-
     def __init__(self, gateway: RestfulGateway) -> None:
         self._gateway = gateway
 
@@ -77,8 +72,8 @@ class ResourceRequirementsHandlers:
         )
 
     def _requirements(self, query: Query) -> Json:
-        return resource_requirements(self._gateway.requirements(job_of(query)))
+        return resource_requirements(self._gateway.requirements(query.job_id))
 
     def _update(self, query: Query) -> Json:
-        self._gateway.update_requirements(job_of(query), read_requirements(query.body))
+        self._gateway.update_requirements(query.job_id, read_requirements(query.body))
         return {}

@@ -11,11 +11,10 @@ from flykka.actors.errors import CheckpointStorageError
 from flykka.client.directories import absolute_directory
 from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.control.job import CheckpointType
-from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.operations import AsyncOperations
 from flykka.rest.responses.checkpoints import (
     checkpoint_config,
@@ -30,8 +29,6 @@ HISTORY_SHOWN = 10
 
 
 class CheckpointHandlers:
-    """Answer by asking the cluster."""
-
     def __init__(self, gateway: JobQueries) -> None:
         self._gateway = gateway
 
@@ -50,20 +47,20 @@ class CheckpointHandlers:
         )
 
     def _statistics(self, query: Query) -> Json:
-        job_id = job_of(query)
+        job_id = query.job_id
         stats, restored_ms = self._gateway.checkpoints(job_id), self._gateway.details(job_id).restored_ms
         return checkpointing_statistics(stats, restored_ms, listed=query.number("limit", HISTORY_SHOWN))
 
     def _config(self, query: Query) -> Json:
-        return checkpoint_config(self._gateway.graph(job_of(query)))
+        return checkpoint_config(self._gateway.graph(query.job_id))
 
     def _details(self, query: Query) -> Json:
-        job_id = job_of(query)
+        job_id = query.job_id
         found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
         return checkpoint_details(found, subtasks, self._gateway.graph(job_id).vertices)
 
     def _subtasks(self, query: Query) -> Json:
-        job_id, vertex_id = job_of(query), JobVertexId(query.path["vertexid"])
+        job_id, vertex_id = query.job_id, query.vertex_id
         graph = self._gateway.graph(job_id)
         vertex = next((each for each in graph.vertices if each.vertex_id == vertex_id), None)
         if vertex is None:
@@ -82,8 +79,6 @@ _DISPOSED = fields(["savepoint-path"], savepoint_path="string", **_TRIGGER)
 
 
 class SnapshotHandlers:
-    """Begin operations, and tell what came of them."""
-
     def __init__(self, gateway: RestfulGateway, operations: AsyncOperations) -> None:
         self._gateway = gateway
         self._operations = operations
@@ -117,7 +112,7 @@ class SnapshotHandlers:
         return self._triggered(job_id, query, lambda: {"location": self._gateway.stop(job_id, directory, drain=drain)})
 
     def _checkpoint(self, query: Query) -> Json:
-        job_id, said = job_of(query), query.text("checkpointType") or CheckpointType.CONFIGURED
+        job_id, said = query.job_id, query.text("checkpointType") or CheckpointType.CONFIGURED
         if said not in list(CheckpointType):
             raise RestError(400, f"there is no type of checkpoints {said!r}: there are {', '.join(CheckpointType)}")
         self._gateway.details(job_id)
@@ -128,11 +123,11 @@ class SnapshotHandlers:
         return self._triggered(job_id, query, take)
 
     def _checkpointed(self, query: Query) -> Json:
-        return self._operations.result(job_of(query), query.path["triggerid"], "failureCause")
+        return self._operations.result(query.job_id, query.path["triggerid"], "failureCause")
 
     def _target(self, query: Query, said: str | None) -> tuple[JobId, str]:
         """The job and the directory for its savepoint. Raises `RestError` where neither request nor job names one."""
-        job_id = job_of(query)
+        job_id = query.job_id
         directory = said or self._gateway.graph(job_id).checkpointing.savepoint_directory
         if directory is None:
             raise RestError(
@@ -146,7 +141,7 @@ class SnapshotHandlers:
         return {"request-id": self._operations.trigger(about, query.text("triggerId"), operation)}
 
     def _result(self, query: Query) -> Json:
-        return self._operations.result(job_of(query), query.path["triggerid"])
+        return self._operations.result(query.job_id, query.path["triggerid"])
 
     def _dispose(self, query: Query) -> Json:
         path = query.text("savepoint-path")

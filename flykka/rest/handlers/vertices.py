@@ -9,11 +9,9 @@ from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDetails, SubtaskDetails
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
-from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.process.flame_graphs import FlameGraphs, FlameGraphType, terminated
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metrics import aggregates, values, values_of_subtask
@@ -29,8 +27,6 @@ from flykka.rest.responses.vertices import (
 
 
 class VertexHandlers:
-    """Answer by asking the cluster."""
-
     def __init__(self, gateway: JobQueries, graphs: FlameGraphs, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._graphs = graphs
@@ -51,7 +47,7 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/watermarks", self._watermarks, "The watermarks of its subtasks")
         yield Endpoint(
             f"{vertex}/backpressure",
-            self._back_pressure,
+            lambda query: back_pressure(self._found(query)[1], self._now_ms()),
             "How much its subtasks wait for their readers",
             pages="subtasks",
         )
@@ -75,7 +71,7 @@ class VertexHandlers:
 
     def _details(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)
-        graph = self._gateway.graph(job_of(query))
+        graph = self._gateway.graph(query.job_id)
         of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
         return vertex_details(vertex, of_graph.max_parallelism, subtasks, self._now_ms())
 
@@ -90,9 +86,6 @@ class VertexHandlers:
     def _watermarks(self, query: Query) -> list[Json]:
         vertex, subtasks = self._found(query)
         return [] if vertex.sources else watermarks(subtasks)
-
-    def _back_pressure(self, query: Query) -> Json:
-        return back_pressure(self._found(query)[1], self._now_ms())
 
     def _accumulators(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)
@@ -159,7 +152,7 @@ class VertexHandlers:
         return found
 
     def _flame_graph(self, query: Query) -> Json | Costly:
-        job_id, vertex_id = job_of(query), JobVertexId(query.path["vertexid"])
+        job_id, vertex_id = query.job_id, query.vertex_id
         vertex, subtasks = self._gateway.vertex(job_id, vertex_id)
         kind = query.arguments.get("type", FlameGraphType.FULL.value).upper()
         if kind not in list(FlameGraphType):
@@ -176,7 +169,7 @@ class VertexHandlers:
         )
 
     def _found(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        return self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))
+        return self._gateway.vertex(query.job_id, query.vertex_id)
 
 
 def _attempt_of(subtask: SubtaskDetails, query: Query) -> tuple[AttemptDetails, Sequence[AccumulatorSnapshot]]:

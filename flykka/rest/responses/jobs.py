@@ -73,7 +73,6 @@ def ids_with_status(jobs: Iterable[JobOverview]) -> Json:
 def job_details(
     details: JobDetails, graph: JobGraph, subtasks: Mapping[JobVertexId, Sequence[SubtaskDetails]], now_ms: int
 ) -> Json:
-    """A job with its vertices and its plan."""
     vertices = [_vertex(vertex, graph, subtasks.get(vertex.vertex_id), now_ms) for vertex in details.vertices]
     states = [vertex["status"] for vertex in vertices]
     stamps = {stamp.status: stamp.at_ms for stamp in details.timestamps}
@@ -267,7 +266,6 @@ def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -
 
 
 def application_details(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """The application with its jobs, and the time since when it runs."""
     return {
         **application(application_id, jobs, now_ms),
         "timestamps": {JobStatus.RUNNING.value: _began(jobs, now_ms)},

@@ -28,7 +28,6 @@ NO_RESOURCES: Json = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extended
 
 
 def resource_requirements(requirements: JobResourceRequirements) -> Json:
-    """The bounds of each vertex, by its id."""
     return {
         each.vertex_id: {"parallelism": {"lowerBound": each.lower_bound, "upperBound": each.upper_bound}}
         for each in requirements.vertices
@@ -55,7 +54,6 @@ def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
 
 
 def rescales_overview(snapshot: RescalesSnapshot) -> Json:
-    """The counts, and the last rescale of each end."""
     latest = {rescale.terminal_state: rescale for rescale in snapshot.rescales}
     return {
         "rescalesCounts": _counts(snapshot),

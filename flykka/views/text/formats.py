@@ -9,7 +9,6 @@ from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.task import EventTimeHold
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
 NOTHING = "-"
@@ -99,11 +98,6 @@ def format_lag(ms: int | None) -> str:
 def displayed_status(details: JobDetails) -> str:
     """The status of a job; STOPPED where it has FINISHED, as Flink has it, because it was stopped with a checkpoint."""
     return STOPPED if details.was_stopped else details.status
-
-
-def format_cause(cause: SerializedThrowable) -> str:
-    """A failure as one line: the plain name of its type, and the first line of what it says."""
-    return cause.headline
 
 
 def lasting(ms: int) -> str:

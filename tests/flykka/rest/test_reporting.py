@@ -9,9 +9,8 @@ import pytest
 
 from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.errors import ConfigurationError
-from flykka.metrics.log_reporter import LogReporter, line_of
 from flykka.metrics.measured import Distribution, Measured, Value
-from flykka.metrics.reporting import Reporting
+from flykka.metrics.reporting import LogReporter, Reporting, line_of
 from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.conftest import Served
 
