@@ -13,9 +13,7 @@ from flykka.messages.checkpointing.statistics import (
     VertexCheckpointStatistics,
 )
 from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph, JobVertex
-from flykka.rest.responses.io_metrics import NEVER, Json, percentile
-
-_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+from flykka.rest.responses.io_metrics import NEVER, Json, summary_over
 
 
 def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None, *, listed: int) -> Json:
@@ -234,16 +232,3 @@ def _over_history(all_of_them: StatsSummary, kept: Sequence[int]) -> Json:
         "max": all_of_them.maximum,
         "avg": all_of_them.average,
     }
-
-
-def summary_over(values: Sequence[int]) -> Json:
-    """The extremes, the average and the percentiles of some values (Flink's StatsSummaryDto)."""
-    ordered = sorted(values)
-    made: Json = {
-        "min": ordered[0] if ordered else 0,
-        "max": ordered[-1] if ordered else 0,
-        "avg": sum(ordered) // len(ordered) if ordered else 0,
-    }
-    # Of nothing a percentile is no number, which JSON has no form for.
-    percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
-    return made | percentiles

@@ -10,6 +10,8 @@ from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 
 Json = dict[str, Any]
 
+_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+
 
 def io_metrics(counted: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
     """The sum over attempts. Bytes are not counted: rows lie in Spark."""
@@ -62,6 +64,19 @@ def summary_of(values: Sequence[int]) -> Json:
         "p75": percentile(ordered, 75),
         "p95": percentile(ordered, 95),
     }
+
+
+def summary_over(values: Sequence[int]) -> Json:
+    """The extremes, the average and the percentiles of some values (Flink's StatsSummaryDto)."""
+    ordered = sorted(values)
+    made: Json = {
+        "min": ordered[0] if ordered else 0,
+        "max": ordered[-1] if ordered else 0,
+        "avg": sum(ordered) // len(ordered) if ordered else 0,
+    }
+    # Of nothing a percentile is no number, which JSON has no form for.
+    percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
+    return made | percentiles
 
 
 def percentile(ordered: Sequence[int], percent: float) -> int:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.cluster.cluster_settings import ClusterSettings
-from flykka.cluster.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
-from flykka.cluster.local_cluster import LocalCluster
+from flykka.cluster.local_cluster import YOUNG_OBJECTS, LocalCluster, raise_gc_threshold, restore_gc_threshold
 from tests.actors.cast import Names
 
 
