@@ -22,7 +22,7 @@ from flykka.rest.endpoint import Endpoint, open_api, routes
 from flykka.rest.errors import RestError
 from flykka.rest.handlers.applications import ApplicationHandlers, EndHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
-from flykka.rest.handlers.datasets import DatasetHandlers, Datasets
+from flykka.rest.handlers.datasets import DatasetHandlers
 from flykka.rest.handlers.events import EventHandlers
 from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
 from flykka.rest.handlers.log_urls import LogUrlHandlers, LogUrls
@@ -38,6 +38,7 @@ from flykka.rest.security import Guard, Rules
 from flykka.runtime.secrets import masked
 
 if TYPE_CHECKING:
+    from flykka.client.datasets import ClusterDatasets
     from flykka.rest.costly import CostlyAnswers
     from flykka.rest.gateway import RestfulGateway
     from flykka.rest.handlers.processes import ServedProcess
@@ -105,7 +106,7 @@ def rest_app(
     recorder: Recorder | None,
     process: ServedProcess,
     log_urls: LogUrls,
-    datasets: Datasets,
+    datasets: ClusterDatasets | None,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -30,12 +29,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    content: bytes
-    content_type: str
 
 
 def is_page(path: str) -> bool:
@@ -73,7 +66,7 @@ class PageHandlers:
         file = self._files.get(name)
         if file is None:
             raise RestError(404, "File not found.")
-        return tagged(file.content, file.content_type, request, _HEADERS)
+        return tagged(*file, request, _HEADERS)
 
     def _attempts(self, query: Query) -> Json:
         return attempts(*self._gateway.vertex(query.job_id, query.vertex_id))
@@ -89,8 +82,8 @@ class PageHandlers:
         return attempt_work(found, self._now_ms())
 
 
-def _page() -> Iterator[tuple[str, _File]]:
+def _page() -> Iterator[tuple[str, tuple[bytes, str]]]:
     for file in files("flykka.rest").joinpath("page").iterdir():
         content_type = _TYPES.get(file.name.rpartition(".")[2])
         if content_type is not None:
-            yield file.name, _File(file.read_bytes(), content_type)
+            yield file.name, (file.read_bytes(), content_type)

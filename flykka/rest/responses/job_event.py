@@ -6,7 +6,6 @@ What only the clock changes stays out, so that a job at rest gives the same even
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
@@ -180,12 +179,6 @@ def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
     return {each.state.value: each.count for each in counts if each.count}
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    begun: int
-    attempt: Json
-
-
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
     """The newest attempts of a vertex, those before the current ones too, in the order of their begin."""
     told = [
@@ -194,21 +187,21 @@ def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Js
         for attempt in (*subtask.earlier, subtask.current)
         if (each := _attempt(subtask.subtask, attempt)) is not None
     ]
-    told.sort(key=lambda each: (each.begun, each.attempt["subtask"], each.attempt["number"]))
+    told.sort(key=lambda each: (each["begun"], each["subtask"], each["number"]))
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
         "total": len(told),
-        "attempts": [each.attempt for each in told[-ATTEMPTS_SHOWN:]],
+        "attempts": told[-ATTEMPTS_SHOWN:],
     }
 
 
-def _attempt(subtask: int, attempt: AttemptDetails) -> _Told | None:
+def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
     """None before its first state is known."""
     if not attempt.timestamps:
         return None
     begun, ended = min(stamp.at_ms for stamp in attempt.timestamps), left_at(attempt)
-    made: Json = {
+    return {
         "subtask": subtask,
         "number": attempt.attempt_number,
         "state": attempt.state.value,
@@ -217,7 +210,6 @@ def _attempt(subtask: int, attempt: AttemptDetails) -> _Told | None:
         "ended": None if ended < 0 else ended,
         "failure": None if attempt.failure is None else attempt.failure.type_name,
     }
-    return _Told(begun, made)
 
 
 LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
