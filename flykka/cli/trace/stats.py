@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Self
 
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.cli.arguments import TRACE_FILE, describe
 from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG
-from flykka.cli.trace.trace_file import run_on_trace
+from flykka.cli.trace.trace_file import on_trace
 from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus, CheckpointTriggered
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
@@ -48,11 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    return run_on_trace("flykka trace stats", arguments.file, partial(_stats, arguments=arguments))
+    parser.set_defaults(run=on_trace("flykka trace stats", _stats))
 
 
 def _stats(trace: TraceReader, arguments: argparse.Namespace) -> int:

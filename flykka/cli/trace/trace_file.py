@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,13 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
     except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
         return broken(f"{name}: could not show {address}")
     return code
+
+
+def on_trace(
+    name: str, command: Callable[[TraceReader, argparse.Namespace], int]
+) -> Callable[[argparse.Namespace], int]:
+    """The `run` of a command on one trace, which is the argument `file`: see `run_on_trace`."""
+    return lambda arguments: run_on_trace(name, arguments.file, lambda trace: command(trace, arguments))
 
 
 @contextmanager
