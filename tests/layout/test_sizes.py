@@ -26,7 +26,7 @@ LONGER_FILES = {
     "flykka/api/environment.py": 1200,
     "flykka/api/streams/data_stream.py": 700,
     "flykka/client/client_actor.py": 500,
-    "flykka/client/job_client.py": 650,
+    "flykka/client/job_client.py": 660,
     "spark_bridge/attempt/engine.py": 500,
     "spark_bridge/connectors/file/source.py": 460,
     "spark_bridge/operators/join_code.py": 560,
