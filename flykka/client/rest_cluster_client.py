@@ -6,7 +6,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from flykka.client.running_jobs import token_at
 from flykka.errors import (
     CheckpointError,
     ClusterError,
+    FlykkaError,
     JobCancellationError,
     JobStoppingError,
     RescaleError,
@@ -227,33 +228,25 @@ class RestClusterClient:
     def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
         """Have a job cancelled. Raises `JobCancellationError` where it has ended."""
         deletes = "&deleteCheckpoints=true" if delete_checkpoints else ""
-        try:
+        with _refused_as(JobCancellationError):
             self._ask("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
-        except _RefusedError as refused:
-            raise JobCancellationError(str(refused)) from None
 
     def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
         """Stop a job with a savepoint; its path, when it is done. Raises `JobStoppingError`."""
-        try:
+        with _refused_as(JobStoppingError):
             body = {"targetDirectory": directory, "drain": drain}
             return str(self._operation(job_id, "stop", "savepoints", body)["location"])
-        except _RefusedError as refused:
-            raise JobStoppingError(str(refused)) from None
 
     def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
         """Take a savepoint; its path, when it is complete. Raises `SavepointError`."""
-        try:
+        with _refused_as(SavepointError):
             body = {"target-directory": directory}
             return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
-        except _RefusedError as refused:
-            raise SavepointError(str(refused)) from None
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
         """Take a checkpoint; its number, when it is complete. Raises `CheckpointError`."""
-        try:
+        with _refused_as(CheckpointError):
             found = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
-        except _RefusedError as refused:
-            raise CheckpointError(str(refused)) from None
         return int(found["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
@@ -266,10 +259,8 @@ class RestClusterClient:
         Raises:
             UnknownJobError: there is no such job, or it has ended.
         """
-        try:
+        with _refused_as(UnknownJobError):
             self._ask("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
-        except _RefusedError as refused:
-            raise UnknownJobError(str(refused)) from None
 
     def wait(
         self, job_id: JobId, timeout: float | None = None, *, heartbeats: ClientHeartbeats | None = None
@@ -302,10 +293,8 @@ class RestClusterClient:
             vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
             for vertex, (lower, upper) in requirements.items()
         }
-        try:
+        with _refused_as(RescaleError):
             self._ask("PUT", f"/jobs/{job_id}/resource-requirements", body)
-        except _RefusedError as refused:
-            raise RescaleError(str(refused)) from None
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
         """The vertices of a job, in topological order."""
@@ -380,6 +369,14 @@ class _UnavailableError(Exception):
 
 class _RefusedError(Exception):
     """The server has said no, or that what was begun has failed."""
+
+
+@contextmanager
+def _refused_as(error: type[FlykkaError]) -> Iterator[None]:
+    try:
+        yield
+    except _RefusedError as refused:
+        raise error(str(refused)) from None
 
 
 def _errors(refused: HTTPError) -> str:
