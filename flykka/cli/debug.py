@@ -10,7 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from flykka.cli.arguments import TRACE_FILE, add_import, describe
-from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, fail
 from flykka.cli.trace.trace_file import import_modules, run_on_trace
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.replay.session.breakpoint import Breakpoint
@@ -94,8 +94,7 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
         if arguments.until is not None:
             session.at(arguments.until)
     except ReplaySessionError as refusal:
-        print(f"flykka debug: {refusal}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka debug: {refusal}", UNREADABLE)
     debugger = Debugger(session, breakpoints)
     debugger.go_to_first_breakpoint()
     debugger.run()

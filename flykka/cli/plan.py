@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.console import Console as RichConsole
 from flykka.api.configuration.options import OPTIONS
 from flykka.cli.arguments import add_no_cache, describe
 from flykka.cli.dry_run.first_job import first_job
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.cli.launch_options import add_config, add_option, launch_options
 from flykka.cli.run.app import app_of
 from flykka.console.output import lasting_output
@@ -100,8 +99,7 @@ def _drawn(made: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], for
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as refused:
-        print(f"flykka: {output} cannot be written: {refused.strerror}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka: {output} cannot be written: {refused.strerror}", FAILED)
     return OK
 
 

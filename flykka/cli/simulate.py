@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from flykka.cli.arguments import at_least_one, describe
-from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, fail, print_no_more
 from flykka.cli.trace.trace_file import output_problem
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.views.text.formats import counted
@@ -118,8 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         print_no_more()
     except OSError as refused:
-        print(f"flykka simulate: {output_problem(str(refused.filename), refused)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka simulate: {output_problem(str(refused.filename), refused)}", UNREADABLE)
     except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
         return broken("flykka simulate")
     return DIFFERENT if summary.failed else OK

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from flykka.actors.errors import HighAvailabilityError
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.cli.arguments import describe
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.cli.ha.command import EPILOG
 from flykka.cluster.high_availability.leftovers import LeftJob, Leftovers, forget, leading, leftovers
 from flykka.cluster.high_availability.stores import FolderSettings, services_of, store_settings
@@ -104,8 +104,7 @@ def _with_store(options: argparse.Namespace, act: Callable[[HighAvailabilityServ
         finally:
             services.close()
     except (ClusterError, HighAvailabilityError) as refused:
-        print(f"flykka ha: {refused}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka ha: {refused}", FAILED)
 
 
 def _shown(found: Leftovers) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 
 from rich.console import Console as RichConsole
@@ -14,7 +13,7 @@ from rich.text import Text
 from flykka.api.configuration.options import OPTIONS
 from flykka.cli.arguments import add_no_cache, describe
 from flykka.cli.dry_run.first_job import first_job
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.cli.launch_options import add_config, add_option, launch_options
 from flykka.cli.run.app import app_of
 from flykka.cli.savepoint.command import EPILOG
@@ -72,8 +71,7 @@ def _check(arguments: argparse.Namespace) -> int:
         # First: it is known at once, and an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
     except CheckpointError as unreadable:
-        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka savepoint: {unreadable}", FAILED)
     made = first_job(app, options, cached=not arguments.no_cache)
     if isinstance(made, int):
         return made

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from fsspec.core import url_to_fs
 
-from flykka.cli.exit_codes import OK, UNREADABLE, broken, print_no_more
+from flykka.cli.exit_codes import OK, UNREADABLE, broken, fail, print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
 from flykka.runtime.temporary_folders import TemporaryFolder
@@ -30,14 +30,12 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
             code = command(trace)
         sys.stdout.flush()
         if trace.damage is not None:
-            print(f"{name}: {damaged(address, trace.damage)}", file=sys.stderr)
-            return UNREADABLE
+            return fail(f"{name}: {damaged(address, trace.damage)}", UNREADABLE)
     except BrokenPipeError:
         print_no_more()
         return OK
     except (TraceError, TraceSelectionError, OSError, ImportError) as unreadable:
-        print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"{name}: {reason(address, unreadable)}", UNREADABLE)
     except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
         return broken(f"{name}: could not show {address}")
     return code
