@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import cmd
 import sys
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flykka.cli.arguments import TRACE_FILE, add_import, describe
@@ -64,7 +63,6 @@ _HELP = """\
   actors                   who is replayed, and who is not
   quit               q     end, as Ctrl-D does
 """
-Command = Callable[["Debugger", str], object]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,19 +99,6 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
     return DIFFERENT if debugger.has_diverged else OK
 
 
-def _guarded(command: Command) -> Callable[[Debugger, str], None]:
-    """A command whose refusals are told."""
-
-    @wraps(command)
-    def guarded(self: Debugger, words: str) -> None:
-        try:
-            command(self, words)
-        except ReplaySessionError as refusal:
-            self.say(str(refusal))
-
-    return guarded
-
-
 class Debugger(cmd.Cmd):
     """The prompt of `flykka debug`: commands, and what they print. Everything they know comes from a `ReplaySession`.
 
@@ -137,7 +122,7 @@ class Debugger(cmd.Cmd):
         if self._session.position:
             self._tell(self._session.here)
         elif self._breakpoints:
-            self._continue()
+            self._go_to(self._breakpoints)
 
     def run(self) -> None:
         """Obey until the end. Ctrl-C gives a new prompt."""
@@ -165,6 +150,14 @@ class Debugger(cmd.Cmd):
             self.say(line)
         return line
 
+    def onecmd(self, line: str) -> bool:
+        """Obey a command, and tell why one is refused."""
+        try:
+            return super().onecmd(line)
+        except ReplaySessionError as refusal:
+            self.say(str(refusal))
+            return False
+
     def emptyline(self) -> bool:
         """On a terminal the last command again, as in every debugger."""
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
@@ -184,11 +177,9 @@ class Debugger(cmd.Cmd):
 
     # Moving
 
-    @_guarded
     def do_step(self, words: str) -> None:
         self._tell(self._session.step(_number(words, 1)))
 
-    @_guarded
     def do_next(self, _words: str) -> None:
         turn = self._session.turn
         if turn is None:
@@ -196,7 +187,6 @@ class Debugger(cmd.Cmd):
             return
         self._go_to([Breakpoint(actor=turn.recipient.path), *self._breakpoints])
 
-    @_guarded
     def do_back(self, words: str) -> None:
         step = self._session.back(_number(words, 1))
         if step is None:
@@ -204,15 +194,12 @@ class Debugger(cmd.Cmd):
         else:
             self._tell(step)
 
-    @_guarded
     def do_at(self, words: str) -> None:
         self._tell(self._session.at(_number(words)))
 
-    @_guarded
     def do_continue(self, _words: str) -> None:
-        self._continue()
+        self._go_to(self._breakpoints)
 
-    @_guarded
     def do_break(self, words: str) -> None:
         if words:
             self._breakpoints.append(Breakpoint.parse(words))
@@ -226,7 +213,6 @@ class Debugger(cmd.Cmd):
 
     # Looking
 
-    @_guarded
     def do_list(self, words: str) -> None:
         count = _number(words, _AROUND)
         for turn in self._session.recent(count):
@@ -245,7 +231,6 @@ class Debugger(cmd.Cmd):
     def do_changes(self, _words: str) -> None:
         self._say_all(change_lines(self._session.changes), "it changed nothing of its actor")
 
-    @_guarded
     def do_state(self, words: str) -> None:
         path, _, part = words.partition(" ")
         if path and not path.startswith("/") and not part and self._is_part(path):
@@ -267,9 +252,6 @@ class Debugger(cmd.Cmd):
     do_s, do_n, do_b, do_c, do_l, do_w, do_e, do_q = (
         do_step, do_next, do_back, do_continue, do_list, do_where, do_effects, do_quit
     )  # fmt: skip
-
-    def _continue(self) -> None:
-        self._go_to(self._breakpoints)
 
     def _go_to(self, breakpoints: list[Breakpoint]) -> None:
         step = self._session.run_to(breakpoints)
