@@ -215,7 +215,7 @@ def _fresh(found: Found, commands: StartCommands) -> Start | Refusal:
 def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
     job, known = repr(found.job_name), {folder.path for folder in found.folders}
     if unknown := [path for path in overwritten if path not in known]:
-        there = f"they write to {_listed(sorted(known))}" if known else "none of them writes to a folder"
+        there = f"they write to {', '.join(sorted(known))}" if known else "none of them writes to a folder"
         return Refusal(reason=f"{unknown[0]!r} is no folder of a sink of job {job}: {there}. Nothing was deleted")
     if found.last_run is LastRunState.RUNS_HERE:
         return Refusal(reason=f"job {job} runs, in this process: what it has published is not deleted. Stop it first")
@@ -284,7 +284,3 @@ def _counted(folders: tuple[FolderContents, ...]) -> str:
 
 def _files(number: int) -> str:
     return f"{number:,} {'file' if number == 1 else 'files'}"
-
-
-def _listed(paths: list[str]) -> str:
-    return ", ".join(paths)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
@@ -23,6 +21,7 @@ from flykka.client.job_client import JobClient
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.high_availability.stores import services_of
 from flykka.cluster.job_checks import check_job
 from flykka.errors import ClusterError, UnknownJobError, UnknownTaskManagerError
@@ -40,44 +39,6 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 if TYPE_CHECKING:
     from flykka.actors.data_plane import DataPlane
     from flykka.runtime.recording import Recorder
-
-
-YOUNG_OBJECTS = 200_000
-"""So many new objects there may be before Python's garbage collector looks at them, while a cluster runs.
-
-By itself it looks at the young objects after every 700 new ones, which is sooner than a message that ten thousand
-actors send one another is read: so those live to be old, and many old ones make it look at everything there is. Of a
-checkpoint of ten thousand tasks it then took more than half. What a cluster makes is freed without it, for messages
-know no cycles.
-"""
-
-_lock = threading.Lock()
-_clusters = 0
-_found: tuple[int, int, int] | None = None
-"""The thresholds that the first cluster has found, where it has raised them."""
-
-
-def raise_gc_threshold() -> None:
-    """A cluster begins. Who has switched the collector off, or made it as patient already, is left alone."""
-    global _clusters, _found
-    with _lock:
-        _clusters += 1
-        found = gc.get_threshold()
-        if _clusters == 1 and 0 < found[0] < YOUNG_OBJECTS:
-            _found = found
-            gc.set_threshold(YOUNG_OBJECTS, *found[1:])
-
-
-def restore_gc_threshold() -> None:
-    """A cluster has ended; with the last one everything is as it was, unless somebody has changed it meanwhile."""
-    global _clusters, _found
-    with _lock:
-        _clusters -= 1
-        if _clusters == 0 and _found is not None:
-            if gc.get_threshold() == (YOUNG_OBJECTS, *_found[1:]):
-                gc.set_threshold(*_found)
-            _found = None
-
 
 START_TIMEOUT = 30.0
 """Seconds that the first actors have to begin."""

@@ -35,18 +35,8 @@ from flykka.views.text.formats import (
     format_long_work,
 )
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def blocks(values: Sequence[float | None]) -> str:
-    """A character for each value, from 0 to the greatest; only 0 has the lowest one, and None leaves a gap."""
-    greatest = max((value for value in values if value is not None), default=0) or 1
-    return "".join(
-        " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values
-    )
-
-
 QUIET = "dim"
+_BLOCKS = "▁▂▃▄▅▆▇█"
 _STATUS_STYLES = {
     JobStatus.RUNNING: "bold green",
     JobStatus.FINISHED: "bold green",
@@ -289,3 +279,11 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
         return text.append(f" {checkpoint.reason}", "red")
     size = f"{format_bytes(checkpoint.size_bytes)} ({format_bytes(checkpoint.incremental_bytes)} new)"
     return text.append(f" in {format_ms(checkpoint.duration_ms)}, {size}")
+
+
+def blocks(values: Sequence[float | None]) -> str:
+    """A character for each value, from 0 to the greatest; only 0 has the lowest one, and None leaves a gap."""
+    greatest = max((value for value in values if value is not None), default=0) or 1
+    return "".join(
+        " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values
+    )

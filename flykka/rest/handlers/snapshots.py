@@ -27,6 +27,14 @@ from flykka.rest.responses.io_metrics import Json
 HISTORY_SHOWN = 10
 """So many of the last checkpoints are listed, as by Flink, unless more are asked for: a dashboard asks every second."""
 
+_DISPOSAL = "savepoint-disposal"
+_FORMATS = ("CANONICAL", "NATIVE")
+_TRIGGER = {"triggerId": "string"}
+_SAVEPOINT = fields(target_directory="string", cancel_job="boolean", formatType="string", **_TRIGGER)
+_STOP = fields(targetDirectory="string", drain="boolean", formatType="string", **_TRIGGER)
+_CHECKPOINT = fields(checkpointType="string", **_TRIGGER)
+_DISPOSED = fields(["savepoint-path"], savepoint_path="string", **_TRIGGER)
+
 
 class CheckpointHandlers:
     def __init__(self, gateway: JobQueries) -> None:
@@ -67,15 +75,6 @@ class CheckpointHandlers:
             raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
         found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
         return subtask_details(found, subtasks, vertex)
-
-
-_DISPOSAL = "savepoint-disposal"
-_FORMATS = ("CANONICAL", "NATIVE")
-_TRIGGER = {"triggerId": "string"}
-_SAVEPOINT = fields(target_directory="string", cancel_job="boolean", formatType="string", **_TRIGGER)
-_STOP = fields(targetDirectory="string", drain="boolean", formatType="string", **_TRIGGER)
-_CHECKPOINT = fields(checkpointType="string", **_TRIGGER)
-_DISPOSED = fields(["savepoint-path"], savepoint_path="string", **_TRIGGER)
 
 
 class SnapshotHandlers:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.cluster.cluster_settings import ClusterSettings
-from flykka.cluster.local_cluster import YOUNG_OBJECTS, LocalCluster, raise_gc_threshold, restore_gc_threshold
+from flykka.cluster.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
+from flykka.cluster.local_cluster import LocalCluster
 from tests.actors.cast import Names
 
 
