@@ -14,7 +14,15 @@ from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.responses.configuration import environment, job_configuration
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.jobs import execution_result, ids_with_status, job_config, job_details, jobs_overview, plan
+from flykka.rest.responses.jobs import (
+    execution_result,
+    ids_with_status,
+    job_config,
+    job_details,
+    jobs_overview,
+    plan,
+    stack_of,
+)
 from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
@@ -212,7 +220,7 @@ def _failure(entry: ExceptionHistoryEntry) -> Json:
     cause = entry.cause
     told: Json = {
         "exceptionName": cause.type_name,
-        "stacktrace": cause.stack_trace or f"{cause.type_name}: {cause.message}",
+        "stacktrace": stack_of(cause),
         "timestamp": entry.timestamp_ms,
         "failureLabels": _labels(entry),
     }

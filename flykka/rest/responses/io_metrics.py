@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flykka.messages.monitoring.job_details import AttemptDetails
+from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskCount
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 
 Json = dict[str, Any]
@@ -82,6 +82,10 @@ def summary_over(values: Sequence[int]) -> Json:
 def percentile(ordered: Sequence[int], percent: float) -> int:
     """The value of this percentile among ordered values, by nearest rank."""
     return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]
+
+
+def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
+    return {each.state.value: each.count for each in counts if each.count}
 
 
 NEVER = -1

@@ -17,11 +17,10 @@ from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
     JobVertexDetails,
-    SubtaskCount,
     SubtaskDetails,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.rest.responses.io_metrics import Json, left_at
+from flykka.rest.responses.io_metrics import Json, by_state, left_at
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.attempt_work import AttemptWork
@@ -48,7 +47,7 @@ def _job_in_short(job: JobOverview) -> Json:
         "ended": job.ended_ms,
         "duration": job.duration_ms if job.status in JOB_GLOBALLY_TERMINAL else None,
         "restarts": job.number_of_restarts,
-        "tasks": _by_state(job.subtask_counts),
+        "tasks": by_state(job.subtask_counts),
     }
 
 
@@ -101,7 +100,7 @@ def _vertex(vertex: JobVertexDetails, of_graph: JobVertex) -> Json:
         "operators": [operator.name for operator in of_graph.operators],
         "parallelism": vertex.parallelism,
         "state": vertex.state.value,
-        "tasks": _by_state(vertex.subtask_counts),
+        "tasks": by_state(vertex.subtask_counts),
         "rowsIn": vertex.rows_in,
         "rowsOut": vertex.rows_out,
         "inPerSecond": round(vertex.rows_in_per_second, 1),
@@ -173,10 +172,6 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
         "whyNot": entry.why_not_restarted,
         "labels": {label.key: label.value for label in entry.root.failure_labels},
     }
-
-
-def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
-    return {each.state.value: each.count for each in counts if each.count}
 
 
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
+from flykka.actors.machines.job_graph.json_plan import input_from, node, vertex_node
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
@@ -26,13 +27,12 @@ from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
     JobVertexDetails,
-    SubtaskCount,
     SubtaskDetails,
 )
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
-from flykka.rest.responses.io_metrics import NEVER, Json, io_metrics, lifetime
+from flykka.rest.responses.io_metrics import NEVER, Json, by_state, io_metrics, lifetime
 from flykka.rest.responses.vertices import accumulators
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
@@ -47,7 +47,7 @@ def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
 
 def job_in_list(job: JobOverview) -> Json:
     """A job in a list. Its tasks are its subtasks."""
-    counts = _by_state(job.subtask_counts)
+    counts = by_state(job.subtask_counts)
     return {
         "jid": job.job_id,
         "name": job.name,
@@ -99,7 +99,7 @@ def job_details(
 
 def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[SubtaskDetails] | None, now_ms: int) -> Json:
     of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
-    counts = _by_state(vertex.subtask_counts)
+    counts = by_state(vertex.subtask_counts)
     attempts = [] if subtasks is None else [subtask.current for subtask in subtasks]
     return {
         "id": vertex.vertex_id,
@@ -131,10 +131,6 @@ def job_config(graph: JobGraph) -> Json:
 def slot_sharing_group_id(group: str) -> str:
     """The id of a slot sharing group: hexadecimal, as Flink's are."""
     return group.encode().hex().ljust(32, "0")[:32]
-
-
-def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
-    return {each.state.value: each.count for each in counts}
 
 
 def _or_never(at_ms: int | None) -> int:
@@ -181,35 +177,18 @@ def stream_graph(graph: JobGraph) -> Json:
 
 
 def _node(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Json:
-    node: Json = {
-        "id": operator.operator_id,
-        "parallelism": vertex.parallelism,
-        "operator": "",
-        "operator_strategy": "",
-        "description": f"{escape(operator.name)}<br/>",
-        "optimizer_properties": {},
-        "job_vertex_id": vertex.vertex_id,
-    }
-    if inputs := list(_inputs(operator, vertex, upstream)):
-        node["inputs"] = [{"num": number, **each} for number, each in enumerate(inputs)]
-    return node
+    inputs = list(_inputs(operator, vertex, upstream))
+    described = node(operator.operator_id, vertex.parallelism, f"{escape(operator.name)}<br/>", inputs)
+    return {**described, "job_vertex_id": vertex.vertex_id}
 
 
 def _inputs(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Iterator[Json]:
     if operator.input_operator is not None:
         before = vertex.operators[operator.input_operator]
-        yield _edge(before.operator_id, ShipStrategy.FORWARD, _WITHIN_A_TASK)
+        yield input_from(before.operator_id, ShipStrategy.FORWARD, _WITHIN_A_TASK)
     elif operator.kind is not OperatorKind.SOURCE:
         for edge, source in zip(vertex.inputs, upstream, strict=True):
-            yield _edge(source, edge.ship_strategy, _exchange(edge))
-
-
-def _edge(source: OperatorId, strategy: ShipStrategy, exchange: str) -> Json:
-    return {"id": source, "ship_strategy": strategy.value, "exchange": exchange}
-
-
-def _exchange(edge: JobEdge) -> str:
-    return edge.result_partition_type.value.lower()
+            yield input_from(source, edge.ship_strategy, edge.result_partition_type.lower())
 
 
 _APPLICATION_STATUS = {
@@ -231,8 +210,7 @@ def execution_result(details: JobDetails) -> Json:
     }
     cause = _cause(details)
     if cause is not None:
-        text = cause.stack_trace or f"{cause.type_name}: {cause.message}"
-        result["failure-cause"] = {"class": cause.type_name, "stack-trace": text}
+        result["failure-cause"] = {"class": cause.type_name, "stack-trace": stack_of(cause)}
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
 
 
@@ -283,10 +261,15 @@ def _failure(job_id: JobId, entry: RootExceptionHistoryEntry) -> Json:
     cause = entry.root.cause
     return {
         "exceptionName": cause.type_name,
-        "stacktrace": cause.stack_trace or f"{cause.type_name}: {cause.message}",
+        "stacktrace": stack_of(cause),
         "timestamp": entry.last_timestamp_ms or entry.root.timestamp_ms,
         "jobId": job_id,
     }
+
+
+def stack_of(cause: SerializedThrowable) -> str:
+    """The stack; of a failure without one, what it says."""
+    return cause.stack_trace or f"{cause.type_name}: {cause.message}"
 
 
 def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
@@ -299,31 +282,10 @@ def plan(graph: JobGraph) -> Json:
         "jid": graph.job_id,
         "name": graph.name,
         "type": graph.job_type.value,
-        "nodes": [_plan_node(vertex) for vertex in reversed(graph.vertices)],
+        "nodes": [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)],
     }
 
 
-def _plan_node(vertex: JobVertex) -> Json:
-    chain = "<br/>".join(
-        f"{'' if not place else '+- '}{escape(operator.name)}" for place, operator in enumerate(vertex.operators)
-    )
-    node: Json = {
-        "id": vertex.vertex_id,
-        "parallelism": vertex.parallelism,
-        "operator": "",
-        "operator_strategy": "",
-        "description": f"{chain}<br/>",
-        "optimizer_properties": {},
-    }
-    if vertex.inputs:
-        node["inputs"] = [_plan_input(number, edge) for number, edge in enumerate(vertex.inputs)]
-    return node
-
-
-def _plan_input(number: int, edge: JobEdge) -> Json:
-    return {
-        "num": number,
-        "id": edge.source,
-        "ship_strategy": edge.ship_strategy.value,
-        "exchange": edge.result_partition_type.value.lower(),
-    }
+def _chained(vertex: JobVertex) -> str:
+    lines = (f"{'' if not place else '+- '}{escape(operator.name)}" for place, operator in enumerate(vertex.operators))
+    return f"{'<br/>'.join(lines)}<br/>"

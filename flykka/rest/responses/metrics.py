@@ -178,12 +178,10 @@ def coordinator_metrics(vertex: JobVertexDetails, wanted: str | None) -> list[Js
 
     A meter is told as its count: nobody notes when its events came.
     """
-    there: dict[str, str] = {}
+    there: dict[str, float] = {}
     for metric in vertex.coordinator_metrics:
         values = values_of_metric(metric)
         if metric.type is AccumulatorType.METER:
             del values[metric.metric_name]
-        there |= {identifier(metric.operator_name, name): f"{value:g}" for name, value in numbers(values).items()}
-    if wanted is None:
-        return [{"id": name} for name in there]
-    return [{"id": name, "value": there[name]} for name in wanted.split(",") if name in there]
+        there |= {identifier(metric.operator_name, name): value for name, value in numbers(values).items()}
+    return listed(there, wanted)
