@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flykka.actors.machines.attempt.time import HELD_BACK_AFTER_MS
-from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_TERMINAL
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits
 from flykka.messages.control.job import JobStatus
@@ -131,7 +131,7 @@ def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]
 
 def _fact(attempt: AttemptExplained, reports: ActorReports, waits: Waits) -> AttemptFact:
     link, task = waits.link(attempt.attempt), reports.tasks.get(attempt.attempt)
-    is_over = attempt.state in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
+    is_over = attempt.state in EXECUTION_TERMINAL
     since_ms = attempt.since_ms if is_over or link.since_ms is None else link.since_ms
     return AttemptFact(
         name=attempt.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_TERMINAL
 from flykka.diagnosis.facts import AttemptFact, attempt_facts, job_facts
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits, unanswered
@@ -35,7 +35,6 @@ FOLLOWED = 64
 _LABEL = 13
 _HEADER = ("task", "state", "on", "is", "for", "waits for")
 _ENDING = frozenset({JobStatus.FAILING, JobStatus.CANCELLING})
-_ENDED = frozenset({ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +170,7 @@ def _region(reports: ActorReports, job: JobExplained, restart: RestartExplained,
 
 def _ending(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
     name, since = f"job {reports.job_name!r}", _for(job.since_ms, reports)
-    left = [attempt for attempt in job.attempts if attempt.state not in _ENDED]
+    left = [attempt for attempt in job.attempts if attempt.state not in EXECUTION_TERMINAL]
     because = f" after {job.cause.headline}" if job.status is JobStatus.FAILING and job.cause else ""
     if not left:
         return f"{name} is {job.status}{since}{because}"

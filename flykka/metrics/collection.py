@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.diagnosis.job_queries import ClusterQueries, JobQueries
 from flykka.messages.monitoring.job_details import JobOverview
 from flykka.messages.wire.ids import JobId
-from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices
+from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices, running
 
 MOST_SUBTASKS = 1_000
 """Of jobs that have more in all, subtasks are measured one by one only where that is asked for."""
@@ -25,8 +24,7 @@ class Scope(StrEnum):
 
 def fitting_scope(jobs: tuple[JobOverview, ...]) -> Scope:
     """The finest scope that is measured unasked, by the number of subtasks of the jobs that run."""
-    running = (each for each in jobs if each.status not in JOB_GLOBALLY_TERMINAL)
-    subtasks = sum(counted.count for job in running for counted in job.subtask_counts)
+    subtasks = sum(counted.count for job in running(jobs) for counted in job.subtask_counts)
     return Scope.SUBTASK if subtasks <= MOST_SUBTASKS else Scope.VERTEX
 
 
@@ -35,8 +33,8 @@ def collected(
 ) -> Iterator[Measured]:
     """Measure the cluster and the jobs of it that run. Raises what `queries` raise."""
     yield of_cluster(queries.slots(), jobs, host)
-    for job_id in (job.job_id for job in jobs if job.status not in JOB_GLOBALLY_TERMINAL):
-        yield from collected_of_job(queries, job_id, scope, host, now_ms)
+    for job in running(jobs):
+        yield from collected_of_job(queries, job.job_id, scope, host, now_ms)
 
 
 def collected_of_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:

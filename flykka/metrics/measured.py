@@ -145,12 +145,16 @@ SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 """Values that Flink has for each operator; here the chain of a subtask has them as a whole."""
 
 
+def running(jobs: Iterable[JobOverview]) -> list[JobOverview]:
+    return [job for job in jobs if job.status not in JOB_GLOBALLY_TERMINAL]
+
+
 def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) -> Measured:
     values = {
         "numRegisteredTaskManagers": len(slots.task_managers),
         "taskSlotsTotal": slots.slots,
         "taskSlotsAvailable": slots.free,
-        "numRunningJobs": sum(job.status not in JOB_GLOBALLY_TERMINAL for job in jobs),
+        "numRunningJobs": len(running(jobs)),
     }
     return Measured(JOB_MANAGER, {"host": host}, values)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.metrics.measured import running
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
@@ -62,9 +62,8 @@ class EndHandlers:
 
     def _cancel(self, query: Query) -> Json:
         check_application(query, self._application_id)
-        for job in self._gateway.jobs():
-            if job.status not in JOB_GLOBALLY_TERMINAL:
-                self._gateway.cancel_if_running(job.job_id)
+        for job in running(self._gateway.jobs()):
+            self._gateway.cancel_if_running(job.job_id)
         return {}
 
     def _shut_down(self, query: Query) -> Json:

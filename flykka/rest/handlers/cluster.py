@@ -11,13 +11,14 @@ from importlib.metadata import version
 
 from flykka.actors.execution_graph_info_store.environment import process_environment
 from flykka.actors.machines.slots.resource_profile import MIB
-from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL
+from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.diagnosis.job_queries import ClusterQueries, JobQueries
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.monitoring.job_details import SubtaskDetails
 from flykka.messages.wire.ids import TaskManagerId
+from flykka.metrics.measured import running
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.responses.configuration import cluster_configuration, environment
@@ -59,13 +60,13 @@ class ClusterHandlers:
         }
 
     def _overview(self, query: Query) -> Json:
-        slots = self._gateway.slots()
-        states = [job.status for job in self._gateway.jobs()]
+        slots, jobs = self._gateway.slots(), self._gateway.jobs()
+        states = [job.status for job in jobs]
         return {
             "taskmanagers": len(slots.task_managers),
             "slots-total": slots.slots,
             "slots-available": slots.free,
-            "jobs-running": sum(state not in JOB_GLOBALLY_TERMINAL for state in states),
+            "jobs-running": len(running(jobs)),
             "jobs-finished": states.count(JobStatus.FINISHED),
             "jobs-cancelled": states.count(JobStatus.CANCELED),
             "jobs-failed": states.count(JobStatus.FAILED),
@@ -107,10 +108,9 @@ def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerI
 
 def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
     """Yield each subtask whose current attempt has not ended."""
-    running = (job.job_id for job in gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
-    for job_id in running:
-        for vertex in gateway.details(job_id).vertices:
-            for subtask in gateway.vertex(job_id, vertex.vertex_id)[1]:
+    for job in running(gateway.jobs()):
+        for vertex in gateway.details(job.job_id).vertices:
+            for subtask in gateway.vertex(job.job_id, vertex.vertex_id)[1]:
                 if subtask.current.state not in EXECUTION_TERMINAL:
                     yield subtask
 

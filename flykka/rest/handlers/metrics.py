@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from socket import gethostname
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
-from flykka.metrics.measured import numbers, of_job
+from flykka.metrics.measured import numbers, of_job, running
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
@@ -41,15 +40,15 @@ class MetricHandlers:
 
     def _of_jobs(self, query: Query) -> list[Json]:
         named = query.arguments.get("jobs")
-        job_ids = self._running() if named is None else [JobId(job_id) for job_id in named.split(",")]
+        if named is None:
+            job_ids = [job.job_id for job in running(self._gateway.jobs())]
+        else:
+            job_ids = [JobId(job_id) for job_id in named.split(",")]
         measured = [self._measured(job_id) for job_id in job_ids]
         return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
 
     def _of_job(self, query: Query) -> list[Json]:
         return listed(self._measured(query.job_id), query.arguments.get("get"))
-
-    def _running(self) -> list[JobId]:
-        return [job.job_id for job in self._gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL]
 
     def _measured(self, job_id: JobId) -> dict[str, float]:
         details, checkpoints = self._gateway.details(job_id), self._gateway.checkpoints(job_id)

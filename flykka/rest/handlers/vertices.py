@@ -58,9 +58,8 @@ class VertexHandlers:
         get, over = {"get": "string"}, {"get": "string", "agg": "string", "subtasks": "string"}
         yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself", arguments=get)
         yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks", arguments=over)
-        one = f"{vertex}/subtasks/{{subtaskindex}}/metrics"
-        yield Endpoint(one, self._of_subtask, "Metrics of one of them", arguments=get)
         one = f"{vertex}/subtasks/{{subtaskindex:int}}"
+        yield Endpoint(f"{one}/metrics", self._of_subtask, "Metrics of one of them", arguments=get)
         attempt = f"{one}/attempts/{{attempt:int}}"
         yield Endpoint(one, self._current, "The current attempt of a subtask")
         yield Endpoint(attempt, self._attempt, "An attempt of a subtask, the current one or one before it")
@@ -112,12 +111,7 @@ class VertexHandlers:
         return values(self._found(query)[1], query.arguments.get("get"))
 
     def _of_subtask(self, query: Query) -> list[Json]:
-        vertex, subtasks = self._found(query)
-        wanted = query.path["subtaskindex"]
-        found = [each for each in subtasks if str(each.subtask) == wanted]
-        if not found:
-            raise RestError(404, f"vertex {vertex.vertex_id} has no subtask {wanted}")
-        return values_of_subtask(found[0], query.arguments.get("get"))
+        return values_of_subtask(self._subtask(query), query.arguments.get("get"))
 
     def _aggregated(self, query: Query) -> list[Json]:
         arguments = query.arguments

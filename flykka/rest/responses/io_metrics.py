@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskCount
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 
@@ -91,7 +92,6 @@ def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
 NEVER = -1
 """Stands for the time of what has not happened."""
 
-_ENDS = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 _LASTING = (
     ExecutionState.CREATED,
     ExecutionState.SCHEDULED,
@@ -105,7 +105,7 @@ def entered(attempt: AttemptDetails, state: ExecutionState) -> int:
 
 
 def left_at(attempt: AttemptDetails) -> int:
-    return max((entered(attempt, state) for state in _ENDS), default=NEVER)
+    return max((entered(attempt, state) for state in EXECUTION_TERMINAL), default=NEVER)
 
 
 def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
