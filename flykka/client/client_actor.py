@@ -52,6 +52,19 @@ from flykka.runtime.signals import Terminated
 if TYPE_CHECKING:
     from flykka.client.flight_record import WriteFlightRecord
 
+logger = logging.getLogger("flykka")
+
+_TOLD_RESTARTS = frozenset(10**power for power in range(10))
+
+_EARLIER = "its result is that of then, and nothing runs again"
+
+DETAILS_TIMEOUT_MS = 10_000
+"""The time that a result waits for the details of the job."""
+
+FLIGHT_RECORD_TIMEOUT_MS = 30_000
+"""The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
+HISTORY = 1_000
+"""The number of messages about a job that are kept, besides the metrics."""
 
 Attached = bool | ListeningBehaviour | str
 """True: every change. False: nothing before it is asked. Or a ListeningBehaviour, or its name."""
@@ -114,21 +127,6 @@ class JobView:
                 case JobResultFailure(checkpoint_path=path, cause=cause, status=status):
                     self.details = replace(self.details, status=status, kept_checkpoint=path, last_failure=cause)
             self.is_final = True
-
-
-logger = logging.getLogger("flykka")
-
-_TOLD_RESTARTS = frozenset(10**power for power in range(10))
-
-_EARLIER = "its result is that of then, and nothing runs again"
-
-DETAILS_TIMEOUT_MS = 10_000
-"""The time that a result waits for the details of the job."""
-
-FLIGHT_RECORD_TIMEOUT_MS = 30_000
-"""The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
-HISTORY = 1_000
-"""The number of messages about a job that are kept, besides the metrics."""
 
 
 @trace_tag("actor.job_client")

@@ -14,7 +14,7 @@ from flykka.messages.monitoring.explanation import AttemptExplained, PendingExpl
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId
 from flykka.views.text.failures import outcome, story
-from flykka.views.text.formats import STOPPED, counted, format_bytes, format_hold, lasting
+from flykka.views.text.formats import STOPPED, counted, first_of, format_bytes, format_hold, lasting
 
 SHOWN = 12
 """Rows that one screen has room for."""
@@ -173,6 +173,5 @@ def _pending(pending: PendingExplained, reports: ActorReports) -> str:
     if pending.phase != "tasks":
         return f"{text}, waits for its {pending.phase}"
     awaited = [names.get(attempt, str(attempt)) for attempt in pending.awaited]
-    named = ", ".join(awaited[:NAMED]) + (f" and {len(awaited) - NAMED} more" if len(awaited) > NAMED else "")
     of = pending.acknowledged + len(awaited)
-    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {named or 'nobody'}"
+    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {first_of(awaited, NAMED) or 'nobody'}"
