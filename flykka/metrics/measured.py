@@ -180,7 +180,7 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
         "lastCompletedCheckpointId": _NONE if last is None else last.checkpoint_id,
         "lastCheckpointRestoreTimestamp": _NONE if details.restored_ms is None else details.restored_ms,
     }
-    return Measured(JOB, {"host": host, "job_id": details.job_id, "job_name": details.name}, values)
+    return Measured(JOB, _job_labels(details, host), values)
 
 
 def _status_times(details: JobDetails, now_ms: int) -> dict[str, int]:
@@ -253,13 +253,12 @@ def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
         if vertex.watermark_lag_ms is not None:
             of_chain["watermarkLag"] = vertex.watermark_lag_ms
         yield Measured(OPERATOR, {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}, of_chain)
-    of_job = {"host": host, "job_id": details.job_id, "job_name": details.name}
     for metric in user_metrics(details.accumulators.merged):
         values = values_of_metric(metric)
         if metric.type is AccumulatorType.METER:
             # Rates are told with the subtasks.
             del values[metric.metric_name]
-        yield Measured(OPERATOR, {**of_job, **_operator_labels(metric)}, values)
+        yield Measured(OPERATOR, {**_job_labels(details, host), **_operator_labels(metric)}, values)
 
 
 def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[AccumulatorSnapshot]:
@@ -309,14 +308,12 @@ def _of_vertex(vertex: JobVertexDetails) -> dict[str, float]:
     }
 
 
+def _job_labels(details: JobDetails, host: str) -> dict[str, str]:
+    return {"host": host, "job_id": details.job_id, "job_name": details.name}
+
+
 def _vertex_labels(details: JobDetails, vertex: JobVertexDetails, host: str) -> dict[str, str]:
-    return {
-        "host": host,
-        "job_id": details.job_id,
-        "job_name": details.name,
-        "task_id": vertex.vertex_id,
-        "task_name": vertex.name,
-    }
+    return {**_job_labels(details, host), "task_id": vertex.vertex_id, "task_name": vertex.name}
 
 
 def _operator_labels(metric: AccumulatorSnapshot) -> dict[str, str]:

@@ -85,12 +85,7 @@ class ExchangeMonitor(ConversationMonitor):
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is None:
             return
-        yield from self._in_order(turn, reader, message, "is sent")
-        if isinstance(message.buffer, BatchRef):
-            reader.credit -= 1
-            if reader.credit < 0:
-                reader.credit = 0
-                yield self.violation(turn, f"{_named(message)} is sent without credit")
+        yield from self._passes(turn, reader, message, "is sent", takes_credit=isinstance(message.buffer, BatchRef))
         reader.has_ended = isinstance(message.buffer, EndOfPartition)
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
@@ -122,19 +117,22 @@ class ExchangeMonitor(ConversationMonitor):
         reader = channels.get((message.partition_id, message.subpartition))
         if reader is None:
             return
-        yield from self._in_order(turn, reader, message, "arrives")
-        if isinstance(message.buffer, BatchRef) and message.buffer.rows:
-            reader.credit -= 1
-            if reader.credit < 0:
-                reader.credit = 0
-                yield self.violation(turn, f"{_named(message)} arrives without credit")
-        elif isinstance(message.buffer, EndOfPartition):
+        has_rows = isinstance(message.buffer, BatchRef) and message.buffer.rows > 0
+        yield from self._passes(turn, reader, message, "arrives", takes_credit=has_rows)
+        if isinstance(message.buffer, EndOfPartition):
             del channels[message.partition_id, message.subpartition]
 
-    def _in_order(self, turn: Turn, reader: _Reader, message: BufferResponse, what: str) -> Iterator[Violation]:
+    def _passes(
+        self, turn: Turn, reader: _Reader, message: BufferResponse, what: str, *, takes_credit: bool
+    ) -> Iterator[Violation]:
         if message.sequence_number != reader.next_number:
             yield self.violation(turn, f"{_named(message)} {what}, and element {reader.next_number} is the next")
         reader.next_number = message.sequence_number + 1
+        if takes_credit:
+            reader.credit -= 1
+            if reader.credit < 0:
+                reader.credit = 0
+                yield self.violation(turn, f"{_named(message)} {what} without credit")
 
 
 def _named(message: BufferResponse) -> str:

@@ -77,7 +77,7 @@ that change something need it, as in
 flykka's own commands find it by themselves, and the page asks for it.
 """
 
-_CODES = {"SUCCEEDED": OK, "FAILED": FAILED, "CANCELED": CANCELLED}
+_ENDS = {"SUCCEEDED": ("has finished", OK), "FAILED": ("has failed", FAILED), "CANCELED": ("was cancelled", CANCELLED)}
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -174,19 +174,18 @@ def _attach(arguments: argparse.Namespace) -> int:
                 return f"job {job.name!r} ({job.job_id}) runs on", CANCELLED
             client.cancel(job.job_id)
             return f"job {job.name!r} ({job.job_id}) is being cancelled", CANCELLED
-        return _told(job, result), _CODES.get(result.application_status, FAILED)
+        return _told(job, result)
 
     return asked_for_code("flykka attach", arguments, ask)
 
 
-def _told(job: ListedJob | RunningJob, result: RemoteJobResult) -> str:
-    words = {"SUCCEEDED": "has finished", "FAILED": "has failed", "CANCELED": "was cancelled"}
-    ended = words.get(result.application_status, f"has ended {result.application_status}")
+def _told(job: ListedJob | RunningJob, result: RemoteJobResult) -> tuple[str, int]:
+    ended, code = _ENDS.get(result.application_status, (f"has ended {result.application_status}", FAILED))
     lines = [f"job {job.name!r} ({job.job_id}) {ended} after {result.net_runtime_ms / 1_000:.1f} s"]
     lines += [f"{name}: {value}" for name, value in sorted(result.accumulators.items())]
     if result.cause is not None:
         print(result.cause.rstrip(), file=sys.stderr)
-    return "\n".join(lines)
+    return "\n".join(lines), code
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
