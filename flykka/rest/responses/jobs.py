@@ -164,16 +164,16 @@ def stream_graph(graph: JobGraph) -> Json:
         for vertex in graph.vertices
         for number, operator in enumerate(vertex.outputs)
     }
-    return {
-        "jid": graph.job_id,
-        "name": graph.name,
-        "type": graph.job_type.value,
-        "nodes": [
-            _node(operator, vertex, [producers[edge.source, edge.source_output] for edge in vertex.inputs])
-            for vertex in graph.vertices
-            for operator in vertex.operators
-        ],
-    }
+    nodes = [
+        _node(operator, vertex, [producers[edge.source, edge.source_output] for edge in vertex.inputs])
+        for vertex in graph.vertices
+        for operator in vertex.operators
+    ]
+    return _graph(graph, nodes)
+
+
+def _graph(graph: JobGraph, nodes: list[Json]) -> Json:
+    return {"jid": graph.job_id, "name": graph.name, "type": graph.job_type.value, "nodes": nodes}
 
 
 def _node(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Json:
@@ -278,12 +278,7 @@ def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
 
 def plan(graph: JobGraph) -> Json:
     """The plan. Consumers stand before their inputs, as Flink has them."""
-    return {
-        "jid": graph.job_id,
-        "name": graph.name,
-        "type": graph.job_type.value,
-        "nodes": [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)],
-    }
+    return _graph(graph, [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)])
 
 
 def _chained(vertex: JobVertex) -> str:
