@@ -20,10 +20,19 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError, HighAvailabilityError, JobOwnershipError, OwnedByAnotherError
 from flykka.api.launch import current_launch
 from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_of_job
-from flykka.client.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
+from flykka.client.continuation import (
+    COMMAND_LINE,
+    PYTHON,
+    FolderContents,
+    Found,
+    LastRunState,
+    Refusal,
+    Start,
+    StartMode,
+    decide,
+    last_run_state,
+)
 from flykka.client.running_jobs import RunningJob, running_jobs
-from flykka.client.start_commands import COMMAND_LINE, PYTHON
-from flykka.client.start_settings import StartMode
 from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
 from flykka.ipython import running_cell
 from flykka.messages.control.job import JobStatus

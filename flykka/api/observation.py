@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.client.datasets import ClusterDatasets
     from flykka.metrics.reporting import Reporter, Reporting
     from flykka.rest.process.metrics import ReadJvm
-    from flykka.rest.responses.attempt_work import LastWork
+    from flykka.rest.responses.job_event import LastWork
     from flykka.rest.server import RestServer
     from flykka.spark_bridge.data_plane import SparkDataPlane
 
@@ -122,7 +122,7 @@ def _reporters(values: Values) -> Iterator[tuple[Reporter, int]]:
 
         yield OpenTelemetryReporter(values["otel"]), values.get("otel_interval", _OTEL_INTERVAL_MS)
     if "metric_log_interval" in values:
-        from flykka.metrics.log_reporter import LogReporter
+        from flykka.metrics.reporting import LogReporter
 
         yield LogReporter(), values["metric_log_interval"]
 

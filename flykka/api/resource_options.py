@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.cluster.task_manager_resources import MANAGED_FRACTION, NETWORK_FRACTION, TaskManagerResources
+from flykka.cluster.cluster_settings import MANAGED_FRACTION, NETWORK_FRACTION, TaskManagerResources
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.runtime.memory_size import MemorySize, positive_size_bytes

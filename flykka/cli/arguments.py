@@ -14,8 +14,8 @@ TRACE_FILE = "a trace; an address such as s3://bucket/run.trace too"
 class CommandParser(argparse.ArgumentParser):
     """The parser of one command. Its module is loaded when the command was typed: `flykka --help` waits for none.
 
-    The module's `configure(parser)` describes the command and adds its arguments. Their `run` is called with what was
-    given, and returns the exit code.
+    The module's `configure(parser)`, or the function that is named as `module:function`, describes the command and adds
+    its arguments. Their `run` is called with what was given, and returns the exit code.
     """
 
     module: str | None = None
@@ -23,8 +23,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, with the arguments that the module adds first."""
         if self.module is not None:
-            module, self.module = import_module(self.module), None
-            module.configure(self)
+            (module, _, function), self.module = self.module.partition(":"), None
+            getattr(import_module(module), function or "configure")(self)
         return super().parse_known_args(args, namespace)
 
 
@@ -44,7 +44,6 @@ def describe(parser: argparse.ArgumentParser, description: str, epilog: str = ""
 
 
 def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
-    """Return the error for an option that does not exist."""
     known = [text for action in parser._actions for text in action.option_strings]
     typed = option.partition("=")[0]
     close = [text for text in known if text.startswith(typed)] or difflib.get_close_matches(typed, known, n=1)
@@ -59,7 +58,6 @@ def add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from flykka.cli.arguments import describe
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 
 _DESCRIPTION = """\
 Record the classes that Spark loads, so that it starts in about half the time: every
@@ -25,7 +25,6 @@ _TRAINING = "flykka.cli.class_archive_training"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka class-archive`."""
     describe(parser, _DESCRIPTION, allow_abbrev=False)
     parser.set_defaults(run=_record)
 
@@ -36,8 +35,7 @@ def _record(arguments: argparse.Namespace) -> int:
 
     archive = class_archive()
     if archive is None:
-        print("flykka class-archive: no Java in JAVA_HOME or on PATH", file=sys.stderr)
-        return FAILED
+        return fail("flykka class-archive: no Java in JAVA_HOME or on PATH", FAILED)
     if archive.exists():
         print(f"Spark's classes are recorded already: {archive}")
         return OK

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flykka.cli.arguments import describe
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 
 _WIDTH = 200
 _DESCRIPTION = """\
@@ -19,7 +19,6 @@ packages, which declare them as entry points of the group flykka.connectors.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka connectors`."""
     describe(parser, _DESCRIPTION, allow_abbrev=False)
     parser.set_defaults(run=_show)
 
@@ -32,8 +31,7 @@ def _show(arguments: argparse.Namespace) -> int:
     try:
         found = connectors()
     except SparkBridgeError as broken:
-        print(f"flykka connectors: {broken}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka connectors: {broken}", FAILED)
     for each in found:
         source = "" if each.source is None else f"{each.source}\n{each.reads}"
         sink = "" if each.sink is None else f"{each.sink}\n{each.writes}"

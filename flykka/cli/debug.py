@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import cmd
 import sys
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flykka.cli.arguments import TRACE_FILE, add_import, describe
-from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, fail
 from flykka.cli.trace.trace_file import import_modules, run_on_trace
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.replay.session.breakpoint import Breakpoint
@@ -64,11 +63,9 @@ _HELP = """\
   actors                   who is replayed, and who is not
   quit               q     end, as Ctrl-D does
 """
-Command = Callable[["Debugger", str], object]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka debug`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     stop = "stop behind turns of this actor with this message; either may be left out, may be given several times"
@@ -81,7 +78,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def debug(arguments: argparse.Namespace) -> int:
-    """`flykka debug`; returns the exit code."""
     return run_on_trace("flykka debug", arguments.file, lambda trace: _debug(trace, arguments))
 
 
@@ -96,25 +92,11 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
         if arguments.until is not None:
             session.at(arguments.until)
     except ReplaySessionError as refusal:
-        print(f"flykka debug: {refusal}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka debug: {refusal}", UNREADABLE)
     debugger = Debugger(session, breakpoints)
     debugger.go_to_first_breakpoint()
     debugger.run()
     return DIFFERENT if debugger.has_diverged else OK
-
-
-def _guarded(command: Command) -> Callable[[Debugger, str], None]:
-    """A command whose refusals are told."""
-
-    @wraps(command)
-    def guarded(self: Debugger, words: str) -> None:
-        try:
-            command(self, words)
-        except ReplaySessionError as refusal:
-            self.say(str(refusal))
-
-    return guarded
 
 
 class Debugger(cmd.Cmd):
@@ -140,7 +122,7 @@ class Debugger(cmd.Cmd):
         if self._session.position:
             self._tell(self._session.here)
         elif self._breakpoints:
-            self._continue()
+            self._go_to(self._breakpoints)
 
     def run(self) -> None:
         """Obey until the end. Ctrl-C gives a new prompt."""
@@ -153,14 +135,12 @@ class Debugger(cmd.Cmd):
                 return
 
     def say(self, text: str) -> None:
-        """Print a text."""
         print(text, file=self.stdout)
 
     # The loop
 
     @property
     def prompt(self) -> str:  # type: ignore[override]
-        """Return the prompt: the turn at hand."""
         turn = self._session.turn
         return f"({'beginning' if turn is None else f'turn {turn.sequence}'}) "
 
@@ -170,65 +150,57 @@ class Debugger(cmd.Cmd):
             self.say(line)
         return line
 
+    def onecmd(self, line: str) -> bool:
+        """Obey a command, and tell why one is refused."""
+        try:
+            return super().onecmd(line)
+        except ReplaySessionError as refusal:
+            self.say(str(refusal))
+            return False
+
     def emptyline(self) -> bool:
         """On a terminal the last command again, as in every debugger."""
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
 
     def default(self, line: str) -> None:
-        """Answer a line that is no command."""
         self.say(f"no command: {line.split()[0]!r}; `help` lists them")
 
     def do_help(self, _words: str) -> None:
-        """List the commands."""
         self.say(_HELP.rstrip())
 
     def do_quit(self, _words: str) -> bool:
-        """End."""
         return True
 
     def do_EOF(self, _words: str) -> bool:
-        """End, with the prompt's line."""
         self.say("")
         return True
 
     # Moving
 
-    @_guarded
     def do_step(self, words: str) -> None:
-        """Take turns."""
         self._tell(self._session.step(_number(words, 1)))
 
-    @_guarded
     def do_next(self, _words: str) -> None:
-        """Go to the next turn of the actor of this one."""
         turn = self._session.turn
         if turn is None:
             self._tell(self._session.step())
             return
         self._go_to([Breakpoint(actor=turn.recipient.path), *self._breakpoints])
 
-    @_guarded
     def do_back(self, words: str) -> None:
-        """Go back."""
         step = self._session.back(_number(words, 1))
         if step is None:
             self.say("this is the beginning")
         else:
             self._tell(step)
 
-    @_guarded
     def do_at(self, words: str) -> None:
-        """Go to a turn."""
         self._tell(self._session.at(_number(words)))
 
-    @_guarded
     def do_continue(self, _words: str) -> None:
-        """Go to the next breakpoint."""
-        self._continue()
+        self._go_to(self._breakpoints)
 
-    @_guarded
     def do_break(self, words: str) -> None:
-        """Add a breakpoint, or list them."""
         if words:
             self._breakpoints.append(Breakpoint.parse(words))
         for number, each in enumerate(self._breakpoints, start=1):
@@ -237,14 +209,11 @@ class Debugger(cmd.Cmd):
             self.say("no breakpoints; `break CheckpointCoordinator <- DeclineCheckpoint` makes one")
 
     def do_clear(self, _words: str) -> None:
-        """Remove all breakpoints."""
         self._breakpoints.clear()
 
     # Looking
 
-    @_guarded
     def do_list(self, words: str) -> None:
-        """The turns around."""
         count = _number(words, _AROUND)
         for turn in self._session.recent(count):
             mark = "->" if turn is self._session.turn else "  "
@@ -253,21 +222,16 @@ class Debugger(cmd.Cmd):
             self.say(f"   {turn_line(turn, self._began_ms)}")
 
     def do_where(self, _words: str) -> None:
-        """The turn with everything about it."""
         self._tell(self._session.here, shown=None)
 
     def do_effects(self, _words: str) -> None:
-        """Print the effects of the turn."""
         turn = self._session.turn
         self._say_all([] if turn is None else effect_lines(turn), "it did nothing to others")
 
     def do_changes(self, _words: str) -> None:
-        """Print what the turn changed."""
         self._say_all(change_lines(self._session.changes), "it changed nothing of its actor")
 
-    @_guarded
     def do_state(self, words: str) -> None:
-        """Print the state of an actor."""
         path, _, part = words.partition(" ")
         if path and not path.startswith("/") and not part and self._is_part(path):
             path, part = "", path
@@ -277,11 +241,9 @@ class Debugger(cmd.Cmd):
         self._say_all(lines_of(state), "nothing")
 
     def do_why(self, _words: str) -> None:
-        """The chain of causes."""
         self._say_all(cause_lines(self._session.why(), self._began_ms), "it was sent from outside the recorded run")
 
     def do_actors(self, _words: str) -> None:
-        """List the actors."""
         for path in self._session.actors():
             self.say(f"  {path}")
         for path, why in self._session.boundary.items():
@@ -290,9 +252,6 @@ class Debugger(cmd.Cmd):
     do_s, do_n, do_b, do_c, do_l, do_w, do_e, do_q = (
         do_step, do_next, do_back, do_continue, do_list, do_where, do_effects, do_quit
     )  # fmt: skip
-
-    def _continue(self) -> None:
-        self._go_to(self._breakpoints)
 
     def _go_to(self, breakpoints: list[Breakpoint]) -> None:
         step = self._session.run_to(breakpoints)

@@ -8,7 +8,6 @@ import traceback
 
 OK = 0
 FAILED = 1
-USAGE = 2
 CANCELLED = 130
 """As a shell has it for what was ended by Ctrl-C: 128 and the number of SIGINT."""
 
@@ -23,6 +22,12 @@ EXIT_CODES = """exit codes:
   130  the jobs were cancelled (Ctrl-C twice), or the app was interrupted
   An app that calls sys.exit(N) with N other than 0 ends with N.
 """
+
+
+def fail(text: str, code: int) -> int:
+    """Print on stderr why a command is not done; its exit code."""
+    print(text, file=sys.stderr)
+    return code
 
 
 def broken(what: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 import time
 from types import FrameType
@@ -13,8 +12,8 @@ from flykka.api.configuration.option import OptionGroup
 from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.cli.arguments import describe
-from flykka.cli.config_options import add_option, option_values
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
+from flykka.cli.launch_options import add_option, option_values
 from flykka.client.directories import absolute_directory
 from flykka.errors import ClusterError, ConfigurationError
 from flykka.rest.errors import RestError
@@ -46,7 +45,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka history`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("directory", metavar="DIR", help="a folder, or an address such as s3://bucket/archives")
     group = parser.add_argument_group("where requests are answered")
@@ -82,8 +80,7 @@ def serve_history(options: argparse.Namespace) -> int:
         found = len(gateway.jobs())
         server = RestServer(settings)
     except (ClusterError, RestError) as refused:
-        print(f"flykka history: {refused}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka history: {refused}", FAILED)
     server.start_history(gateway, log_urls)
     jobs = "1 job has" if found == 1 else f"{found or 'no'} jobs have"
     print(f"the history of {gateway.history_of} is at {server.address} ({jobs} ended); Ctrl-C ends this", flush=True)

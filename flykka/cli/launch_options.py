@@ -1,18 +1,58 @@
-"""The options of a launch, as a command line says them together with a file and environment variables."""
+"""The options of a launch and of environments, as a command line says them with a file and environment variables."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
 from importlib.util import find_spec
+from typing import Any
 
 from flykka.api.configuration.configuration import conflict, incomplete
+from flykka.api.configuration.option import ConfigOption
 from flykka.api.configuration.options import OPTIONS
+from flykka.api.configuration.readers import flag, paths
 from flykka.api.configuration.rest_settings import rest_settings
 from flykka.api.launch import LaunchOptions
-from flykka.cli.config_options import option_values
 from flykka.errors import ConfigurationError
 from flykka.spark_bridge.errors import MissingExtraError
+
+
+def add_option(
+    group: argparse._ArgumentGroup | argparse.ArgumentParser, option: ConfigOption, default: str | None = None
+) -> None:
+    """Add an option under its name; where it is not given it is None, and `default` says in words what holds then."""
+    holds = default or f"what the app says, else {option.meaning.default}"
+    what = f"{option.meaning.description} (default: {holds})".replace("%", "%%")
+    if option.form.read is flag:
+        group.add_argument(*option.flags, action=argparse.BooleanOptionalAction, default=None, help=what)
+    elif option.form.read is paths:
+        group.add_argument(*option.flags, metavar=option.form.shape, action="append", help=what)
+    else:
+        group.add_argument(*option.flags, metavar=option.form.shape, type=_reader(option), help=what)
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the file of options (default: $FLYKKA_CONFIG, else flykka.yaml or [tool.flykka] of pyproject.toml in the"
+        " working folder, if there is one)",
+    )
+
+
+def option_values(options: argparse.Namespace) -> dict[str, Any]:
+    values = {name: getattr(options, name) for name in OPTIONS if getattr(options, name, None) is not None}
+    return {name: paths(value) if OPTIONS[name].form.read is paths else value for name, value in values.items()}
+
+
+def _reader(option: ConfigOption) -> Any:
+    def read(said: str) -> Any:
+        try:
+            return option.form.read(said)
+        except ValueError as wrong:
+            raise argparse.ArgumentTypeError(str(wrong)) from None
+
+    return read
 
 
 def launch_options(options: argparse.Namespace, *, without: Collection[str] = ()) -> LaunchOptions:

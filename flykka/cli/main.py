@@ -42,17 +42,21 @@ examples:
 
 {EXIT_CODES}"""
 
+_REMOTE = "flykka.cli.remote.commands"
 _COMMANDS = {
     "run": ("flykka.cli.run.command", "run an app, and show what its jobs do"),
     "sql": ("flykka.cli.sql.command", "run a script of SQL, or type statements and see their rows"),
     "plan": ("flykka.cli.plan", "draw the graphs of an app's job, without running it"),
-    "list": ("flykka.cli.remote.list", "the jobs of a flykka that runs elsewhere"),
-    "attach": ("flykka.cli.remote.attach", "wait for the end of a job there"),
-    "cancel": ("flykka.cli.remote.cancel", "end a job there"),
-    "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
-    "checkpoint": ("flykka.cli.remote.checkpoint", "have a job there take a checkpoint now"),
-    "token": ("flykka.cli.remote.token", "print the token of the REST interface of a job on this machine"),
-    "rescale": ("flykka.cli.remote.rescale", "have a job there go on with another parallelism"),
+    "list": (f"{_REMOTE}:configure_list", "the jobs of a flykka that runs elsewhere"),
+    "attach": (f"{_REMOTE}:configure_attach", "wait for the end of a job there"),
+    "cancel": (f"{_REMOTE}:configure_cancel", "end a job there"),
+    "stop": (f"{_REMOTE}:configure_stop", "end a job there with a savepoint"),
+    "checkpoint": (f"{_REMOTE}:configure_checkpoint", "have a job there take a checkpoint now"),
+    "token": (
+        f"{_REMOTE}:configure_token",
+        "print the token of the REST interface of a job on this machine",
+    ),
+    "rescale": (f"{_REMOTE}:configure_rescale", "have a job there go on with another parallelism"),
     "history": ("flykka.cli.history", "show jobs that have ended, from their archives, on a page"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
     "ha": ("flykka.cli.ha.command", "what jobs have left in a store of high availability, and how it is forgotten"),

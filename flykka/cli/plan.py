@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -13,10 +12,9 @@ from rich.console import Console as RichConsole
 
 from flykka.api.configuration.options import OPTIONS
 from flykka.cli.arguments import add_no_cache, describe
-from flykka.cli.config_options import add_config, add_option
 from flykka.cli.dry_run.first_job import first_job
-from flykka.cli.exit_codes import FAILED, OK
-from flykka.cli.launch_options import launch_options
+from flykka.cli.exit_codes import FAILED, OK, fail
+from flykka.cli.launch_options import add_config, add_option, launch_options
 from flykka.cli.run.app import app_of
 from flykka.console.output import lasting_output
 from flykka.messages.graph.job_graph import JobGraph
@@ -63,7 +61,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka plan`."""
     usage = "flykka plan APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
     describe(parser, _DESCRIPTION, _EPILOG, usage=usage, allow_abbrev=False)
     parser.set_defaults(run=_plan, arguments=[], parser=parser)
@@ -102,8 +99,7 @@ def _drawn(made: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], for
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as refused:
-        print(f"flykka: {output} cannot be written: {refused.strerror}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka: {output} cannot be written: {refused.strerror}", FAILED)
     return OK
 
 

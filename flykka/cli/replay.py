@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from flykka.cli.arguments import TRACE_FILE, add_import, at_least_one, describe
-from flykka.cli.exit_codes import BROKEN, DIFFERENT, OK, UNREADABLE, print_no_more
+from flykka.cli.exit_codes import BROKEN, DIFFERENT, OK, UNREADABLE, fail, print_no_more
 from flykka.cli.trace.trace_file import damaged, import_modules, is_the_same_file, opened, output_problem, reason
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
@@ -51,7 +51,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka replay`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("files", metavar="FILE", nargs="+", help=TRACE_FILE)
     parser.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
@@ -69,12 +68,10 @@ def replay(arguments: argparse.Namespace) -> int:
         try:
             import_modules(arguments.modules)
         except TraceSelectionError as missing:
-            print(f"flykka replay: {missing}", file=sys.stderr)
-            return UNREADABLE
+            return fail(f"flykka replay: {missing}", UNREADABLE)
         if arguments.junit is not None and is_the_same_file(arguments.junit, *arguments.files):
             text = f"{arguments.junit} is a trace itself: name another file with --junit"
-            print(f"flykka replay: {text}", file=sys.stderr)
-            return UNREADABLE
+            return fail(f"flykka replay: {text}", UNREADABLE)
         return _replay(arguments)
 
 
@@ -139,8 +136,7 @@ def _written(path: str, text: str) -> int:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as refusal:
-        print(f"flykka replay: {output_problem(path, refusal)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka replay: {output_problem(path, refusal)}", UNREADABLE)
     return OK
 
 
@@ -215,7 +211,6 @@ def _json_of(replayed: Replayed) -> dict[str, Any]:
 
 
 def junit_xml(done: Sequence[Replayed]) -> str:
-    """A document with a test case for each file."""
     failures = [each for each in done if each.result is not None and each.result.divergence is not None]
     errors = [each for each in done if each.code != OK and each not in failures]
     suite = ElementTree.Element(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flykka.cli.arguments import at_least_one, describe
-from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, fail, print_no_more
 from flykka.cli.simulate import add_faults
 from flykka.cli.trace.trace_file import output_problem, reason
 from flykka.runtime.errors import TraceError
@@ -46,7 +46,6 @@ DEFAULT_RUNS = 600
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka shrink`."""
     describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     parser.add_argument("what", metavar="SEED|FILE", help="a seed, or the trace of a simulation")
     add_faults(parser, "what the seed was simulated with")
@@ -58,7 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`flykka shrink`; returns the exit code."""
     code = OK
     try:
         code = _shrink(arguments)
@@ -66,8 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         print_no_more()
     except (TraceError, OSError) as unusable:
-        print(f"flykka shrink: {_reason(arguments, unusable)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka shrink: {_reason(arguments, unusable)}", UNREADABLE)
     except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
         return broken("flykka shrink")
     return code

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from flykka.cli.arguments import at_least_one, describe
-from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, fail, print_no_more
 from flykka.cli.trace.trace_file import output_problem
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.views.text.formats import counted
@@ -64,7 +64,6 @@ _LOOK_SECONDS = 0.2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka simulate`."""
     describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=at_least_one, default=1_000, metavar="N", help="how many (default: 1000)")
@@ -107,7 +106,6 @@ def _seed(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`flykka simulate`; returns the exit code."""
     if arguments.seed is not None and arguments.from_seed is not None:
         arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
     # The actors take a second to load, which `--help` should not have to wait for.
@@ -120,8 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         print_no_more()
     except OSError as refused:
-        print(f"flykka simulate: {output_problem(str(refused.filename), refused)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka simulate: {output_problem(str(refused.filename), refused)}", UNREADABLE)
     except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
         return broken("flykka simulate")
     return DIFFERENT if summary.failed else OK

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.arguments import TRACE_FILE, add_import, describe
-from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, fail
 from flykka.cli.trace.trace_file import import_modules, is_the_same_file, output_problem, run_on_trace
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.durations import duration_ms
@@ -24,7 +24,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.origin import begin_of
 from flykka.traces.replays import Row, seconds, side_by_side
-from flykka.views.text.columns import columns
+from flykka.views.text.formats import columns
 from flykka.views.text.turns import turn_line
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka whatif`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--at", metavar="N", type=int, required=True, help="begin right before turn N")
@@ -84,11 +83,9 @@ def _duration(text: str) -> str:
 
 
 def whatif(arguments: argparse.Namespace) -> int:
-    """`flykka whatif`; returns the exit code."""
     if arguments.record is not None and is_the_same_file(arguments.record, arguments.file):
         text = f"{arguments.record} is the trace itself: name another file with --record"
-        print(f"flykka whatif: {text}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka whatif: {text}", UNREADABLE)
     return run_on_trace("flykka whatif", arguments.file, lambda trace: _whatif(trace, arguments))
 
 
@@ -102,15 +99,13 @@ def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
         session.at(arguments.at)
         if session.divergence is not None:
             print(f"flykka whatif: the trace cannot be replayed up to turn {arguments.at}", file=sys.stderr)
-            print(session.divergence.text(), file=sys.stderr)
-            return UNREADABLE
+            return fail(session.divergence.text(), UNREADABLE)
         fork = session.fork()
         fault = _inject(fork, arguments)
         with _recorded(trace, arguments.at, arguments.record) as recorder:
             run = fork.run(arguments.limit, recorder=recorder)
     except ReplaySessionError as refusal:
-        print(f"flykka whatif: {refusal}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka whatif: {refusal}", UNREADABLE)
     if arguments.json:
         print(json.dumps(_as_json(fork, run, fault), indent=2))
     else:

@@ -38,7 +38,6 @@ exit codes:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka why`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     add_job(parser)
     parser.add_argument(
@@ -52,7 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def why(arguments: argparse.Namespace) -> int:
-    """`flykka why`; returns the exit code."""
     if arguments.turn is not None and arguments.trace is None:
         arguments.parser.error("--turn N needs --trace FILE")
     return _why_running(arguments) if arguments.trace is None else _why_recorded(arguments)

@@ -23,6 +23,7 @@ from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.wire.ids import OperatorId
+from flykka.views.text.formats import first_of
 
 logger = logging.getLogger("flykka")
 
@@ -237,8 +238,7 @@ def _what_is_there(storage: CheckpointStorage, path: str) -> str:
     if not storage.exists(path):
         return "there is no such file or folder"
     if savepoints := CheckpointStorage(path).savepoints():
-        more = f" and {len(savepoints) - _NAMED} more" if len(savepoints) > _NAMED else ""
-        return f"savepoints are below it: {', '.join(map(repr, savepoints[:_NAMED]))}{more}"
+        return f"savepoints are below it: {first_of([*map(repr, savepoints)], _NAMED)}"
     # The folder of one job, or of all.
     for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
         below = [found.path for found in list_checkpoints(directory).completed if found.path.startswith(f"{path}/")]

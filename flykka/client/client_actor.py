@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING
@@ -12,9 +14,8 @@ from typing import TYPE_CHECKING
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
 from flykka.client.flight_record import is_of_checkpoint, record_failure
 from flykka.client.job_execution_result import JobExecutionResult
-from flykka.client.job_view import JobView
 from flykka.client.leader_retriever import LeaderRetriever
-from flykka.errors import JobCancelledError, JobExecutionError, JobRestoreError, JobSubmissionError
+from flykka.errors import JobCancelledError, JobExecutionError, JobRestoreError, JobSubmissionError, ProgramError
 from flykka.messages.control.cluster import ClusterFailed
 from flykka.messages.control.job import (
     AddJobListener,
@@ -39,7 +40,7 @@ from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.flight_record import FlightRecordNotWritten, FlightRecordWritten
 from flykka.messages.monitoring.job_details import JobDetails, JobDetailsTimedOut, RequestJobDetails
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import trace_tag
@@ -64,6 +65,68 @@ FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
 HISTORY = 1_000
 """The number of messages about a job that are kept, besides the metrics."""
+
+Attached = bool | ListeningBehaviour | str
+"""True: every change. False: nothing before it is asked. Or a ListeningBehaviour, or its name."""
+
+EVERYTHING = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+
+
+def listening_behaviour(attached: Attached) -> ListeningBehaviour:
+    """The behaviour that was said.
+
+    Raises:
+        ProgramError: there is no such behaviour.
+    """
+    if isinstance(attached, bool):
+        return EVERYTHING if attached else ListeningBehaviour.DETACHED
+    try:
+        return ListeningBehaviour(attached)
+    except ValueError as unknown:
+        names = ", ".join(ListeningBehaviour)
+        raise ProgramError(f"attached must be True, False or one of {names}, not {attached!r}") from unknown
+
+
+@dataclass(slots=True, kw_only=True)
+class JobView:
+    """Written by the client's actor, for any thread to read. Only the details are noted by those who ask for them."""
+
+    outcome: Future[JobExecutionResult]
+    submitted: Future[JobId]
+    attached: Future[JobId]
+    """Set where a client that was detached, or comes from elsewhere, hears of the job from now on."""
+    details: JobDetails
+    """The last answer of the job's tracker."""
+    is_final: bool = False
+    """True if these are the details of its end."""
+    news: int = 0
+    """The number of messages received: while it does not change, only clocks have."""
+    status: JobStatus = JobStatus.CREATED
+    failure: Exception | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, details: JobDetails | None) -> JobDetails:
+        """Keep the details, if there are any and the job has not ended meanwhile; returns those that are kept."""
+        with self._lock:
+            if details is not None and not self.is_final:
+                self.details = details
+            return self.details
+
+    def end_with(self, details: JobDetails) -> None:
+        with self._lock:
+            self.details, self.is_final = details, True
+
+    def end_without_details(self, result: JobResultSuccess | JobResultFailure) -> None:
+        """Nobody is left to say more than that it has ended."""
+        with self._lock:
+            match result:
+                case JobResultSuccess(checkpoint_path=path, accumulators=final):
+                    self.details = replace(
+                        self.details, status=JobStatus.FINISHED, kept_checkpoint=path, accumulators=final
+                    )
+                case JobResultFailure(checkpoint_path=path, cause=cause, status=status):
+                    self.details = replace(self.details, status=status, kept_checkpoint=path, last_failure=cause)
+            self.is_final = True
 
 
 @trace_tag("actor.job_client")
@@ -105,7 +168,6 @@ class JobClientActor(Actor):
         self._listeners: list[Ref] = []
 
     def pre_start(self) -> None:
-        """Submit the job, or come back to one that was submitted."""
         self._submitted_ms = self.context.now()
         self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
         self.context.watch(self._job_manager)

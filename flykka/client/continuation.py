@@ -7,14 +7,72 @@ A pure function of what was found: nothing here looks at a file or a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from flykka.client.start_commands import COMMAND_LINE, StartCommands
-from flykka.client.start_settings import StartMode
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
+
+AUTO = "auto"
+"""In place of a path: where the job left off, if it has run before."""
+
+
+class StartMode(Enum):
+    """The user's choice of how a job starts."""
+
+    AUTO = auto()
+    CHECKPOINT = auto()
+    """From the checkpoint that was named; what it publishes once more is the user's concern."""
+    FRESH = auto()
+    OVERWRITE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSettings:
+    """The start of the next job: a checkpoint, or its input (None), in place of the rows in `overwritten` folders."""
+
+    restore_from: str | None = AUTO
+    allow_non_restored_state: bool = False
+    overwritten: tuple[str, ...] = ()
+
+    @property
+    def mode(self) -> StartMode:
+        if self.overwritten:
+            return StartMode.OVERWRITE
+        if self.restore_from is None:
+            return StartMode.FRESH
+        return StartMode.AUTO if self.restore_from == AUTO else StartMode.CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCommands:
+    """The commands, as they are typed in; `check` is that which tells whether a checkpoint fits, where there is one."""
+
+    from_checkpoint: str
+    fresh: str
+    overwrite: Callable[[Sequence[str]], str]
+    check: str | None = None
+
+
+def _options(folders: Sequence[str]) -> str:
+    return " ".join(f"--overwrite {shlex.quote(folder)}" for folder in folders)
+
+
+def _setter(folders: Sequence[str]) -> str:
+    return f"env.overwrite({', '.join(map(repr, folders))})"
+
+
+COMMAND_LINE = StartCommands(
+    from_checkpoint="--from-checkpoint PATH",
+    fresh="--fresh",
+    overwrite=_options,
+    check="`flykka savepoint check PATH APP.py`",
+)
+PYTHON = StartCommands(
+    from_checkpoint="env.from_checkpoint(PATH)", fresh="env.from_checkpoint(None)", overwrite=_setter
+)
 
 
 class LastRunState(Enum):
@@ -157,7 +215,7 @@ def _fresh(found: Found, commands: StartCommands) -> Start | Refusal:
 def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
     job, known = repr(found.job_name), {folder.path for folder in found.folders}
     if unknown := [path for path in overwritten if path not in known]:
-        there = f"they write to {_listed(sorted(known))}" if known else "none of them writes to a folder"
+        there = f"they write to {', '.join(sorted(known))}" if known else "none of them writes to a folder"
         return Refusal(reason=f"{unknown[0]!r} is no folder of a sink of job {job}: {there}. Nothing was deleted")
     if found.last_run is LastRunState.RUNS_HERE:
         return Refusal(reason=f"job {job} runs, in this process: what it has published is not deleted. Stop it first")
@@ -226,7 +284,3 @@ def _counted(folders: tuple[FolderContents, ...]) -> str:
 
 def _files(number: int) -> str:
     return f"{number:,} {'file' if number == 1 else 'files'}"
-
-
-def _listed(paths: list[str]) -> str:
-    return ", ".join(paths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flykka.messages.checkpointing.statistics import (
@@ -29,7 +29,6 @@ _TYPES = {
     "reason": "object",
 }
 
-
 _MEASURED = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
 _COUNTED = ("size_bytes", "incremental_bytes", "processed_bytes", "persisted_bytes")
 
@@ -46,21 +45,25 @@ _LABELS = {
     "attempt": ("task_attempt_num", "Int64"),
 }
 """Columns, each with the label that it has the values of, and its type."""
+_METRIC_TYPES = {
+    "at": "datetime64[ms, UTC]",
+    "scope": "object",
+    "name": "object",
+    **{column: kind for column, (_, kind) in _LABELS.items()},
+    "value": "float64",
+}
 
 
 def vertex_checkpoint_frame(
     checkpoints: Iterable[CheckpointStatistics], names: Mapping[JobVertexId, str]
 ) -> pd.DataFrame:
     """A row per completed checkpoint and vertex: sizes over its subtasks, and how long these took."""
-    import pandas as pd
-
     rows = [
         _vertex_row(checkpoint.checkpoint_id, names[vertex.vertex_id], vertex)
         for checkpoint in checkpoints
         for vertex in checkpoint.vertices
     ]
-    columns = {name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in _VERTEX_TYPES.items()}
-    return pd.DataFrame(columns)
+    return _frame(rows, _VERTEX_TYPES)
 
 
 def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistics) -> dict[str, object]:
@@ -79,11 +82,7 @@ def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistic
 
 def checkpoint_frame(checkpoints: Iterable[CheckpointStatistics]) -> pd.DataFrame:
     """A row per checkpoint. One that was given up has a reason, and neither a duration nor sizes nor a path."""
-    import pandas as pd
-
-    rows = [_row(checkpoint) for checkpoint in checkpoints]
-    # Column by column, each with its type: an empty table has the types of a full one.
-    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in _TYPES.items()})
+    return _frame([_row(checkpoint) for checkpoint in checkpoints], _TYPES)
 
 
 def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
@@ -101,24 +100,21 @@ def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
     }
 
 
-def metric_frame(measured: Iterable[Measured], at_ms: int) -> pd.DataFrame:
-    """A row per value. What is measured of a job as a whole has no subtask, and what of a task no operator."""
+def _frame(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> pd.DataFrame:
+    """A table, column by column, each with its type: an empty one has the types of a full one."""
     import pandas as pd
 
-    rows = [(each, name, value) for each in measured for name, value in numbers(each.values).items()]
-    # Column by column, each with its type: an empty table has the types of a full one.
-    return pd.DataFrame(
-        {
-            "at": pd.Series([at_ms] * len(rows), dtype="datetime64[ms, UTC]"),
-            "scope": pd.Series([each.scope for each, _, _ in rows], dtype="object"),
-            "name": pd.Series([name for _, name, _ in rows], dtype="object"),
-            **{
-                column: pd.Series([_label(each, label, kind) for each, _, _ in rows], dtype=kind)
-                for column, (label, kind) in _LABELS.items()
-            },
-            "value": pd.Series([value for _, _, value in rows], dtype="float64"),
-        }
-    )
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in types.items()})
+
+
+def metric_frame(measured: Iterable[Measured], at_ms: int) -> pd.DataFrame:
+    """A row per value. What is measured of a job as a whole has no subtask, and what of a task no operator."""
+    rows: list[dict[str, object]] = []
+    for each in measured:
+        labels = {column: _label(each, label, kind) for column, (label, kind) in _LABELS.items()}
+        of_all = {"at": at_ms, "scope": each.scope, **labels}
+        rows += [{**of_all, "name": name, "value": value} for name, value in numbers(each.values).items()]
+    return _frame(rows, _METRIC_TYPES)
 
 
 def _label(measured: Measured, label: str, kind: str) -> str | int | None:

@@ -4,40 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.client.client_actor import JobClientActor, JobListenerActor
+from flykka.client.client_actor import (
+    EVERYTHING,
+    Attached,
+    JobClientActor,
+    JobListenerActor,
+    JobView,
+    listening_behaviour,
+)
+from flykka.client.directories import absolute_directory
 from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.frames import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
-from flykka.client.job_manager_gateway import JobManagerGateway
-from flykka.client.job_requests import JobRequests
-from flykka.client.job_rescaling import JobRescaling
-from flykka.client.job_snapshots import JobSnapshots
-from flykka.client.job_view import JobView
-from flykka.client.listening import EVERYTHING, Attached, listening_behaviour
-from flykka.client.state_queries import StateQueries
+from flykka.client.job_manager_gateway import LOOK_TIMEOUT, JobManagerGateway, NotKnownError, RequestRefusedError
+from flykka.client.saved_state import read_state
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.errors import ClusterError, JobCancellationError, JobStoppingError
+from flykka.errors import (
+    CheckpointError,
+    ClusterError,
+    FlykkaError,
+    JobCancellationError,
+    JobStoppingError,
+    RescaleError,
+    SavepointError,
+)
 from flykka.ipython import interruptible, waking_loop
-from flykka.messages.control.job import JobStatus, ListeningBehaviour, RegisterJobClient
-from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.monitoring.job_details import JobDetails
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
+from flykka.messages.control.job import CheckpointType, JobStatus, ListeningBehaviour, RegisterJobClient
+from flykka.messages.control.rescaling import JobResourceRequirements, JobVertexResourceRequirements, Rescale
+from flykka.messages.graph.job_graph import JobGraph, JobVertex
+from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, AwaitArchives, JobDetails, RequestJobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
-from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
+from flykka.metrics.collection import Scope, collected_of_job
+from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, SpawnRefusedError
 from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
+from flykka.spark_bridge.errors import SavedStateError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,11 +77,26 @@ ATTACH_TIMEOUT = 10.0
 LISTENERS_TIMEOUT = 5.0
 """Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
 
+SNAPSHOT_TIMEOUT = 600.0
+"""Seconds that a client waits, as long as a checkpoint may take unless that was set."""
+
+RESCALE_TIMEOUT = 10.0
+"""Seconds that a client waits for the word that the job has new requirements."""
+
+Bounds = int | tuple[int, int]
+"""The greatest number of subtasks, with 1 as the least; or the least and the greatest."""
+
+_ATTEMPTS = 5
+"""A checkpoint may be subsumed, and its files deleted, while it is read: so many are tried."""
+
+_HERE = "localhost"
+"""The host of what is measured: all actors are in this process."""
+
 _NUMBERS = count(1)
 """Of the clients that come back to a job."""
 
 
-class JobClient(StateQueries, JobSnapshots, JobRescaling):
+class JobClient:
     """Made by `execute_async`. Every method may be called from any thread.
 
     `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.
@@ -88,8 +119,9 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
         if self._behaviour is ListeningBehaviour.DETACHED:
             job_graph = replace(job_graph, client_heartbeat=None)  # Its job is to outlive it.
         self._system = system
-        self._requests = JobRequests(JobManagerGateway(system, job_manager), job_graph)
+        self._job_manager = JobManagerGateway(system, job_manager)
         self._graph = job_graph
+        self._named = f"job {job_graph.name!r} ({job_graph.job_id})"
         driver = system.driver
         self._view = JobView(
             outcome=Future(driver),
@@ -153,13 +185,13 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
         """
         if self._view.is_final:
             return self._view.details
-        return self._view.note(self._requests.details(DETAILS_TIMEOUT))
+        return self._view.note(self._ask_for_details(CHECKPOINT_HISTORY))
 
     def details_with(self, checkpoints: int) -> JobDetails:
         """As `details`, with so many of the last checkpoints: for a display that asks again and again."""
         if self._view.is_final:
             return self._view.details
-        return self._requests.details(DETAILS_TIMEOUT, checkpoints) or self._view.details
+        return self._ask_for_details(checkpoints) or self._view.details
 
     def get_accumulators(self) -> dict[str, AccumulatorValue]:
         """Return the accumulators of the job's newest attempts so far, by name (Flink's getAccumulators).
@@ -203,7 +235,9 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
             TimeoutError: the JobManager does not answer within 10 seconds.
         """
         now_ms = self._system.clock.now_ms()
-        return metric_frame(self._requests.measured(now_ms), now_ms)
+        with self._looked_at():
+            measured = collected_of_job(self._job_manager, self.job_id, Scope.SUBTASK, _HERE, now_ms)
+            return metric_frame(measured, now_ms)
 
     @property
     def exception_history(self) -> JobExceptionHistory:
@@ -224,7 +258,7 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
         if hears_result or not self._view.submitted.done() or self._view.outcome.done():
             return self._view.outcome.done()
         # A detached client hears nothing by itself, and may ask.
-        return self._requests.has_ended()
+        return self._job_manager.running_graph(self.job_id) is None
 
     def wait_submitted(self, timeout: float | None = None) -> JobId:
         """Wait until the JobManager has taken the job.
@@ -253,7 +287,7 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
                 return self._get(self._view.outcome, timeout, state, hint)
         finally:
             if self._view.outcome.done():
-                self._requests.await_archive()
+                self._await_archive()
                 self._wait_for_listeners()
 
     def cancel(self, timeout: float = 10.0) -> None:
@@ -265,7 +299,9 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
         """
         if self.done():
             raise JobCancellationError(f"{self._named} was not cancelled: it is {self.status} already")
-        self._requests.cancel(timeout)
+        late = f"no answer to the cancellation of job {self.job_name!r} in {timeout} s"
+        with self._requested(late, JobCancellationError, self._named):
+            self._job_manager.cancel(self.job_id, timeout)
 
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
         """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
@@ -296,7 +332,122 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
                 or the savepoint did.
             TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
         """
-        return self._stop(timeout, savepoint_directory=self._requests.savepoint_directory(directory), drain=drain)
+        return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
+
+    def trigger_savepoint(self, directory: str | PathLike[str] | None = None, timeout: float = SNAPSHOT_TIMEOUT) -> str:
+        """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
+
+        It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
+        published by the next checkpoint of the job, or where there is none by a job that starts from it. From
+        a coroutine: `await asyncio.to_thread(...)`.
+
+        Raises:
+            SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
+            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
+        """
+        target = self._savepoint_directory(directory)
+        if self.done():
+            raise SavepointError(f"no savepoint of {self._named}: it is {self.status} already")
+        late = f"no savepoint of {self._named} is complete after {timeout} s"
+        with self._requested(late, SavepointError, f"no savepoint of {self._named}"):
+            return self._job_manager.trigger_savepoint(self.job_id, target, timeout)
+
+    def trigger_checkpoint(
+        self,
+        checkpoint_type: CheckpointType | str = CheckpointType.CONFIGURED,
+        timeout: float = SNAPSHOT_TIMEOUT,
+    ) -> str:
+        """Have the job take a checkpoint now, whatever its interval is, and publish what it holds; its path.
+
+        A `full` one writes all state again and needs no file of an earlier one; `incremental` and `configured` ones
+        write what is new, as all others do. It waits while as many are under way as there may be, but not for the
+        pause between two. It is the job's own, and is deleted as they are. From a coroutine: `await
+        asyncio.to_thread(...)`.
+
+        Raises:
+            CheckpointError: the job is not running, or the checkpoint failed; or there is no such type.
+            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
+        """
+        try:
+            chosen = CheckpointType(checkpoint_type.upper())
+        except ValueError:
+            known = ", ".join(each.lower() for each in CheckpointType)
+            raise CheckpointError(f"there is no type of checkpoints {checkpoint_type!r}: there are {known}") from None
+        if self.done():
+            raise CheckpointError(f"no checkpoint of {self._named}: it is {self.status} already")
+        late = f"no checkpoint of {self._named} is complete after {timeout} s"
+        with self._requested(late, CheckpointError, f"no checkpoint of {self._named}"):
+            return self._job_manager.trigger_checkpoint(self.job_id, chosen, timeout).checkpoint_path
+
+    def update_resource_requirements(
+        self, requirements: Mapping[str, Bounds] | Bounds, timeout: float = RESCALE_TIMEOUT
+    ) -> None:
+        """Have the job run within other bounds of parallelism from now on, as many subtasks as there are slots for.
+
+        `requirements` are by vertex: its id, its name, or the uid of an operator in it; others stay as they are. A
+        number alone, or a pair, is for all vertices that can have it: those with an operator that runs in fewer
+        subtasks have as many as that allows. The bounds outlive a failure of the driver with high availability. The job
+        takes a checkpoint, all its tasks restart from it, and no row is lost or counts twice. This returns when the job
+        has the bounds; `rescales` tells what comes of them.
+
+        Raises:
+            RescaleError: the job cannot run so: it is a batch job or takes no checkpoints, a vertex has fewer key
+                groups or an operator that runs in fewer subtasks, or the bounds are none; or it has ended.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        bounds = bounds_of(self.job_graph, requirements)
+        with self._rescaling(timeout):
+            self._job_manager.update_requirements(self.job_id, bounds, timeout)
+
+    def resource_requirements(self, timeout: float = RESCALE_TIMEOUT) -> dict[str, tuple[int, int]]:
+        """Return the least and the greatest parallelism of each vertex, by its id.
+
+        Raises:
+            RescaleError: the job has ended.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        with self._rescaling(timeout):
+            found = self._job_manager.requirements(self.job_id, timeout)
+        return {each.vertex_id: (each.lower_bound, each.upper_bound) for each in found.vertices}
+
+    @property
+    def rescales(self) -> tuple[Rescale, ...]:
+        """The last rescales of the job, the oldest first: what has caused them, what was decided, how they ended.
+
+        Raises:
+            ClusterError: its cluster was shut down, or has forgotten the job.
+            TimeoutError: the JobManager does not answer within 10 seconds.
+        """
+        with self._looked_at():
+            return self._job_manager.rescales(self.job_id).rescales
+
+    def query_state(self, uid: str, name: str, keys: Iterable[Any]) -> dict[Any, Any]:
+        """The values of the state `name` of an operator for some keys, by key; a key that has none is left out.
+
+        The answer is that of the last completed checkpoint, whose files are read by a Spark job: no task is asked, and
+        nothing newer is seen. Keys are values, or tuples of them where the stream is keyed by several columns. Names
+        are those of `flykka.state.read(...)`: of a function its states', of aggregates such as `sum(amount)`.
+
+        Raises:
+            SavedStateError: the job has completed no checkpoint yet, or none is there long enough to be read; it has no
+                such operator or state, or keys of another type.
+        """
+        asked = list(keys)
+        path = self._last_completed()
+        for _ in range(_ATTEMPTS):
+            try:
+                return _answered(path, uid, name, asked)
+            except SavedStateError:
+                raise
+            except Exception:  # whatever reading raises where files are deleted
+                newer = self._last_completed()
+                if newer == path:
+                    raise
+                path = newer
+        raise SavedStateError(
+            f"the checkpoints of job {self.job_name!r} are gone before they can be read: keep more of them with"
+            " enable_checkpointing(..., retained=10)"
+        )
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
         """Call `callback` with every message about the job, in order, on a thread of its own.
@@ -362,7 +513,7 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
                 return await self._view.outcome
         finally:
             if self._view.outcome.done():
-                await asyncio.to_thread(self._requests.await_archive)
+                await asyncio.to_thread(self._await_archive)
                 await self._listeners_have_heard()
 
     async def _listeners_have_heard(self) -> None:
@@ -384,10 +535,12 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
     def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
         if self.done():
             raise JobStoppingError(f"{self._named} was not stopped: it is {self.status} already")
-        path = self._requests.stop(timeout, savepoint_directory, drain=drain)
+        late = f"{self._named} has not stopped after {timeout} s"
+        with self._requested(late, JobStoppingError, f"{self._named} was not stopped"):
+            path = self._job_manager.stop(self.job_id, savepoint_directory, timeout, drain=drain)
         # A look at the job when this has returned is to show that it has finished.
         self._get(self._view.outcome, timeout, "has stopped, and has not said so")
-        self._requests.await_archive()
+        self._await_archive()
         return path
 
     def _get(self, future: Future[T], timeout: float | None, state: str, hint: str = "") -> T:
@@ -396,3 +549,106 @@ class JobClient(StateQueries, JobSnapshots, JobRescaling):
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
             raise TimeoutError(f"{self._named} {state} after {timeout} seconds{hint}") from late
+
+    def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
+        chosen = directory or self._graph.checkpointing.savepoint_directory
+        if chosen is None:
+            raise SavepointError(
+                "No savepoint directory configured. You can either specify a directory while triggering this savepoint"
+                " or configure a default with set_default_savepoint_directory(...), in `flykka run` --savepoint-dir"
+            )
+        return absolute_directory(chosen)
+
+    def _await_archive(self) -> None:
+        """Wait until the job, which has ended, is archived where it is to be: for some seconds at most."""
+        if self._graph.checkpointing.archive_directory is not None:
+            # Where nobody answers any more, its cluster has waited for it.
+            with suppress(ActorDeadError, AskFailedError, AskTimeoutError):
+                self._job_manager.ask(lambda me: AwaitArchives(reply_to=me))
+
+    def _ask_for_details(self, checkpoints: int) -> JobDetails | None:
+        """The details of the job; None if the present JobManager does not answer or does not know it."""
+        job_id = self.job_id
+        try:
+            answer = self._job_manager.ref.ask(
+                lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=checkpoints),
+                timeout=DETAILS_TIMEOUT,
+            )
+        except (ActorDeadError, AskFailedError, AskTimeoutError):
+            return None
+        return answer if isinstance(answer, JobDetails) else None
+
+    @contextmanager
+    def _looked_at(self) -> Iterator[None]:
+        try:
+            yield
+        except AskTimeoutError as late:
+            raise TimeoutError(f"nothing is told of {self._named} after {LOOK_TIMEOUT} s") from late
+        except ActorDeadError as ended:
+            raise ClusterError(f"nothing more is told of {self._named}: its cluster was shut down") from ended
+        except NotKnownError:
+            raise ClusterError(f"nothing is told of {self._named}: its cluster does not know it any more") from None
+
+    @contextmanager
+    def _requested(self, late: str, error: type[FlykkaError], what: str) -> Iterator[None]:
+        """Raise `error` for what is refused, and `TimeoutError` with the text `late`."""
+        try:
+            yield
+        except AskTimeoutError as silent:
+            raise TimeoutError(late) from silent
+        except RequestRefusedError as refused:
+            raise error(f"{what}: {refused}") from None
+
+    def _rescaling(self, timeout: float) -> AbstractContextManager[None]:
+        late = f"no answer about the requirements of {self._named} in {timeout} s"
+        return self._requested(late, RescaleError, f"{self._named} is not rescaled")
+
+    def _last_completed(self) -> str:
+        completed = (
+            each.path
+            for each in reversed(self.details.checkpoints)
+            if each.status is CheckpointStatsStatus.COMPLETED and not each.is_savepoint and each.path is not None
+        )
+        path = next(completed, None)
+        if path is None:
+            raise SavedStateError(
+                f"job {self.job_name!r} has completed no checkpoint yet: there is no state to ask for"
+            )
+        return path
+
+
+def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) -> JobResourceRequirements:
+    """The requirements in the form of messages. Raises `RescaleError` where there is no such vertex."""
+    if not isinstance(requirements, Mapping):
+        made = [_of_vertex(vertex, requirements, vertex.parallelism_limit) for vertex in job_graph.vertices]
+    else:
+        made = [_of_vertex(_vertex(job_graph, name), bounds) for name, bounds in requirements.items()]
+    return JobResourceRequirements(vertices=tuple(made))
+
+
+def _of_vertex(vertex: JobVertex, bounds: Bounds, limit: int | None = None) -> JobVertexResourceRequirements:
+    lower, upper = (1, bounds) if isinstance(bounds, int) else bounds
+    if limit is not None:
+        lower, upper = min(lower, limit), min(upper, limit)
+    return JobVertexResourceRequirements(vertex_id=vertex.vertex_id, lower_bound=lower, upper_bound=upper)
+
+
+def _vertex(job_graph: JobGraph, name: str) -> JobVertex:
+    for vertex in job_graph.vertices:
+        if name in (vertex.vertex_id, vertex.name) or any(each.ref.uid == name for each in vertex.operators):
+            return vertex
+    known = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in job_graph.vertices)
+    raise RescaleError(f"job {job_graph.name!r} has no vertex {name!r}: there are {known}")
+
+
+def _answered(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]:
+    state = read_state(path, uid)
+    if len(state.key_names) > 1:
+        return dict(state.lookup(name, keys))
+    found = state.lookup(name, [(key,) for key in keys])
+    return {key: value for (key,), value in found.items()}
+
+
+def new_job_id() -> JobId:
+    """The id of a job that is about to be made: the same program has another one each time."""
+    return JobId(uuid4().hex)

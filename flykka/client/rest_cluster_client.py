@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
-from flykka.client.remote_job_result import ClientHeartbeats, RemoteJobResult, await_result, pauses, result_of
 from flykka.client.running_jobs import token_at
 from flykka.errors import (
     CheckpointError,
     ClusterError,
+    FlykkaError,
     JobCancellationError,
     JobStoppingError,
     RescaleError,
@@ -27,6 +27,95 @@ from flykka.errors import (
     UnknownJobError,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+"""Seconds between two questions, twice as long after each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteJobResult:
+    """The result: `application_status` is SUCCEEDED, FAILED or CANCELED. `accumulators` are texts.
+
+    `cause` says why it did not succeed, None where a user cancelled it.
+    """
+
+    job_id: JobId
+    application_status: str
+    net_runtime_ms: int
+    accumulators: dict[str, str]
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientHeartbeats:
+    """Signs of life, in seconds: one each `interval`, and the job is cancelled where there was none for `timeout`."""
+
+    interval: float = 30.0
+    timeout: float = 180.0
+
+
+class WaitingClock:
+    """The time of a client that waits, in seconds."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def time(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def pauses() -> Iterator[float]:
+    pause = FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def result_of(job_id: JobId, answer: dict[str, Any]) -> RemoteJobResult | None:
+    """The result in an answer of the REST interface; None where the job has not ended."""
+    result = answer.get("job-execution-result")
+    if answer["status"]["id"] != "COMPLETED" or result is None:
+        return None
+    cause = result.get("failure-cause")
+    return RemoteJobResult(
+        job_id=job_id,
+        application_status=result["application-status"],
+        net_runtime_ms=result["net-runtime"],
+        accumulators=result["accumulator-results"],
+        cause=None if cause is None else cause["stack-trace"],
+    )
+
+
+def await_result(
+    ask: Callable[[], RemoteJobResult | None],
+    give_sign_of_life: Callable[[int], object],
+    heartbeats: ClientHeartbeats | None,
+    timeout: float | None,
+    clock: WaitingClock | None = None,
+) -> RemoteJobResult | None:
+    """Ask again and again, with signs of life where they are wanted; None where there is no result after `timeout` s.
+
+    A sign of life is given the time at which it expires, in ms since the epoch.
+    """
+    clock = clock or WaitingClock()
+    waits = pauses()
+    next_sign = begun = clock.monotonic()
+    while (result := ask()) is None:
+        now = clock.monotonic()
+        if timeout is not None and now - begun >= timeout:
+            return None
+        if heartbeats is not None and now >= next_sign:
+            give_sign_of_life(round(1_000 * (clock.time() + heartbeats.timeout)))
+            next_sign = now + heartbeats.interval
+        # The next sign of life is not to be late, nor the end of the time.
+        left = [] if heartbeats is None else [next_sign - now]
+        left += [] if timeout is None else [begun + timeout - now]
+        clock.sleep(max(0.0, min(next(waits), *left, LONGEST_PAUSE_S)))
+    return result
+
 
 _TIMEOUT_S = 35.0
 """Seconds for an answer: the server gives up sooner."""
@@ -139,33 +228,25 @@ class RestClusterClient:
     def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
         """Have a job cancelled. Raises `JobCancellationError` where it has ended."""
         deletes = "&deleteCheckpoints=true" if delete_checkpoints else ""
-        try:
+        with _refused_as(JobCancellationError):
             self._ask("PATCH", f"/jobs/{job_id}?mode=cancel{deletes}")
-        except _RefusedError as refused:
-            raise JobCancellationError(str(refused)) from None
 
     def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
         """Stop a job with a savepoint; its path, when it is done. Raises `JobStoppingError`."""
-        try:
+        with _refused_as(JobStoppingError):
             body = {"targetDirectory": directory, "drain": drain}
             return str(self._operation(job_id, "stop", "savepoints", body)["location"])
-        except _RefusedError as refused:
-            raise JobStoppingError(str(refused)) from None
 
     def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
         """Take a savepoint; its path, when it is complete. Raises `SavepointError`."""
-        try:
+        with _refused_as(SavepointError):
             body = {"target-directory": directory}
             return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
-        except _RefusedError as refused:
-            raise SavepointError(str(refused)) from None
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
         """Take a checkpoint; its number, when it is complete. Raises `CheckpointError`."""
-        try:
+        with _refused_as(CheckpointError):
             found = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
-        except _RefusedError as refused:
-            raise CheckpointError(str(refused)) from None
         return int(found["checkpointId"])
 
     def job_result(self, job_id: JobId) -> RemoteJobResult | None:
@@ -178,10 +259,8 @@ class RestClusterClient:
         Raises:
             UnknownJobError: there is no such job, or it has ended.
         """
-        try:
+        with _refused_as(UnknownJobError):
             self._ask("PATCH", f"/jobs/{job_id}/clientHeartbeat", {"expiredTimestamp": expired_timestamp_ms})
-        except _RefusedError as refused:
-            raise UnknownJobError(str(refused)) from None
 
     def wait(
         self, job_id: JobId, timeout: float | None = None, *, heartbeats: ClientHeartbeats | None = None
@@ -214,10 +293,8 @@ class RestClusterClient:
             vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
             for vertex, (lower, upper) in requirements.items()
         }
-        try:
+        with _refused_as(RescaleError):
             self._ask("PUT", f"/jobs/{job_id}/resource-requirements", body)
-        except _RefusedError as refused:
-            raise RescaleError(str(refused)) from None
 
     def vertices(self, job_id: JobId) -> list[ListedVertex]:
         """The vertices of a job, in topological order."""
@@ -292,6 +369,14 @@ class _UnavailableError(Exception):
 
 class _RefusedError(Exception):
     """The server has said no, or that what was begun has failed."""
+
+
+@contextmanager
+def _refused_as(error: type[FlykkaError]) -> Iterator[None]:
+    try:
+        yield
+    except _RefusedError as refused:
+        raise error(str(refused)) from None
 
 
 def _errors(refused: HTTPError) -> str:

@@ -14,10 +14,17 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.temporary_folders import lock, private_folder, user_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 _log = logging.getLogger("flykka")
 
@@ -106,3 +113,38 @@ def _found() -> Iterator[RunningJob]:
                     yield RunningJob(**json.loads(file.read()))
         except FileNotFoundError:
             continue  # It has ended meanwhile.
+
+
+class EnvironmentJobs:
+    """The jobs of one environment. Iterating gives the clients of those that have not ended."""
+
+    def __init__(self, registry: CodeRegistry) -> None:
+        self._registry = registry
+        self._files: dict[JobClient, RunningJobFile] = {}
+
+    def __iter__(self) -> Iterator[JobClient]:
+        return (client for client in self._files if not client.done())
+
+    def add(self, client: JobClient, rest_address: str | None, rest_token: str | None) -> None:
+        """Keep the code of this job until it has ended, and let it be found by other processes."""
+        job = RunningJob(
+            job_id=client.job_id,
+            name=client.job_name,
+            process=os.getpid(),
+            address=rest_address,
+            token=rest_token,
+        )
+        self._files[client] = RunningJobFile(job)
+
+    def let_go(self) -> None:
+        running = set(self)
+        self._forget(client for client in list(self._files) if client not in running)
+        self._registry.retain(client.job_graph for client in self._files)
+
+    def close(self) -> None:
+        """Let other processes find none of them any more."""
+        self._forget(list(self._files))
+
+    def _forget(self, clients: Iterable[JobClient]) -> None:
+        for client in clients:
+            self._files.pop(client).remove()

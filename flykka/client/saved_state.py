@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import CheckpointStorageError
 from flykka.client.checkpoints import find_checkpoint, operators_of
 from flykka.errors import CheckpointError
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState
+from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import SavedStateError
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ def read_state(path: str | PathLike[str], uid: str) -> SavedState:
 def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
     """As `read_state`, of a checkpoint that was read."""
     found = _operator(checkpoint, uid)
-    states = list(_states_of(checkpoint, found))
+    states = keyed_states_of(checkpoint, found.operator_id)
     if not states:
-        with_state = [each.ref.uid for each in _operators(checkpoint) if any(_states_of(checkpoint, each))]
+        with_state = [each.ref.uid for each in _operators(checkpoint) if keyed_states_of(checkpoint, each.operator_id)]
         there = ", ".join(map(repr, with_state)) or "none"
         raise SavedStateError(
             f"{uid!r} ({found.name}) keeps no keyed state in {checkpoint.path}; operators with keyed state: {there}"
@@ -65,18 +66,16 @@ def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
 def max_parallelism_of(checkpoint: CompletedCheckpoint, operator: OperatorMetadata) -> int:
     """The number of key groups of an operator."""
     # That of a vertex may have been taken over from an earlier checkpoint.
-    for entry in checkpoint.task_states:
-        if entry.state is not None and any(
-            state.operator_id == operator.operator_id for state in entry.state.operators
-        ):
-            return entry.max_parallelism
-    return operator.max_parallelism
+    entries = (entry.max_parallelism for entry, _ in states_of(checkpoint, operator.operator_id))
+    return next(entries, operator.max_parallelism)
 
 
 def keyed_operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
     """The operators with keyed state of which a checkpoint tells the schema."""
     return [
-        each for each in _operators(checkpoint) if each.state_schema is not None and any(_states_of(checkpoint, each))
+        each
+        for each in _operators(checkpoint)
+        if each.state_schema is not None and keyed_states_of(checkpoint, each.operator_id)
     ]
 
 
@@ -93,9 +92,16 @@ def _operators(checkpoint: CompletedCheckpoint) -> list[OperatorMetadata]:
     return [each for each in operators_of(checkpoint).values() if not each.kind.is_local]
 
 
-def _states_of(checkpoint: CompletedCheckpoint, operator: OperatorMetadata) -> Iterable[OperatorSubtaskState]:
-    """The keyed state of each subtask, also of one that had nothing yet."""
+def states_of(
+    checkpoint: CompletedCheckpoint, operator_id: OperatorId
+) -> Iterator[tuple[TaskStateEntry, OperatorSubtaskState]]:
+    """The state of an operator in each subtask, with the entry that it is part of."""
     for entry in checkpoint.task_states:
         for state in entry.state.operators if entry.state is not None else ():
-            if state.operator_id == operator.operator_id and state.key_groups is not None:
-                yield state
+            if state.operator_id == operator_id:
+                yield entry, state
+
+
+def keyed_states_of(checkpoint: CompletedCheckpoint, operator_id: OperatorId) -> list[OperatorSubtaskState]:
+    """The keyed state of each subtask, also of one that had nothing yet."""
+    return [state for _, state in states_of(checkpoint, operator_id) if state.key_groups is not None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.client.checkpoints import operators_of
+from flykka.client.saved_state import states_of
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
@@ -49,12 +50,7 @@ def operator_summaries(checkpoint: CompletedCheckpoint) -> tuple[OperatorSummary
 def _summary(
     checkpoint: CompletedCheckpoint, operator_id: OperatorId, known: OperatorMetadata | None, state_bytes: int
 ) -> OperatorSummary:
-    entries = [
-        (entry, state)
-        for entry in checkpoint.task_states
-        for state in (entry.state.operators if entry.state is not None else ())
-        if state.operator_id == operator_id
-    ]
+    entries = list(states_of(checkpoint, operator_id))
     states = [state for _, state in entries]
     shared = {handle.state_id: handle for state in states for handle in state.shared}
     # Where the parallelism was not noted, it is that of the subtasks which had state.

@@ -7,14 +7,48 @@ from typing import Self
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
+from flykka.actors.machines.slots.resource_profile import shown
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.ownership.ownership import LEASE_MS
 from flykka.cluster.high_availability.stores import StoreSettings
-from flykka.cluster.task_manager_resources import TaskManagerResources
-from flykka.messages.graph.job_graph import FailoverStrategyKind, TaskCancellationSettings
+from flykka.messages.graph.job_graph import FailoverStrategyKind, ResourceSpec, TaskCancellationSettings
 from flykka.messages.graph.restart_strategies import RestartStrategyConfiguration
 from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.record.recorder import TraceRecorder
+
+MANAGED_FRACTION = 0.4
+NETWORK_FRACTION = 0.1
+"""Parts of the memory that are declared for state and for batches on their way where nobody says more (Flink's)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerResources:
+    """The resources that each TaskManager declares; what is not declared, with 0, never runs out.
+
+    Thousandths of a core, and MiB: of memory in all, of which state has `managed_mib` and batches `network_mib`
+    (Flink's `taskmanager.cpu.cores`, `taskmanager.memory.flink.size`, `managed.size` and `network`).
+    """
+
+    cpu_millis: int = 0
+    memory_mib: int = 0
+    managed_mib: int = 0
+    network_mib: int = 0
+
+    @property
+    def slots_total(self) -> ResourceSpec:
+        """The resources that slots share: those of the network belong to none."""
+        heap_mib = self.memory_mib - self.managed_mib - self.network_mib if self.memory_mib else 0
+        return ResourceSpec(cpu_millis=self.cpu_millis, heap_mib=heap_mib, managed_mib=self.managed_mib)
+
+    def __str__(self) -> str:
+        """The budget in words; nothing where nothing is declared."""
+        if not self.memory_mib:
+            return shown(self.slots_total) if self != TaskManagerResources() else ""
+        rest = self.memory_mib - self.managed_mib - self.network_mib
+        cores = f"{shown(ResourceSpec(cpu_millis=self.cpu_millis))}, " if self.cpu_millis else ""
+        parts = f"{self.managed_mib} managed, {self.network_mib} network, {rest} for the rest"
+        return f"{cores}{self.memory_mib} MiB of memory ({parts})"
+
 
 HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000

@@ -15,10 +15,10 @@ from flykka.actors.machines.slots.resource_profile import share_of
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.client.client_actor import Attached
 from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient
 from flykka.client.job_manager_gateway import JobManagerGateway
-from flykka.client.listening import Attached
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
@@ -26,9 +26,8 @@ from flykka.cluster.high_availability.stores import services_of
 from flykka.cluster.job_checks import check_job
 from flykka.errors import ClusterError, UnknownJobError, UnknownTaskManagerError
 from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
-from flykka.messages.control.job import JobFound, RequestJob
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.monitoring.job_details import JobOverview, JobsOverview, RequestJobsOverview
+from flykka.messages.monitoring.job_details import JobOverview
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.masked_logs import mask_logs
@@ -172,10 +171,10 @@ class LocalCluster:
             UnknownJobError: no job of this id runs, or not any more.
         """
         job_id = JobId(job_id)
-        found = self._gateway.ask(lambda me: RequestJob(job_id=job_id, client=me), START_TIMEOUT)
-        if not isinstance(found, JobFound):
+        job_graph = self._gateway.running_graph(job_id, START_TIMEOUT)
+        if job_graph is None:
             raise UnknownJobError(f"no job {job_id!r} runs on this cluster: there is none of this id, or it has ended")
-        return JobClient(self._system, self._job_manager, found.job_graph, submits=False)
+        return JobClient(self._system, self._job_manager, job_graph, submits=False)
 
     def jobs(self) -> tuple[JobOverview, ...]:
         """The jobs that run here and the last that have ended, in the order of submission (Flink's listJobs).
@@ -184,11 +183,9 @@ class LocalCluster:
             ClusterError: the cluster has ended.
         """
         try:
-            answer = self._gateway.ask(lambda me: RequestJobsOverview(reply_to=me), START_TIMEOUT)
+            return self._gateway.jobs(START_TIMEOUT)
         except ActorDeadError:
             raise ClusterError("the jobs of a cluster that was shut down are not known any more") from None
-        assert isinstance(answer, JobsOverview), f"the question for all jobs is not answered with {answer}"
-        return answer.jobs
 
     def task_managers(self) -> tuple[str, ...]:
         """The names of the TaskManagers that live now, in the order in which they were started."""

@@ -36,7 +36,7 @@ from flykka.messages.wire.ids import TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.runtime.durations import format_ms
 from flykka.runtime.repeated_log import is_reported
-from flykka.views.text.formats import STOPPED, format_bytes, format_cause
+from flykka.views.text.formats import STOPPED, format_bytes
 from flykka.views.text.user_stack import told_whole
 
 PLAIN = ""
@@ -147,7 +147,7 @@ class Console:
 
 
 def _because(cause: SerializedThrowable | None) -> str:
-    return "" if cause is None else f": {format_cause(cause)}"
+    return "" if cause is None else f": {cause.headline}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,6 @@ class CheckpointLines:
 
 
 def completed_text(checkpoint: CheckpointCompleted) -> str:
-    """Return the text for a single checkpoint or savepoint."""
     what = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
     return f"{what} {checkpoint.checkpoint_id} completed in {format_ms(checkpoint.duration_ms)}: {_size(checkpoint)}"
 

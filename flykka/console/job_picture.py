@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from rich.cells import cell_len
 from rich.console import Console as RichConsole
@@ -21,13 +22,11 @@ from flykka.messages.monitoring.job_details import (
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
 from flykka.views.job_text import rates
-from flykka.views.text.blocks import blocks
 from flykka.views.text.failures import times
 from flykka.views.text.formats import (
     NOTHING,
     displayed_status,
     format_bytes,
-    format_cause,
     format_count,
     format_event_time,
     format_event_time_wait,
@@ -37,6 +36,7 @@ from flykka.views.text.formats import (
 )
 
 QUIET = "dim"
+_BLOCKS = "▁▂▃▄▅▆▇█"
 _STATUS_STYLES = {
     JobStatus.RUNNING: "bold green",
     JobStatus.FINISHED: "bold green",
@@ -82,7 +82,6 @@ class _Column:
     right: bool = True
 
     def heading(self) -> Text:
-        """Its title, as wide as the column."""
         return self._aligned(Text(self.title))
 
     def render(self, vertex: JobVertexDetails) -> Text:
@@ -188,7 +187,7 @@ class JobPicture:
         if last.cause is None:
             return line
         again = times(self.details.exceptions[-1]) if self.details.exceptions else ""
-        return line.append(f", {f'{again}:' if again else 'the last after'} {format_cause(last.cause)}")
+        return line.append(f", {f'{again}:' if again else 'the last after'} {last.cause.headline}")
 
 
 def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
@@ -280,3 +279,11 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
         return text.append(f" {checkpoint.reason}", "red")
     size = f"{format_bytes(checkpoint.size_bytes)} ({format_bytes(checkpoint.incremental_bytes)} new)"
     return text.append(f" in {format_ms(checkpoint.duration_ms)}, {size}")
+
+
+def blocks(values: Sequence[float | None]) -> str:
+    """A character for each value, from 0 to the greatest; only 0 has the lowest one, and None leaves a gap."""
+    greatest = max((value for value in values if value is not None), default=0) or 1
+    return "".join(
+        " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flykka.actors.machines.attempt.time import HELD_BACK_AFTER_MS
-from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_TERMINAL
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits
 from flykka.messages.control.job import JobStatus
@@ -14,7 +14,7 @@ from flykka.messages.monitoring.explanation import AttemptExplained, PendingExpl
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId
 from flykka.views.text.failures import outcome, story
-from flykka.views.text.formats import STOPPED, counted, format_bytes, format_cause, format_hold, lasting
+from flykka.views.text.formats import STOPPED, counted, first_of, format_bytes, format_hold, lasting
 
 SHOWN = 12
 """Rows that one screen has room for."""
@@ -52,11 +52,11 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
     if job is not None:
         yield "tasks", _states(job.attempts)
         for restart in job.restarts:
-            yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {format_cause(restart.cause)}"
+            yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {restart.cause.headline}"
     if status not in _WELL_ENDED:
         # A job that has overcome its failures, or was cancelled, does not stand where it does because of them.
         if details.last_failure is not None and job is None and status in JOB_TERMINAL:
-            yield "failure", format_cause(details.last_failure)
+            yield "failure", details.last_failure.headline
         yield from _failures(reports)
     if details.kept_checkpoint is not None:
         yield "kept", details.kept_checkpoint
@@ -131,7 +131,7 @@ def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]
 
 def _fact(attempt: AttemptExplained, reports: ActorReports, waits: Waits) -> AttemptFact:
     link, task = waits.link(attempt.attempt), reports.tasks.get(attempt.attempt)
-    is_over = attempt.state in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
+    is_over = attempt.state in EXECUTION_TERMINAL
     since_ms = attempt.since_ms if is_over or link.since_ms is None else link.since_ms
     return AttemptFact(
         name=attempt.name,
@@ -173,6 +173,5 @@ def _pending(pending: PendingExplained, reports: ActorReports) -> str:
     if pending.phase != "tasks":
         return f"{text}, waits for its {pending.phase}"
     awaited = [names.get(attempt, str(attempt)) for attempt in pending.awaited]
-    named = ", ".join(awaited[:NAMED]) + (f" and {len(awaited) - NAMED} more" if len(awaited) > NAMED else "")
     of = pending.acknowledged + len(awaited)
-    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {named or 'nobody'}"
+    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {first_of(awaited, NAMED) or 'nobody'}"

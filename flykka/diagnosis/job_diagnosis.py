@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_TERMINAL
 from flykka.diagnosis.facts import AttemptFact, attempt_facts, job_facts
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits, unanswered
@@ -24,8 +24,7 @@ from flykka.messages.monitoring.explanation import (
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.views.html.markup import display, dot, element, labelled, quiet, table
-from flykka.views.text.columns import columns
-from flykka.views.text.formats import STOPPED, counted, format_cause, lasting
+from flykka.views.text.formats import STOPPED, columns, counted, lasting
 
 PATIENCE_MS = 1_000
 """A checkpoint takes its time: one that is younger is nothing that the job waits for."""
@@ -36,7 +35,6 @@ FOLLOWED = 64
 _LABEL = 13
 _HEADER = ("task", "state", "on", "is", "for", "waits for")
 _ENDING = frozenset({JobStatus.FAILING, JobStatus.CANCELLING})
-_ENDED = frozenset({ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +138,7 @@ def _ended(reports: ActorReports) -> str:
         case JobStatus.FINISHED, _:
             return f"{name} has FINISHED: it waits for nothing"
         case JobStatus.FAILED, cause if cause is not None:
-            return f"{name} has FAILED of {format_cause(cause)}"
+            return f"{name} has FAILED of {cause.headline}"
         case status, _:
             return f"{name} is {status}: it waits for nothing"
 
@@ -148,7 +146,7 @@ def _ended(reports: ActorReports) -> str:
 def _restarting(reports: ActorReports, job: JobExplained) -> str:
     if job.restarts:
         return f"job {reports.job_name!r} {_restart(job.restarts[0], reports)}"
-    because = "" if job.cause is None else f" after {format_cause(job.cause)}"
+    because = "" if job.cause is None else f" after {job.cause.headline}"
     return f"job {reports.job_name!r} is about to restart{because}"
 
 
@@ -156,7 +154,7 @@ def _restart(restart: RestartExplained, reports: ActorReports) -> str:
     left_ms = restart.due_ms - reports.now_ms
     when = f"restarts in {lasting(left_ms)}" if left_ms > 0 else "restarts now"
     what = f" with {counted(len(restart.tasks), 'task')}" if restart.tasks else ""
-    return f"{when}{what}, after {format_cause(restart.cause)}"
+    return f"{when}{what}, after {restart.cause.headline}"
 
 
 def _region(reports: ActorReports, job: JobExplained, restart: RestartExplained, waits: Waits) -> str:
@@ -165,15 +163,15 @@ def _region(reports: ActorReports, job: JobExplained, restart: RestartExplained,
         return f"of job {reports.job_name!r} a region {_restart(restart, reports)}"
     others = f" and {counted(len(left) - 1, 'other')}" if len(left) > 1 else ""
     return (
-        f"a region of job {reports.job_name!r} is to restart after {format_cause(restart.cause)}, and waits"
+        f"a region of job {reports.job_name!r} is to restart after {restart.cause.headline}, and waits"
         f"{_for(left[0].since_ms, reports)} for the end of {left[0].name}{others}: {waits.told(left[0].attempt)}"
     )
 
 
 def _ending(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
     name, since = f"job {reports.job_name!r}", _for(job.since_ms, reports)
-    left = [attempt for attempt in job.attempts if attempt.state not in _ENDED]
-    because = f" after {format_cause(job.cause)}" if job.status is JobStatus.FAILING and job.cause else ""
+    left = [attempt for attempt in job.attempts if attempt.state not in EXECUTION_TERMINAL]
+    because = f" after {job.cause.headline}" if job.status is JobStatus.FAILING and job.cause else ""
     if not left:
         return f"{name} is {job.status}{since}{because}"
     # An attempt that says something is more to the point than one that is gone.

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flykka.messages.monitoring.explanation import (
-    CheckpointsExplained,
-    JobExplained,
-    LeadershipExplained,
-    SlotsExplained,
-    StageProgress,
-    TaskExplained,
-)
+from flykka.messages.monitoring import explanation
 from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.wire.ids import ExecutionAttemptId
 
@@ -41,12 +34,12 @@ class ActorReports:
 
     details: JobDetails
     now_ms: int
-    leadership: LeadershipExplained | None = None
-    job: JobExplained | None = None
-    checkpoints: CheckpointsExplained | None = None
-    slots: SlotsExplained | None = None
-    tasks: Mapping[ExecutionAttemptId, TaskExplained] = field(default_factory=dict)
-    stages: Mapping[ExecutionAttemptId, tuple[StageProgress, ...]] = field(default_factory=dict)
+    leadership: explanation.LeadershipExplained | None = None
+    job: explanation.JobExplained | None = None
+    checkpoints: explanation.CheckpointsExplained | None = None
+    slots: explanation.SlotsExplained | None = None
+    tasks: Mapping[ExecutionAttemptId, explanation.TaskExplained] = field(default_factory=dict)
+    stages: Mapping[ExecutionAttemptId, tuple[explanation.StageProgress, ...]] = field(default_factory=dict)
     unresponsive: tuple[UnresponsiveActor, ...] = ()
     time_limit_ms: int = 2_000
 

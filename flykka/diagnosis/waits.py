@@ -106,25 +106,22 @@ class Waits:
         full = next((output for output in task.outputs if output.is_full), None)
         if full is not None:
             return self._back_pressured(task, full.partition_id, full.subpartition)
-        if task.aligning is not None:
-            missing = [channel for channel in task.channels if channel.barrier_missing]
-            if missing:
-                what = f"the barrier of checkpoint {task.aligning}"
-                return self._on_producer(task, missing, what)
+        missing = [channel for channel in task.channels if channel.barrier_missing]
+        if task.aligning is not None and missing:
+            return self._on_producer(task, missing, f"the barrier of checkpoint {task.aligning}")
         if task.snapshotting:
             why = f"it writes its snapshot for checkpoint {task.snapshotting[0]}{self._at_work(attempt)}"
-            return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
-        if task.waits_for_final_checkpoint:
+        elif task.waits_for_final_checkpoint:
             why = "it has processed its last row and waits for the final checkpoint"
-            return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
-        if task.waits_for_group is not None:
+        elif task.waits_for_group is not None:
             why = f"it waits for the sources of group '{task.waits_for_group}', which are far behind it in event time"
-            return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
-        if task.waits_for_splits:
-            return WaitLink(attempt=attempt, why="it waits for something to read", since_ms=task.activity_since_ms)
-        if task.channels:
+        elif task.waits_for_splits:
+            why = "it waits for something to read"
+        elif task.channels:
             return self._on_producer(task, task.channels, "input")
-        return WaitLink(attempt=attempt, why=f"it is {task.activity}", since_ms=task.activity_since_ms)
+        else:
+            why = f"it is {task.activity}"
+        return WaitLink(attempt=attempt, why=why, since_ms=task.activity_since_ms)
 
     def _back_pressured(self, task: TaskExplained, partition: ResultPartitionId, subpartition: int) -> WaitLink:
         reader = self._readers.get((partition, subpartition))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Protocol
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
-from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
-from flykka.messages.monitoring.explanation import SlotsExplained
-from flykka.messages.monitoring.job_details import JobDetails, JobOverview, JobVertexDetails, SubtaskDetails
-from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices
+from flykka.diagnosis.job_queries import ClusterQueries, JobQueries
+from flykka.messages.monitoring.job_details import JobOverview
+from flykka.messages.wire.ids import JobId
+from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices, running
 
 MOST_SUBTASKS = 1_000
 """Of jobs that have more in all, subtasks are measured one by one only where that is asked for."""
@@ -25,42 +22,26 @@ class Scope(StrEnum):
     SUBTASK = "subtask"
 
 
-class Gateway(Protocol):
-    """Answers about a cluster and its jobs; raises where it cannot."""
-
-    def slots(self) -> SlotsExplained:
-        """The TaskManagers and their slots."""
-
-    def jobs(self) -> tuple[JobOverview, ...]:
-        """The jobs that run, and the last that have ended."""
-
-    def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """A job as it stands now, with that many of its last checkpoints."""
-
-    def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        """The checkpoints of a job."""
-
-    def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        """A vertex, and its subtasks."""
-
-
 def fitting_scope(jobs: tuple[JobOverview, ...]) -> Scope:
     """The finest scope that is measured unasked, by the number of subtasks of the jobs that run."""
-    running = (each for each in jobs if each.status not in JOB_GLOBALLY_TERMINAL)
-    subtasks = sum(counted.count for job in running for counted in job.subtask_counts)
+    subtasks = sum(counted.count for job in running(jobs) for counted in job.subtask_counts)
     return Scope.SUBTASK if subtasks <= MOST_SUBTASKS else Scope.VERTEX
 
 
 def collected(
-    gateway: Gateway, jobs: tuple[JobOverview, ...], scope: Scope, host: str, now_ms: int
+    queries: ClusterQueries, jobs: tuple[JobOverview, ...], scope: Scope, host: str, now_ms: int
 ) -> Iterator[Measured]:
-    """Measure the cluster and the jobs of it that run. Raises what the gateway raises."""
-    yield of_cluster(gateway.slots(), jobs, host)
-    for job_id in (job.job_id for job in jobs if job.status not in JOB_GLOBALLY_TERMINAL):
-        details = gateway.details(job_id)
-        yield of_job(details, gateway.checkpoints(job_id), host, now_ms)
-        if scope is Scope.VERTEX:
-            yield from of_vertices(details, host)
-        elif scope is Scope.SUBTASK:
-            for vertex in details.vertices:
-                yield from of_subtasks(details, *gateway.vertex(job_id, vertex.vertex_id), host, now_ms)
+    """Measure the cluster and the jobs of it that run. Raises what `queries` raise."""
+    yield of_cluster(queries.slots(), jobs, host)
+    for job in running(jobs):
+        yield from collected_of_job(queries, job.job_id, scope, host, now_ms)
+
+
+def collected_of_job(queries: JobQueries, job_id: JobId, scope: Scope, host: str, now_ms: int) -> Iterator[Measured]:
+    details = queries.details(job_id)
+    yield of_job(details, queries.checkpoints(job_id), host, now_ms)
+    if scope is Scope.VERTEX:
+        yield from of_vertices(details, host)
+    elif scope is Scope.SUBTASK:
+        for vertex in details.vertices:
+            yield from of_subtasks(details, *queries.vertex(job_id, vertex.vertex_id), host, now_ms)

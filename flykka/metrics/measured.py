@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from math import sqrt
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
@@ -16,10 +19,59 @@ from flykka.messages.monitoring.job_details import (
     StatusTimestamp,
     SubtaskDetails,
 )
-from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import JobVertexId
-from flykka.metrics.distribution import Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Numbers, the least first, each with how often it came."""
+
+    numbers: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, counts: Iterable[HistogramCount]) -> Distribution:
+        ordered = sorted((each.number, each.count) for each in counts)
+        return cls(tuple(number for number, _ in ordered), tuple(count for _, count in ordered))
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def sum(self) -> int:
+        return sum(number * count for number, count in zip(self.numbers, self.counts, strict=True))
+
+    @property
+    def mean(self) -> float:
+        return self.sum / self.count if self.count else 0.0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The figures of a histogram by Flink's names for them."""
+        median, *above = self.quantiles((0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.999))
+        mean, each = self.mean, zip(self.numbers, self.counts, strict=True)
+        squares = sum(count * (number - mean) ** 2 for number, count in each)
+        return {
+            "count": self.count,
+            "min": self.numbers[0] if self.numbers else 0,
+            "max": self.numbers[-1] if self.numbers else 0,
+            "mean": mean,
+            "stddev": sqrt(squares / self.count) if self.count else 0.0,
+            "median": median,
+            **dict(zip(("p75", "p90", "p95", "p98", "p99", "p999"), above, strict=True)),
+        }
+
+    def quantiles(self, shares: Iterable[float]) -> tuple[int, ...]:
+        """The values of these shares (0 to 1) by nearest rank; zeros of nothing."""
+        up_to = list(accumulate(self.counts))
+        if not up_to:
+            return tuple(0 for _ in shares)
+        # A hundredth of 0.07 more is no rank more: shares are written in decimals, and counted in binary.
+        return tuple(self.numbers[bisect_left(up_to, max(1.0, share * up_to[-1] - 1e-9))] for share in shares)
+
 
 JOB_MANAGER = "jobmanager"
 JOB = "jobmanager_job"
@@ -93,12 +145,16 @@ SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 """Values that Flink has for each operator; here the chain of a subtask has them as a whole."""
 
 
+def running(jobs: Iterable[JobOverview]) -> list[JobOverview]:
+    return [job for job in jobs if job.status not in JOB_GLOBALLY_TERMINAL]
+
+
 def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) -> Measured:
     values = {
         "numRegisteredTaskManagers": len(slots.task_managers),
         "taskSlotsTotal": slots.slots,
         "taskSlotsAvailable": slots.free,
-        "numRunningJobs": sum(job.status not in JOB_GLOBALLY_TERMINAL for job in jobs),
+        "numRunningJobs": len(running(jobs)),
     }
     return Measured(JOB_MANAGER, {"host": host}, values)
 
@@ -124,7 +180,7 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
         "lastCompletedCheckpointId": _NONE if last is None else last.checkpoint_id,
         "lastCheckpointRestoreTimestamp": _NONE if details.restored_ms is None else details.restored_ms,
     }
-    return Measured(JOB, {"host": host, "job_id": details.job_id, "job_name": details.name}, values)
+    return Measured(JOB, _job_labels(details, host), values)
 
 
 def _status_times(details: JobDetails, now_ms: int) -> dict[str, int]:
@@ -197,13 +253,12 @@ def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
         if vertex.watermark_lag_ms is not None:
             of_chain["watermarkLag"] = vertex.watermark_lag_ms
         yield Measured(OPERATOR, {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}, of_chain)
-    of_job = {"host": host, "job_id": details.job_id, "job_name": details.name}
     for metric in user_metrics(details.accumulators.merged):
         values = values_of_metric(metric)
         if metric.type is AccumulatorType.METER:
             # Rates are told with the subtasks.
             del values[metric.metric_name]
-        yield Measured(OPERATOR, {**of_job, **_operator_labels(metric)}, values)
+        yield Measured(OPERATOR, {**_job_labels(details, host), **_operator_labels(metric)}, values)
 
 
 def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[AccumulatorSnapshot]:
@@ -253,14 +308,12 @@ def _of_vertex(vertex: JobVertexDetails) -> dict[str, float]:
     }
 
 
+def _job_labels(details: JobDetails, host: str) -> dict[str, str]:
+    return {"host": host, "job_id": details.job_id, "job_name": details.name}
+
+
 def _vertex_labels(details: JobDetails, vertex: JobVertexDetails, host: str) -> dict[str, str]:
-    return {
-        "host": host,
-        "job_id": details.job_id,
-        "job_name": details.name,
-        "task_id": vertex.vertex_id,
-        "task_name": vertex.name,
-    }
+    return {**_job_labels(details, host), "task_id": vertex.vertex_id, "task_name": vertex.name}
 
 
 def _operator_labels(metric: AccumulatorSnapshot) -> dict[str, str]:

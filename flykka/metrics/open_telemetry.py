@@ -30,14 +30,14 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.checkpointing.statistics import CheckpointStatistics
 from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, JobDetails
 from flykka.messages.wire.ids import JobId
-from flykka.metrics.collection import Gateway, collected, fitting_scope
-from flykka.metrics.distribution import Distribution
+from flykka.metrics.collection import collected, fitting_scope
 from flykka.metrics.endpoint import checked_endpoint
-from flykka.metrics.measured import Measured
+from flykka.metrics.measured import Distribution, Measured
 
 _NAME = "flykka"
 _TIMEOUT_SECONDS = 3.0
@@ -71,16 +71,16 @@ class OpenTelemetryReporter:
         self._ended: set[JobId] = set()
         self._said = _Said()
 
-    def report(self, gateway: Gateway, now_ms: int) -> None:
-        """Send what is measured now, and what has ended since the last report. Raises `OtlpError`, and as `gateway`."""
-        jobs = gateway.jobs()
+    def report(self, queries: ClusterQueries, now_ms: int) -> None:
+        """Send what is measured now, and what has ended since the last report. Raises `OtlpError`, and as `queries`."""
+        jobs = queries.jobs()
         self._ended &= {job.job_id for job in jobs}
         for job in (job for job in jobs if job.job_id not in self._ended):
             if job.status in JOB_GLOBALLY_TERMINAL:
                 self._ended.add(job.job_id)
-            self._unsent += map(self._span, self._span_log.new(gateway.details(job.job_id, CHECKPOINT_HISTORY)))
+            self._unsent += map(self._span, self._span_log.new(queries.details(job.job_id, CHECKPOINT_HISTORY)))
         del self._unsent[:-_UNSENT]
-        measured = collected(gateway, jobs, fitting_scope(jobs), self._host, now_ms)
+        measured = collected(queries, jobs, fitting_scope(jobs), self._host, now_ms)
         metrics = metrics_of(measured, now_ms * _NS_PER_MS)
         of_scope = ScopeMetrics(scope=InstrumentationScope(_NAME), metrics=metrics, schema_url="")
         data = MetricsData([ResourceMetrics(resource=self._resource, scope_metrics=[of_scope], schema_url="")])

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import inf, isfinite
 
-from flykka.metrics.distribution import Distribution
-from flykka.metrics.measured import Measured
+from flykka.metrics.measured import Distribution, Measured
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from socket import gethostname
 from typing import Protocol
 
-from flykka.metrics.collection import Gateway
+from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.metrics.collection import collected, fitting_scope
+from flykka.metrics.measured import Distribution, Measured, Value
 
 logger = logging.getLogger("flykka.metrics")
 
@@ -20,7 +23,7 @@ class Reporter(Protocol):
     target: str
     """The place of the reports, for messages."""
 
-    def report(self, gateway: Gateway, now_ms: int) -> None:
+    def report(self, queries: ClusterQueries, now_ms: int) -> None:
         """Report what is measured now. Whatever it raises is told, and it is tried again at the next time."""
 
     def close(self) -> None:
@@ -30,9 +33,11 @@ class Reporter(Protocol):
 class Reporting:
     """Lets a reporter report from `start` to `close`, and then once more, unless the last report has failed."""
 
-    def __init__(self, reporter: Reporter, interval_ms: int, gateway: Gateway, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, reporter: Reporter, interval_ms: int, queries: ClusterQueries, now_ms: Callable[[], int]
+    ) -> None:
         self._reporter = reporter
-        self._gateway = gateway
+        self._queries = queries
         self._now_ms = now_ms
         self._seconds = interval_ms / 1_000
         self._ends = threading.Event()
@@ -61,7 +66,7 @@ class Reporting:
 
     def _report(self) -> None:
         try:
-            self._reporter.report(self._gateway, self._now_ms())
+            self._reporter.report(self._queries, self._now_ms())
         except Exception as raised:  # noqa: BLE001 - the reports of a job must not end for any reason
             if not self._is_failing:
                 logger.warning(
@@ -75,3 +80,36 @@ class Reporting:
         if self._is_failing:
             logger.warning("metrics are reported to %s again", self._reporter.target)
         self._is_failing = False
+
+
+class LogReporter:
+    """Logs a line for each subject that is measured, at level INFO."""
+
+    target = "the log"
+
+    def __init__(self) -> None:
+        self._host = gethostname()
+
+    def report(self, queries: ClusterQueries, now_ms: int) -> None:
+        """Log what is measured now. Raises what `queries` raise."""
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        jobs = queries.jobs()
+        for each in collected(queries, jobs, fitting_scope(jobs), self._host, now_ms):
+            logger.info("%s", line_of(each))
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def line_of(measured: Measured) -> str:
+    """The values of a subject, behind its labels: `jobmanager_job[job_name='errors', ...]: numRestarts=0, ...`."""
+    labels = ", ".join(f"{name}={value!r}" for name, value in measured.labels.items())
+    values = ", ".join(_shown(name, value) for name, value in measured.values.items())
+    return f"{measured.scope}[{labels}]: {values}"
+
+
+def _shown(name: str, value: Value) -> str:
+    if isinstance(value, Distribution):
+        return ", ".join(f"{name}_{figure}={number:.10g}" for figure, number in value.figures.items())
+    return f"{name}={value:.3f}" if isinstance(value, float) and not value.is_integer() else f"{name}={int(value)}"

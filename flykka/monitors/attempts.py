@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flykka.actors.machines.states import EXECUTION_TERMINAL
@@ -11,10 +11,25 @@ from flykka.messages.control.job import ExecutionStateChanged, JobStatusChanged
 from flykka.messages.tasks.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
-from flykka.monitors.attempt_ids import subtask_of
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Turn
+
+
+def subtask_of(attempt: ExecutionAttemptId) -> str:
+    """The part that the ids of all attempts of one subtask share."""
+    return _parted(attempt)[0]
+
+
+def number_of(attempt: ExecutionAttemptId) -> int:
+    """From 0 upwards; 0 where the id is not of the form that JobMasters give it."""
+    return _parted(attempt)[1]
+
+
+def _parted(attempt: str) -> tuple[str, int]:
+    subtask, _, number = attempt.rpartition("_")
+    return (subtask, int(number)) if number.isdecimal() else (attempt, 0)
+
 
 _CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged, SubmitTask)
 """Messages of a JobMaster after a report that has changed something."""
@@ -46,7 +61,6 @@ class AttemptMonitor(ConversationMonitor):
         self._jobs: dict[Ref, _Job] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """Handlers of the reports of attempts, and of the state that they begin from."""
         return {
             UpdateTaskExecutionState: self._on_report,
             NotifyEndOfData: self._on_end_of_data,
@@ -54,7 +68,6 @@ class AttemptMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Handlers of deployments and of their outcomes."""
         return {SubmitTask: self._on_submitted, CoordinatedTaskStateChanged: self._on_moved}
 
     def ended(self, ref: Ref) -> None:
@@ -77,17 +90,15 @@ class AttemptMonitor(ConversationMonitor):
             yield self.violation(turn, text)
         job.attempts[subtask_of(descriptor.attempt)] = _Attempt(descriptor.attempt, descriptor.attempt_number)
 
-    def _on_moved(self, turn: Turn, _to: Ref, message: CoordinatedTaskStateChanged) -> Iterable[Violation]:
+    def _on_moved(self, turn: Turn, _to: Ref, message: CoordinatedTaskStateChanged) -> None:
         newest = self._newest(turn, message.attempt)
         if newest is not None and newest.attempt == message.attempt and message.state in EXECUTION_TERMINAL:
             newest.lives = False
-        return ()
 
-    def _on_restore_state(self, turn: Turn, message: RestoreState) -> Iterable[Violation]:
+    def _on_restore_state(self, turn: Turn, message: RestoreState) -> None:
         job = self._jobs.setdefault(turn.recipient, _Job())
         job.restored_id = None if message.checkpoint is None else message.checkpoint.checkpoint_id
         job.has_asked = True
-        return ()
 
     def _on_report(self, turn: Turn, message: UpdateTaskExecutionState) -> Iterator[Violation]:
         return self._report(turn, message.state.attempt, f"the report {message.state.state}")

@@ -87,7 +87,6 @@ class BarrierMonitor(ConversationMonitor):
         self._recovering: dict[Ref, tuple[ChannelStateRead, ...]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """A task begins, and elements come to it."""
         return {
             ChainOpened: self._on_opened,
             BufferResponse: self._on_arrived,
@@ -96,7 +95,6 @@ class BarrierMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """A task asks for its channels, reads batches, takes snapshots and acknowledges them, or does not."""
         return {
             OpenChain: self._on_opening,
             PartitionRequest: self._on_asked,
@@ -114,33 +112,29 @@ class BarrierMonitor(ConversationMonitor):
 
     # What comes to a task
 
-    def _on_opening(self, turn: Turn, _to: Ref, message: OpenChain) -> Iterable[Violation]:
+    def _on_opening(self, turn: Turn, _to: Ref, message: OpenChain) -> None:
         self._recovering[turn.recipient] = message.recover
-        return ()
 
-    def _on_opened(self, turn: Turn, message: ChainOpened) -> Iterable[Violation]:
+    def _on_opened(self, turn: Turn, message: ChainOpened) -> None:
         inputs = recovered_inputs(self._recovering.pop(turn.recipient, ()), message.recovered)
         self._tasks[turn.recipient] = _Task({each.batch.batch_id: None for each in inputs})
-        return ()
 
-    def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> Iterable[Violation]:
-        return self._give_up(turn, message.checkpoint_id)
+    def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:
+        self._give_up(turn, message.checkpoint_id)
 
-    def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+    def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None and message.consumer == turn.recipient:
             task.channels.setdefault((message.partition_id, message.subpartition), _Channel())
-        return ()
 
-    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
         self._tasks.pop(turn.recipient, None)
-        return ()
 
-    def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterable[Violation]:
+    def _on_arrived(self, turn: Turn, message: BufferResponse) -> None:
         task, name = self._tasks.get(turn.recipient), (message.partition_id, message.subpartition)
         channel = None if task is None else task.channels.get(name)
         if task is None or channel is None:
-            return ()
+            return
         match message.buffer:
             case BatchRef(batch_id=batch_id):
                 channel.unread.append(batch_id)
@@ -158,7 +152,6 @@ class BarrierMonitor(ConversationMonitor):
                 channel.has_ended = True
                 for snapshot in task.snapshots.values():
                     snapshot.awaited.discard(name)
-        return ()
 
     # What it does
 
@@ -202,13 +195,12 @@ class BarrierMonitor(ConversationMonitor):
                 del channel.barriers[passed]
         task.snapshots[checkpoint_id] = _Snapshot(in_flight, awaited)
 
-    def _on_written(self, turn: Turn, _to: Ref, message: WriteChannelState) -> Iterable[Violation]:
+    def _on_written(self, turn: Turn, _to: Ref, message: WriteChannelState) -> None:
         snapshot = self._snapshot(turn, message.checkpoint_id)
         if snapshot is not None:
             snapshot.written = frozenset(
                 batch.batch_id for part in message.parts if part.gate is not None for batch in part.batches
             )
-        return ()
 
     def _on_acknowledged(self, turn: Turn, _to: Ref, message: AcknowledgeCheckpoint) -> Iterator[Violation]:
         task, checkpoint_id = self._tasks.get(turn.recipient), message.checkpoint_id
@@ -223,22 +215,20 @@ class BarrierMonitor(ConversationMonitor):
             text = f"{doubled[0]} is state of its channel, and was read before the snapshot or came behind the barrier"
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
 
-    def _on_given_up(self, turn: Turn, _to: Ref, message: DeclineCheckpoint) -> Iterable[Violation]:
-        return self._give_up(turn, message.checkpoint_id)
+    def _on_given_up(self, turn: Turn, _to: Ref, message: DeclineCheckpoint) -> None:
+        self._give_up(turn, message.checkpoint_id)
 
-    def _give_up(self, turn: Turn, checkpoint_id: int) -> Iterable[Violation]:
+    def _give_up(self, turn: Turn, checkpoint_id: int) -> None:
         """A part of it that is acknowledged all the same is reported for its deletion only."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(checkpoint_id, None)
-        return ()
 
-    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:
+    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> None:
         """So it is behind the end of an attempt."""
         task = self._tasks.get(turn.recipient)
         if task is not None and message.state.state in EXECUTION_TERMINAL:
             task.snapshots.clear()
-        return ()
 
     def _awaited(
         self, turn: Turn, task: _Task, checkpoint_id: int, awaited: Iterable[Channel], what: str

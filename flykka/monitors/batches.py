@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from flykka.actors.machines.attempt.batches import IN_TRANSIT
 from flykka.messages.attempt.commands import HoldBatches, ProcessBatch, ReleaseBatches
@@ -28,7 +28,6 @@ class BatchMonitor(ConversationMonitor):
         """With the turn that did it."""
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Released; and every use of a batch."""
         return {
             ReleaseBatches: self._on_released,
             BufferResponse: self._on_sent,
@@ -36,13 +35,12 @@ class BatchMonitor(ConversationMonitor):
             HoldBatches: self._on_held,
         }
 
-    def _on_released(self, turn: Turn, _to: Ref, message: ReleaseBatches) -> Iterable[Violation]:
+    def _on_released(self, turn: Turn, _to: Ref, message: ReleaseBatches) -> None:
         # What is held for a checkpoint alone was read, or will be.
         for batch_id in (message.batch_ids or ()) if message.holder == IN_TRANSIT else ():
             self._released[batch_id] = turn.sequence
         while len(self._released) > _REMEMBERED:
             del self._released[next(iter(self._released))]
-        return ()
 
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         if isinstance(message.buffer, BatchRef):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flykka.messages.checkpointing.checkpoint import (
@@ -106,39 +106,34 @@ class CheckpointMonitor(ConversationMonitor):
 
     # What it hears
 
-    def _on_tasks(self, turn: Turn, message: CoordinatedTasks) -> Iterable[Violation]:
+    def _on_tasks(self, turn: Turn, message: CoordinatedTasks) -> None:
         coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
         coordinator.subtasks = {task.attempt: (task.vertex_id, task.subtask) for task in message.tasks}
         coordinator.running = {task.attempt: None for task in message.tasks if task.state is ExecutionState.RUNNING}
-        return ()
 
-    def _on_task_state(self, turn: Turn, message: CoordinatedTaskStateChanged) -> Iterable[Violation]:
+    def _on_task_state(self, turn: Turn, message: CoordinatedTaskStateChanged) -> None:
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is not None and message.attempt in coordinator.subtasks:
             if message.state is ExecutionState.RUNNING:
                 coordinator.running[message.attempt] = None
             else:
                 coordinator.running.pop(message.attempt, None)
-        return ()
 
-    def _on_asked(self, turn: Turn, _message: RequestRestoreState) -> Iterable[Violation]:
+    def _on_asked(self, turn: Turn, _message: RequestRestoreState) -> None:
         self._coordinators.setdefault(turn.recipient, _Coordinator())
-        return ()
 
-    def _on_acknowledged(self, turn: Turn, message: AcknowledgeCheckpoint) -> Iterable[Violation]:
+    def _on_acknowledged(self, turn: Turn, message: AcknowledgeCheckpoint) -> None:
         coordinator = self._coordinators.get(turn.recipient)
         pending = None if coordinator is None else coordinator.pending.get(message.checkpoint_id)
         if pending is not None:
             pending.awaited.discard(message.attempt)
-        return ()
 
-    def _on_adopted(self, turn: Turn, message: MetadataRead) -> Iterable[Violation]:
+    def _on_adopted(self, turn: Turn, message: MetadataRead) -> None:
         coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
         if coordinator.latest is None:
             coordinator.latest = message.checkpoint.checkpoint_id
             coordinator.states = _subtasks(message.checkpoint)
         coordinator.last_id = max(coordinator.last_id, message.checkpoint.checkpoint_id)
-        return ()
 
     def _on_recovered(self, turn: Turn, message: CheckpointsRecovered) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
@@ -151,18 +146,16 @@ class CheckpointMonitor(ConversationMonitor):
             recovered = "no checkpoint" if newest is None else f"checkpoint {newest.checkpoint_id}"
             yield self.violation(turn, f"{recovered} is recovered, and checkpoint {known} was complete")
 
-    def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> Iterable[Violation]:
+    def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> None:
         # The job has ended: another one of its name has checkpoints of its own.
         self._completed.pop(turn.recipient.path, None)
-        return ()
 
-    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
         """It may have been the acknowledgement that was missing."""
         coordinator = self._coordinators.get(turn.recipient)
         if coordinator is not None:
             for pending in coordinator.pending.values():
                 pending.awaited.clear()
-        return ()
 
     # What it says
 

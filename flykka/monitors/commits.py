@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flykka.messages.attempt.commands import CommitCheckpoint
@@ -39,7 +39,6 @@ class CommitMonitor(ConversationMonitor):
         self._tasks: dict[Ref, _Task] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """Handlers of what a Task is told of the ends of checkpoints."""
         return {
             NotifyCheckpointAborted: self._on_aborted,
             NotifyCheckpointComplete: self._on_complete,
@@ -47,7 +46,6 @@ class CommitMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Handlers of what the Task sends then."""
         return {
             CommitCheckpoint: self._on_commit,
             NotifyCheckpointAborted: self._on_forwarded,
@@ -58,24 +56,18 @@ class CommitMonitor(ConversationMonitor):
         """An attempt publishes nothing behind its end."""
         self._tasks.pop(ref, None)
 
-    def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> Iterable[Violation]:
+    def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:
         self._tasks.setdefault(turn.recipient, _Task()).aborted.append(message.checkpoint_id)
-        return ()
 
-    def _on_complete(self, turn: Turn, message: NotifyCheckpointComplete) -> Iterable[Violation]:
+    def _on_complete(self, turn: Turn, message: NotifyCheckpointComplete) -> None:
         self._tasks.setdefault(turn.recipient, _Task()).completed.append(message.checkpoint_id)
-        return ()
 
-    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
         """It may have been a completion."""
         self._tasks.setdefault(turn.recipient, _Task()).sees_all = False
-        return ()
 
-    def _on_forwarded(
-        self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted | NotifyCheckpointComplete
-    ) -> Iterable[Violation]:
+    def _on_forwarded(self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted | NotifyCheckpointComplete) -> None:
         self._tasks.pop(turn.recipient, None)  # A TaskManager: it was not meant.
-        return ()
 
     def _on_commit(self, turn: Turn, _to: Ref, message: CommitCheckpoint) -> Iterator[Violation]:
         checkpoint_id = message.checkpoint_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flykka.messages.tasks.batch import BatchRef
@@ -45,7 +45,6 @@ class ExchangeMonitor(ConversationMonitor):
         self._inputs: dict[Ref, dict[Channel, _Reader]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """A producer is asked and given credit, a consumer is sent what it has asked for."""
         return {
             PartitionRequest: self._on_asked,
             AddCredit: self._on_credit,
@@ -54,7 +53,6 @@ class ExchangeMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """A consumer asks, gives credit and leaves, a producer sends."""
         return {
             PartitionRequest: self._on_ask,
             AddCredit: self._on_give,
@@ -70,32 +68,24 @@ class ExchangeMonitor(ConversationMonitor):
 
     # The producer's end
 
-    def _on_asked(self, turn: Turn, message: PartitionRequest) -> Iterable[Violation]:
+    def _on_asked(self, turn: Turn, message: PartitionRequest) -> None:
         if not _is_handed_on(turn, message):
             reader = _Reader(message.credit)
             self._outputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
-        return ()
 
-    def _on_credit(self, turn: Turn, message: AddCredit) -> Iterable[Violation]:
+    def _on_credit(self, turn: Turn, message: AddCredit) -> None:
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is not None:
             reader.credit += message.credit
-        return ()
 
-    def _on_left(self, turn: Turn, message: CancelPartitionRequest) -> Iterable[Violation]:
+    def _on_left(self, turn: Turn, message: CancelPartitionRequest) -> None:
         self._outputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
-        return ()
 
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is None:
             return
-        yield from self._in_order(turn, reader, message, "is sent")
-        if isinstance(message.buffer, BatchRef):
-            reader.credit -= 1
-            if reader.credit < 0:
-                reader.credit = 0
-                yield self.violation(turn, f"{_named(message)} is sent without credit")
+        yield from self._passes(turn, reader, message, "is sent", takes_credit=isinstance(message.buffer, BatchRef))
         reader.has_ended = isinstance(message.buffer, EndOfPartition)
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
@@ -108,41 +98,41 @@ class ExchangeMonitor(ConversationMonitor):
 
     # The consumer's end
 
-    def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+    def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         if message.consumer == turn.recipient:
             reader = _Reader(message.credit)
             self._inputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
-        return ()
 
-    def _on_give(self, turn: Turn, _to: Ref, message: AddCredit) -> Iterable[Violation]:
+    def _on_give(self, turn: Turn, _to: Ref, message: AddCredit) -> None:
         reader = self._inputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is not None:
             reader.credit += message.credit
-        return ()
 
-    def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> Iterable[Violation]:
+    def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> None:
         # What is on its way still comes, and is let go of.
         self._inputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
-        return ()
 
     def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterator[Violation]:
         channels = self._inputs.get(turn.recipient, {})
         reader = channels.get((message.partition_id, message.subpartition))
         if reader is None:
             return
-        yield from self._in_order(turn, reader, message, "arrives")
-        if isinstance(message.buffer, BatchRef) and message.buffer.rows:
-            reader.credit -= 1
-            if reader.credit < 0:
-                reader.credit = 0
-                yield self.violation(turn, f"{_named(message)} arrives without credit")
-        elif isinstance(message.buffer, EndOfPartition):
+        has_rows = isinstance(message.buffer, BatchRef) and message.buffer.rows > 0
+        yield from self._passes(turn, reader, message, "arrives", takes_credit=has_rows)
+        if isinstance(message.buffer, EndOfPartition):
             del channels[message.partition_id, message.subpartition]
 
-    def _in_order(self, turn: Turn, reader: _Reader, message: BufferResponse, what: str) -> Iterator[Violation]:
+    def _passes(
+        self, turn: Turn, reader: _Reader, message: BufferResponse, what: str, *, takes_credit: bool
+    ) -> Iterator[Violation]:
         if message.sequence_number != reader.next_number:
             yield self.violation(turn, f"{_named(message)} {what}, and element {reader.next_number} is the next")
         reader.next_number = message.sequence_number + 1
+        if takes_credit:
+            reader.credit -= 1
+            if reader.credit < 0:
+                reader.credit = 0
+                yield self.violation(turn, f"{_named(message)} {what} without credit")
 
 
 def _named(message: BufferResponse) -> str:

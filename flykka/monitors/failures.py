@@ -23,7 +23,6 @@ class FailureMonitor(ConversationMonitor):
     name = "failures"
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Handlers of the ends of attempts."""
         return {UpdateTaskExecutionState: self._on_state}
 
     def raised(self, turn: Turn) -> Iterator[Violation]:

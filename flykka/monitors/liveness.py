@@ -23,7 +23,6 @@ class LivenessMonitor(ConversationMonitor):
     name = "liveness"
 
     def __init__(self, within_ms: int) -> None:
-        """Progress is to be made `within_ms`."""
         super().__init__()
         self._within_ms = within_ms
         self._jobs: dict[JobId, JobStatus] = {}
@@ -34,7 +33,6 @@ class LivenessMonitor(ConversationMonitor):
         return {HeartbeatDue: self._on_pulse}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Handlers of messages that count as progress."""
         return {
             JobStatusChanged: self._on_status,
             CheckpointCompleted: self._on_progress,
@@ -46,15 +44,14 @@ class LivenessMonitor(ConversationMonitor):
         for job_id, status in self._jobs.items():
             yield Violation(self.name, f"job {job_id} is {status} at the end of the run", self._progress_turn)
 
-    def _on_status(self, turn: Turn, to: Ref, message: JobStatusChanged) -> Iterable[Violation]:
+    def _on_status(self, turn: Turn, to: Ref, message: JobStatusChanged) -> None:
         self._jobs[message.job_id] = message.status
         if message.status in JOB_TERMINAL:
             del self._jobs[message.job_id]
-        return self._on_progress(turn, to, message)
+        self._on_progress(turn, to, message)
 
-    def _on_progress(self, turn: Turn, _to: Ref, _message: object) -> Iterable[Violation]:
+    def _on_progress(self, turn: Turn, _to: Ref, _message: object) -> None:
         self._progress_ms, self._progress_turn = turn.now_ms, turn.sequence
-        return ()
 
     def _on_pulse(self, turn: Turn, _message: HeartbeatDue) -> Iterable[Violation]:
         silent_ms = turn.now_ms - self._progress_ms

@@ -44,8 +44,9 @@ _REMEMBERED = 1_024
 _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 
 Said = Value | Undecoded
-OnReceived = Callable[[Turn, Any], Iterable[Violation]]
-OnSent = Callable[[Turn, Ref, Any], Iterable[Violation]]
+OnReceived = Callable[[Turn, Any], Iterable[Violation] | None]
+OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
+"""A function that only takes note of a message returns nothing."""
 
 
 def said(message: Said) -> Said:
@@ -96,7 +97,6 @@ class ConversationMonitor:
         return ()
 
     def violation(self, turn: Turn, text: str) -> Violation:
-        """A violation by a turn."""
         message = said(turn.message)
         kind = "an unreadable message" if isinstance(message, Undecoded) else type(message).__name__
         return Violation(self.name, f"{turn.recipient.path} <- {kind}: {text}", turn.sequence)
@@ -116,12 +116,12 @@ class Conversation:
         if isinstance(record, Turn):
             message = said(record.message)
             for on_received in self._received.get(type(message), ()):
-                yield from on_received(record, message)
+                yield from on_received(record, message) or ()
             for effect in record.effects:
                 if type(effect) is Send:
                     for told in each_said(effect.message):
                         for on_sent in self._sent.get(type(told), ()):
-                            yield from on_sent(record, effect.target, told)
+                            yield from on_sent(record, effect.target, told) or ()
             if record.failure is not None:
                 for monitor in self._monitors:
                     yield from monitor.raised(record)

@@ -57,13 +57,11 @@ class Watch:
         return bool(self._others) or self._conversation.is_about(kind, is_sent=is_sent)
 
     def observe(self, record: Record) -> Iterator[Violation]:
-        """This has happened."""
         yield from self._conversation.observe(record)
         for monitor in self._others:
             yield from monitor.observe(record)
 
     def end(self) -> Iterator[Violation]:
-        """The run is over."""
         for monitor in self._monitors:
             yield from monitor.end()
 

@@ -4,45 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from flykka.messages.checkpointing.checkpoint import (
-    AcknowledgeCheckpoint,
-    DeclineCheckpoint,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
-    TriggerCheckpoint,
-)
+from flykka.messages.checkpointing import checkpoint
+from flykka.messages.control import registration, slots
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.leader import LeaderSessionMessage
-from flykka.messages.control.registration import (
-    AcknowledgeRegistration,
-    DisconnectJobMaster,
-    DisconnectResourceManager,
-    DisconnectTaskManager,
-    JobMasterRegistrationSuccess,
-    RegisterTaskManager,
-)
-from flykka.messages.control.slots import (
-    AcceptSlots,
-    AllocateSlot,
-    AllocateSlotConfirmed,
-    AllocateSlotRefused,
-    CancelSlotRequest,
-    FreeSlot,
-    OfferSlots,
-    RequestSlot,
-    SlotAvailable,
-    SlotRequestFailed,
-)
+from flykka.messages.tasks import task
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents, SendOperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, ReportedWatermark, RequestSplits
-from flykka.messages.tasks.task import (
-    AcknowledgeDeployments,
-    CancelTask,
-    NotifyEndOfData,
-    ReportTaskMetrics,
-    SubmitTask,
-    UpdateTaskExecutionState,
-)
 from flykka.messages.wire.ids import LeaderSessionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -51,41 +19,41 @@ from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.records import Turn
 
 _UNDER_SESSIONS: tuple[type[Message], ...] = (
-    AcceptSlots,
-    AcknowledgeCheckpoint,
-    AcknowledgeDeployments,
+    slots.AcceptSlots,
+    checkpoint.AcknowledgeCheckpoint,
+    task.AcknowledgeDeployments,
     AddSplits,
     AlignWatermark,
-    AllocateSlot,
-    AllocateSlotConfirmed,
-    AllocateSlotRefused,
-    CancelSlotRequest,
-    CancelTask,
-    DeclineCheckpoint,
-    DisconnectJobMaster,
-    DisconnectResourceManager,
-    DisconnectTaskManager,
-    FreeSlot,
+    slots.AllocateSlot,
+    slots.AllocateSlotConfirmed,
+    slots.AllocateSlotRefused,
+    slots.CancelSlotRequest,
+    task.CancelTask,
+    checkpoint.DeclineCheckpoint,
+    registration.DisconnectJobMaster,
+    registration.DisconnectResourceManager,
+    registration.DisconnectTaskManager,
+    slots.FreeSlot,
     GlobalAggregateResults,
     Heartbeat,
     HeartbeatRequest,
     JobMasterHeartbeat,
     NoMoreSplits,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
-    NotifyEndOfData,
-    OfferSlots,
+    checkpoint.NotifyCheckpointAborted,
+    checkpoint.NotifyCheckpointComplete,
+    task.NotifyEndOfData,
+    slots.OfferSlots,
     OperatorEvents,
-    ReportTaskMetrics,
+    task.ReportTaskMetrics,
     ReportedWatermark,
-    RequestSlot,
+    slots.RequestSlot,
     RequestSplits,
     SendOperatorEvents,
-    SlotAvailable,
-    SlotRequestFailed,
-    SubmitTask,
-    TriggerCheckpoint,
-    UpdateTaskExecutionState,
+    slots.SlotAvailable,
+    slots.SlotRequestFailed,
+    task.SubmitTask,
+    checkpoint.TriggerCheckpoint,
+    task.UpdateTaskExecutionState,
 )
 """Messages between ResourceManager, JobMasters and TaskManagers while a registration holds."""
 
@@ -108,51 +76,48 @@ class SessionMonitor(ConversationMonitor):
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """Handlers of the beginnings of sessions, and of the messages that end one for their sender."""
-        leave = dict.fromkeys((DisconnectJobMaster, DisconnectResourceManager, DisconnectTaskManager), self._on_leave)
+        ends = (
+            registration.DisconnectJobMaster,
+            registration.DisconnectResourceManager,
+            registration.DisconnectTaskManager,
+        )
         return {
-            **leave,
-            AcknowledgeRegistration: self._on_acknowledged,
-            JobMasterRegistrationSuccess: self._on_success,
-            AllocateSlot: self._on_allocated,
-            RegisterTaskManager: self._on_register,
+            **dict.fromkeys(ends, self._on_leave),
+            registration.AcknowledgeRegistration: self._on_acknowledged,
+            registration.JobMasterRegistrationSuccess: self._on_success,
+            slots.AllocateSlot: self._on_allocated,
+            registration.RegisterTaskManager: self._on_register,
         }
 
     def ended(self, ref: Ref) -> None:
         self._over.pop(ref, None)
 
-    def _on_acknowledged(self, turn: Turn, to: Ref, message: AcknowledgeRegistration) -> Iterable[Violation]:
+    def _on_acknowledged(self, turn: Turn, to: Ref, message: registration.AcknowledgeRegistration) -> None:
         self._begins(turn.recipient, to, message.leader_session_id)
         self._begins(to, turn.recipient, message.registration_session or message.leader_session_id)
-        return ()
 
-    def _on_success(self, turn: Turn, to: Ref, message: JobMasterRegistrationSuccess) -> Iterable[Violation]:
+    def _on_success(self, turn: Turn, to: Ref, message: registration.JobMasterRegistrationSuccess) -> None:
         self._begins(turn.recipient, to, message.leader_session_id)
         self._begins(to, turn.recipient, message.leader_session_id)
-        return ()
 
-    def _on_allocated(self, _turn: Turn, to: Ref, message: AllocateSlot) -> Iterable[Violation]:
+    def _on_allocated(self, _turn: Turn, to: Ref, message: slots.AllocateSlot) -> None:
         self._leading[message.job_master] = message.job_leader_session_id
         self._begins(message.job_master, to, message.job_leader_session_id)
-        return ()
 
-    def _on_register(self, turn: Turn, to: Ref, _message: RegisterTaskManager) -> Iterable[Violation]:
+    def _on_register(self, turn: Turn, to: Ref, _message: registration.RegisterTaskManager) -> None:
         """A TaskManager that left a silent JobMaster and holds slots for it comes back at once: it leads on."""
         if to in self._leading:
             self._begins(to, turn.recipient, self._leading[to])
-        return ()
 
     def _begins(self, speaker: Ref, hearer: Ref, session: LeaderSessionId) -> None:
         self._sessions.setdefault(speaker, set()).add(session)
         self._over.setdefault(hearer, set()).discard(session)
 
-    def _on_end(self, turn: Turn, message: Terminated) -> Iterable[Violation]:
+    def _on_end(self, turn: Turn, message: Terminated) -> None:
         self._ends(message.ref, turn.recipient)
-        return ()
 
-    def _on_leave(self, turn: Turn, to: Ref, _message: Message) -> Iterable[Violation]:
+    def _on_leave(self, turn: Turn, to: Ref, _message: Message) -> None:
         self._ends(to, turn.recipient)
-        return ()
 
     def _ends(self, speaker: Ref, hearer: Ref) -> None:
         self._over.setdefault(hearer, set()).update(self._sessions.get(speaker, ()))

@@ -10,7 +10,7 @@ from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobSta
 from flykka.messages.tasks.task import ExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
-from flykka.monitors.attempt_ids import number_of, subtask_of
+from flykka.monitors.attempts import number_of, subtask_of
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation, said
 from flykka.runtime.trace.records import Turn
 

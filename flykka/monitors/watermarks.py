@@ -9,7 +9,7 @@ aligned with others does not read on beyond what it was told.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flykka.actors.machines.state.watermarks import restored_input_watermark_ms
@@ -79,7 +79,6 @@ class WatermarkMonitor(ConversationMonitor):
         self._submitted: dict[ExecutionAttemptId, tuple[bool, int]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """A task begins, and elements come to it."""
         return {
             ChainOpened: self._on_opened,
             BufferResponse: self._on_arrived,
@@ -88,7 +87,6 @@ class WatermarkMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """A task asks for its channels, reads batches, and says how far event time is."""
         return {
             SubmitTask: self._on_submitted,
             UpdateTaskExecutionState: self._on_state,
@@ -102,36 +100,31 @@ class WatermarkMonitor(ConversationMonitor):
     def ended(self, ref: Ref) -> None:
         self._tasks.pop(ref, None)
 
-    def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> Iterable[Violation]:
+    def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> None:
         descriptor = message.descriptor
         passes_on = not descriptor.vertex.operators[0].kind.makes_watermarks
         self._submitted[descriptor.attempt] = passes_on, restored_input_watermark_ms(descriptor)
-        return ()
 
-    def _on_opened(self, turn: Turn, _message: ChainOpened) -> Iterable[Violation]:
+    def _on_opened(self, turn: Turn, _message: ChainOpened) -> None:
         self._tasks[turn.recipient] = _Task()
-        return ()
 
-    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:
+    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None:
             begun = self._submitted.pop(message.state.attempt, (task.passes_on, task.restored_ms))
             task.passes_on, task.restored_ms = begun
-        return ()
 
-    def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+    def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None and message.consumer == turn.recipient:
             said = _Said(said_ms=task.restored_ms, read_ms=task.restored_ms)
             task.channels.setdefault((message.partition_id, message.subpartition), said)
-        return ()
 
-    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
         """It may have been what a channel said."""
         self._tasks.pop(turn.recipient, None)
-        return ()
 
-    def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterable[Violation]:
+    def _on_arrived(self, turn: Turn, message: BufferResponse) -> None:
         task, channel = self._tasks.get(turn.recipient), (message.partition_id, message.subpartition)
         said = None if task is None else task.channels.get(channel)
         if task is not None and said is not None:
@@ -143,7 +136,6 @@ class WatermarkMonitor(ConversationMonitor):
                     said.said_ms = max(said.said_ms, said_ms)
                 case WatermarkStatus(idle=is_idle):
                     said.is_idle, said.was_idle = is_idle, said.was_idle or is_idle
-        return ()
 
     def _on_read(self, turn: Turn, _to: Ref, message: ProcessBatch) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
@@ -172,11 +164,10 @@ class WatermarkMonitor(ConversationMonitor):
             what = f"element {message.sequence_number} of {message.partition_id} is"
             yield from self._no_more(turn, task, message.buffer.timestamp_ms, what)
 
-    def _on_aligned(self, turn: Turn, message: AlignWatermark) -> Iterable[Violation]:
+    def _on_aligned(self, turn: Turn, message: AlignWatermark) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.max_ms = message.max_watermark_ms
-        return ()
 
     def _on_read_on(self, turn: Turn, _to: Ref, _message: ReadSplits) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)

@@ -25,7 +25,6 @@ _FAULTS = "drop(), delay(...), duplicate(), crash(path) or fail_stage(), then ru
 
 
 def result_bundle(result: ReplayResult) -> Bundle:
-    """Show how much was replayed, and the divergence where there is one."""
     found = result.divergence
     colour, state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
     if result.is_empty and found is None:
@@ -72,14 +71,12 @@ def fork_bundle(fork: JobFork) -> Bundle:
 
 
 def fork_run_bundle(run: ForkRun) -> Bundle:
-    """Show how far it came, and the actors that did not answer."""
     facts = (f"{run.turns:,} turns", f"{format_ms(run.duration_ms)} of virtual time", run.ended)
     notes = [f"no answer was recorded for {path}: {said}" for path, said in run.silent.items()]
     return bundle([head("fork", *facts), *map(note, notes)], [f"fork: {', '.join(facts)}", *notes])
 
 
 def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
-    """Show its end, its faults and its violations."""
     facts = list(_facts(outcome))
     colour, state = (GREEN, "nothing was wrong")
     if not outcome.passed:

@@ -63,7 +63,6 @@ def _more(left: int, what: str) -> list[str]:
 
 
 def trace_bundle(trace: TraceReader) -> Bundle:
-    """Show what was recorded, and how it began."""
     read = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
     shown = [row_of(record, read[0].now_ms) for record in read[:SHOWN_RECORDS]]
     facts = (origin(trace), format_bytes(trace.path.stat().st_size))
@@ -103,13 +102,11 @@ def step_bundle(step: Step) -> Bundle:
 
 
 def state_bundle(state: Fields) -> Bundle:
-    """Show the state of an actor as a tree."""
     text = state_text(state)
     return bundle([lines(text)], [text])
 
 
 def state_text(state: Fields) -> str:
-    """Show the state of an actor as the lines of a tree."""
     told = lines_of(state)
     return "\n".join([*told[:SHOWN_LINES], *_more(len(told) - SHOWN_LINES, "lines")])
 

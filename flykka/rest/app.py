@@ -3,49 +3,94 @@
 from __future__ import annotations
 
 import logging
+import mimetypes
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZipFile
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 
-from flykka.rest.endpoint import Endpoint, routes
+from flykka.rest.endpoint import Endpoint, open_api, routes
 from flykka.rest.errors import RestError
-from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
-from flykka.rest.handlers.applications import ApplicationCancelHandlers, ApplicationHandlers
-from flykka.rest.handlers.attached_clients import ClientHeartbeatHandlers, ResultHandlers
-from flykka.rest.handlers.checkpoints import CheckpointHandlers
-from flykka.rest.handlers.cluster import ClusterHandlers, ShutdownHandlers
-from flykka.rest.handlers.datasets import DatasetHandlers, Datasets
+from flykka.rest.handlers.applications import ApplicationHandlers, EndHandlers
+from flykka.rest.handlers.cluster import ClusterHandlers
+from flykka.rest.handlers.datasets import DatasetHandlers
 from flykka.rest.handlers.events import EventHandlers
-from flykka.rest.handlers.flame_graphs import FlameGraphHandlers
 from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
 from flykka.rest.handlers.log_urls import LogUrlHandlers, LogUrls
 from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.page import PageHandlers, is_page
 from flykka.rest.handlers.processes import JobManagerHandlers, TaskManagerHandlers
-from flykka.rest.handlers.recorder import RecorderHandlers
+from flykka.rest.handlers.recorder import RecorderHandlers, Recording
 from flykka.rest.handlers.rescaling import RescaleHandlers, ResourceRequirementsHandlers
-from flykka.rest.handlers.snapshots import SnapshotHandlers
-from flykka.rest.handlers.subtasks import SubtaskHandlers
+from flykka.rest.handlers.snapshots import CheckpointHandlers, SnapshotHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
 from flykka.rest.history_gateway import HistoryGateway
-from flykka.rest.open_api import open_api
-from flykka.rest.recording import Recording
 from flykka.rest.security import Guard, Rules
 from flykka.runtime.secrets import masked
 
 if TYPE_CHECKING:
+    from flykka.client.datasets import ClusterDatasets
     from flykka.rest.costly import CostlyAnswers
     from flykka.rest.gateway import RestfulGateway
+    from flykka.rest.handlers.processes import ServedProcess
     from flykka.rest.operations import AsyncOperations
-    from flykka.rest.process.served import ServedProcess
-    from flykka.rest.responses.attempt_work import LastWork
+    from flykka.rest.responses.job_event import LastWork
     from flykka.rest.settings import RestSettings
     from flykka.runtime.recording import Recorder
+
+
+PREFIX = "/flink"
+_WEB = "web/"
+_DAY = "public, max-age=86400"
+
+
+class FlinkDashboard:
+    """The files of the dashboard. They are the same for everybody, and need no token."""
+
+    def __init__(self, jar: Path) -> None:
+        self._jar = jar
+
+    @classmethod
+    def find(cls) -> FlinkDashboard | None:
+        """The dashboard of the package that is installed; None where none is."""
+        found = find_spec("pyflink")
+        for folder in () if found is None else found.submodule_search_locations or ():
+            for jar in sorted(Path(folder, "lib").glob("flink-dist-*.jar")):
+                return cls(jar)
+        return None
+
+    def routes(self) -> list[Route]:
+        """Routes of its files; they come behind those of the endpoints."""
+        return [
+            Route(PREFIX, lambda request: RedirectResponse(f"{PREFIX}/"), methods=["GET"]),
+            Route(f"{PREFIX}/{{path:path}}", self._serve, methods=["GET"]),
+        ]
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        """All of them, some megabytes, read when the first is wanted."""
+        with ZipFile(self._jar) as jar:
+            names = [name for name in jar.namelist() if name.startswith(_WEB) and not name.endswith("/")]
+            return {name.removeprefix(_WEB): jar.read(name) for name in names}
+
+    def _serve(self, request: Request) -> Response:
+        path = request.path_params["path"] or "index.html"
+        content = self._files.get(path)
+        if content is None:
+            return Response(status_code=404)
+        kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        caching = "no-cache" if path == "index.html" else _DAY
+        return Response(content, headers={"Cache-Control": caching}, media_type=kind)
+
 
 logger = logging.getLogger("flykka")
 
@@ -61,7 +106,7 @@ def rest_app(
     recorder: Recorder | None,
     process: ServedProcess,
     log_urls: LogUrls,
-    datasets: Datasets,
+    datasets: ClusterDatasets | None,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
@@ -74,10 +119,7 @@ def rest_app(
         *ApplicationHandlers(gateway, now_ms, application_id).endpoints(),
         *MetricHandlers(gateway, now_ms).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
-        *ResultHandlers(gateway).endpoints(),
-        *VertexHandlers(gateway, now_ms).endpoints(),
-        *SubtaskHandlers(gateway, now_ms).endpoints(),
-        *FlameGraphHandlers(gateway, process.flame_graphs, now_ms).endpoints(),
+        *VertexHandlers(gateway, process.flame_graphs, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
         *RescaleHandlers(gateway).endpoints(),
     ]
@@ -87,9 +129,7 @@ def rest_app(
     else:
         read_only = None
         endpoints += CancelHandlers(gateway).endpoints()
-        endpoints += ShutdownHandlers(gateway).endpoints()
-        endpoints += ApplicationCancelHandlers(gateway, application_id).endpoints()
-        endpoints += ClientHeartbeatHandlers(gateway).endpoints()
+        endpoints += EndHandlers(gateway, application_id).endpoints()
         endpoints += SnapshotHandlers(gateway, operations).endpoints()
         endpoints += ResourceRequirementsHandlers(gateway).endpoints()
         endpoints += DatasetHandlers(datasets, operations).endpoints()

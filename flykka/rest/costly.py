@@ -34,8 +34,6 @@ class Costly:
 
 
 class CostlyAnswers:
-    """The costly answers of one server."""
-
     def __init__(self) -> None:
         self._threads = {cost: ThreadPoolExecutor(cost, f"flykka-rest-{cost.name.lower()}") for cost in Cost}
         # An answer may be there before its callback is added, and then it is forgotten by the thread that has begun it.

@@ -13,59 +13,15 @@ from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.actors.task_manager.actor import TaskManager
+from flykka.client.job_manager_gateway import LOOK_TIMEOUT, JobManagerGateway, Refusal
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.messages.checkpointing.statistics import (
-    CheckpointStatistics,
-    CheckpointStatsSnapshot,
-    SubtaskCheckpointStatistics,
-)
 from flykka.messages.control.high_availability import LeaderInformation
-from flykka.messages.control.job import (
-    CancelJob,
-    CancellationFailure,
-    CheckpointType,
-    JobClientHeartbeatNoted,
-    JobFound,
-    ReportJobClientHeartbeat,
-    RequestCheckpoint,
-    RequestCheckpointFailure,
-    RequestCheckpointSuccess,
-    StopJob,
-    StoppingFailure,
-    StoppingSuccess,
-    TriggerSavepoint,
-    TriggerSavepointFailure,
-    TriggerSavepointSuccess,
-)
-from flykka.messages.control.rescaling import (
-    JobResourceRequirements,
-    JobResourceRequirementsRefused,
-    JobResourceRequirementsUpdated,
-    RequestJobResourceRequirements,
-    RequestRescales,
-    RescalesSnapshot,
-    UpdateJobResourceRequirements,
-)
-from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.control.job import CancellationFailure
+from flykka.messages.control.rescaling import JobResourceRequirements, JobResourceRequirementsRefused
 from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained
-from flykka.messages.monitoring.job_details import (
-    CheckpointDetails,
-    JobDetails,
-    JobOverview,
-    JobsOverview,
-    JobVertexDetails,
-    ProcessEnvironment,
-    RequestCheckpointDetails,
-    RequestCheckpointStats,
-    RequestJobDetails,
-    RequestJobGraph,
-    RequestJobsOverview,
-    RequestJobVertexDetails,
-    SubtaskDetails,
-    SubtasksOfVertex,
-)
-from flykka.messages.wire.ids import JobId, JobVertexId, TaskManagerId
+from flykka.messages.monitoring.job_details import ProcessEnvironment
+from flykka.messages.wire.ids import JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.rest.errors import RestError
@@ -74,98 +30,55 @@ from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutErro
 if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster
 
-TIMEOUT_S = 10.0
-"""Seconds for an answer that needs nothing but the JobManager."""
-
-STOPPING_TIMEOUT_S = 3_600.0
-"""Seconds that a savepoint may take; its own time limit is the job's."""
+_CONFLICT = 409
+"""The status of what a job that has ended, or that is another one, cannot do."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
 A = TypeVar("A", bound=Message)
 
 
-class RestfulGateway:
-    """Of one cluster."""
+class RestfulGateway(JobManagerGateway):
+    """Of one cluster. It fails as a request does: whatever it raises is a `RestError`."""
 
     history_of = None
     """It shows no archives."""
 
     def __init__(self, cluster: LocalCluster) -> None:
+        super().__init__(cluster.system, cluster.gateway.ref, cluster.gateway.services)
         self._cluster = cluster
-        self._system = cluster.system
-        self._job_manager = cluster.gateway
 
-    def jobs(self) -> tuple[JobOverview, ...]:
-        """The jobs that run, and the last that have ended."""
-        return self._ask(JobsOverview, lambda me: RequestJobsOverview(reply_to=me)).jobs
-
-    def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
-        """A job as it stands now, with that many of its last checkpoints."""
-        return self._of_job(
-            JobDetails,
-            job_id,
-            lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=checkpoints),
-        )
-
-    def graph(self, job_id: JobId) -> JobGraph:
-        """The plan and the configuration of a job."""
-        return self._of_job(JobFound, job_id, lambda me: RequestJobGraph(job_id=job_id, reply_to=me)).job_graph
+    def ask(self, make: Callable[[Ref], Message], timeout: float = LOOK_TIMEOUT) -> Message:
+        """Ask the JobManager, unless another driver leads."""
+        try:
+            if (leader := self.other_leader()) is not None:
+                raise RestError(503, _led_elsewhere(leader))
+            return super().ask(make, timeout)
+        except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
+            raise _unanswered("the JobManager", silent) from None
+        except StoreUnavailableError as unknown:
+            raise RestError(503, f"it is not known which driver leads: {unknown}", passes=True) from None
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
         self.details(job_id)
         return process_environment()
 
-    def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        """A vertex, and its subtasks. Raises `RestError` where the job has none of this id."""
-        found = self._of_job(
-            SubtasksOfVertex,
-            job_id,
-            lambda me: RequestJobVertexDetails(job_id=job_id, reply_to=me, vertex_id=vertex_id),
-        )
-        if found.vertex is None:
-            raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
-        return found.vertex, found.subtasks
-
-    def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
-        return self._of_job(
-            CheckpointStatsSnapshot, job_id, lambda me: RequestCheckpointStats(job_id=job_id, reply_to=me)
-        )
-
-    def checkpoint(
-        self, job_id: JobId, checkpoint_id: int
-    ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
-        """A checkpoint, and its subtasks as far as they are kept. Raises `RestError` where it is not kept."""
-        found = self._of_job(
-            CheckpointDetails,
-            job_id,
-            lambda me: RequestCheckpointDetails(job_id=job_id, reply_to=me, checkpoint_id=checkpoint_id),
-        )
-        if found.checkpoint is None:
-            raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
-        return found.checkpoint, found.subtasks
-
-    def rescales(self, job_id: JobId) -> RescalesSnapshot:
-        return self._of_job(RescalesSnapshot, job_id, lambda me: RequestRescales(job_id=job_id, reply_to=me))
-
-    def requirements(self, job_id: JobId) -> JobResourceRequirements:
-        """The bounds of the parallelism of a job. Raises `RestError` where it has ended."""
+    def requirements(self, job_id: JobId, timeout: float = LOOK_TIMEOUT) -> JobResourceRequirements:
+        """The bounds of the parallelism of a job. What it does not know at all is not there: 404."""
         self.details(job_id)
-        return self._requirements(409, lambda me: RequestJobResourceRequirements(job_id=job_id, client=me))
+        return super().requirements(job_id, timeout)
 
-    def update_requirements(self, job_id: JobId, requirements: JobResourceRequirements) -> None:
-        """Set bounds of the parallelism of a job. Raises `RestError` where they are none, or it has ended."""
+    def update_requirements(
+        self, job_id: JobId, requirements: JobResourceRequirements, timeout: float = LOOK_TIMEOUT
+    ) -> None:
+        """Set bounds of the parallelism of a job. Those that are refused are a bad request."""
         self.details(job_id)
-        self._requirements(
-            400, lambda me: UpdateJobResourceRequirements(job_id=job_id, client=me, requirements=requirements)
-        )
-
-    def _requirements(self, refused: int, make: Callable[[Ref], Message]) -> JobResourceRequirements:
-        answer = self._ask(Message, make)
-        if isinstance(answer, JobResourceRequirementsRefused):
-            raise RestError(refused, answer.cause.message)
-        assert isinstance(answer, JobResourceRequirementsUpdated), f"requirements are not answered with {answer}"
-        return answer.requirements
+        try:
+            super().update_requirements(job_id, requirements, timeout)
+        except RestError as refused:
+            if refused.status == _CONFLICT:
+                raise RestError(400, str(refused)) from None
+            raise
 
     def slots(self) -> SlotsExplained:
         living = (cell for cell in self._system.cells.living() if cell.props.actor_class is ResourceManager)
@@ -173,7 +86,7 @@ class RestfulGateway:
         if resource_manager is None:
             raise RestError(503, "there is no ResourceManager at this moment", passes=True)
         try:
-            answer = resource_manager.ask(lambda me: ExplainSlots(reply_to=me), timeout=TIMEOUT_S)
+            answer = resource_manager.ask(lambda me: ExplainSlots(reply_to=me), timeout=LOOK_TIMEOUT)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
             raise _unanswered("the ResourceManager", silent) from None
         assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
@@ -201,79 +114,30 @@ class RestfulGateway:
         """Begin to end the cluster, on another thread: this server answers the request, and ends with it."""
         Thread(target=self._cluster.shutdown, name="flykka-rest-shutdown", daemon=True).start()
 
-    def cancel(self, job_id: JobId, *, delete_checkpoints: bool = False) -> None:
-        """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""
+    def cancel(self, job_id: JobId, timeout: float = LOOK_TIMEOUT, *, delete_checkpoints: bool = False) -> None:
+        """Have a job cancelled. A job that has ended is a conflict, one that is not known is not there."""
         self.details(job_id)
-        refusal = self._cancelled(job_id, delete_checkpoints=delete_checkpoints)
-        if refusal is not None:
-            raise RestError(409, refusal.cause.message)
+        super().cancel(job_id, timeout, delete_checkpoints=delete_checkpoints)
 
     def cancel_if_running(self, job_id: JobId) -> None:
         """Have a job cancelled, unless it has ended."""
-        self._cancelled(job_id)
-
-    def _cancelled(self, job_id: JobId, *, delete_checkpoints: bool = False) -> CancellationFailure | None:
-        answer = self._ask(
-            Message, lambda me: CancelJob(job_id=job_id, client=me, delete_checkpoints=delete_checkpoints)
-        )
-        return answer if isinstance(answer, CancellationFailure) else None
-
-    def report_client_heartbeat(self, job_id: JobId, expired_timestamp_ms: int) -> None:
-        """The client of a job lives until then. Raises `RestError` where there is no such job, or it has ended."""
-        self._of_job(
-            JobClientHeartbeatNoted,
-            job_id,
-            lambda me: ReportJobClientHeartbeat(job_id=job_id, expired_timestamp_ms=expired_timestamp_ms, reply_to=me),
-        )
-
-    def stop(self, job_id: JobId, directory: str, *, drain: bool) -> str:
-        """Stop a job with a savepoint; its path. Raises `RestError` where it fails."""
-        return self._done(
-            StoppingSuccess,
-            lambda me: StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
-        ).checkpoint_path
-
-    def trigger_savepoint(self, job_id: JobId, directory: str) -> str:
-        """Take a savepoint; its path. Raises `RestError` where it fails."""
-        return self._done(
-            TriggerSavepointSuccess,
-            lambda me: TriggerSavepoint(job_id=job_id, client=me, savepoint_directory=directory),
-        ).savepoint_path
-
-    def trigger_checkpoint(self, job_id: JobId, checkpoint_type: CheckpointType) -> int:
-        """Take a checkpoint; its id, when it is complete. Raises `RestError` where it fails."""
-        return self._done(
-            RequestCheckpointSuccess,
-            lambda me: RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),
-        ).checkpoint_id
-
-    def _done(self, success: type[A], make: Callable[[Ref], Message]) -> A:
-        """The answer to what takes as long as a snapshot. Raises `RestError` where it fails."""
-        answer = self._ask(Message, make, STOPPING_TIMEOUT_S)
-        if isinstance(answer, StoppingFailure | TriggerSavepointFailure | RequestCheckpointFailure):
-            raise RestError(500, answer.cause.message)
-        assert isinstance(answer, success), f"what is begun over REST is not answered with {answer}"
-        return answer
+        try:
+            super().cancel(job_id)
+        except RestError as refused:
+            if refused.status != _CONFLICT:
+                raise
 
     def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
         if not _ID.fullmatch(job_id):
             raise RestError(400, f"{job_id!r} is no id of a job: it has 32 hexadecimal digits")
-        answer = self._ask(Message, make)
-        if not isinstance(answer, kind):
-            raise RestError(404, f"Job {job_id} not found")
-        return answer
+        return super()._of_job(kind, job_id, make)
 
-    def _ask(self, kind: type[A], make: Callable[[Ref], Message], timeout: float = TIMEOUT_S) -> A:
-        try:
-            if (leader := self._job_manager.other_leader()) is not None:
-                raise RestError(503, _led_elsewhere(leader))
-            answer = self._job_manager.ask(make, timeout)
-        except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
-            raise _unanswered("the JobManager", silent) from None
-        except StoreUnavailableError as unknown:
-            raise RestError(503, f"it is not known which driver leads: {unknown}", passes=True) from None
-        assert isinstance(answer, kind), f"a question of the REST interface is not answered with {answer}"
-        return answer
+    def _not_known(self, text: str) -> Exception:
+        return RestError(404, text)
+
+    def _refused(self, failure: Refusal) -> Exception:
+        at_once = isinstance(failure, CancellationFailure | JobResourceRequirementsRefused)
+        return RestError(_CONFLICT if at_once else 500, failure.cause.message)
 
 
 def _unanswered(name: str, silent: Exception) -> RestError:

@@ -80,7 +80,6 @@ class HistoryGateway:
         return replace(found, checkpoints=found.checkpoints[-checkpoints:] if checkpoints else ())
 
     def graph(self, job_id: JobId) -> JobGraph:
-        """The plan and the configuration of a job."""
         return self._archive(job_id).job_graph
 
     def environment(self, job_id: JobId) -> ProcessEnvironment:
@@ -88,7 +87,6 @@ class HistoryGateway:
         return self._archive(job_id).environment
 
     def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        """A vertex, and its subtasks. Raises `RestError` where the job has none of this id."""
         for each in self._archive(job_id).vertices:
             if each.vertex is not None and each.vertex.vertex_id == vertex_id:
                 return each.vertex, each.subtasks
@@ -100,7 +98,6 @@ class HistoryGateway:
     def checkpoint(
         self, job_id: JobId, checkpoint_id: int
     ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
-        """A checkpoint, and its subtasks as far as they were kept. Raises `RestError` where it was not kept."""
         archived = self._archive(job_id)
         stats = archived.checkpoints
         for details in archived.checkpoint_details:

@@ -25,8 +25,6 @@ Key = tuple[str, str]
 
 
 class AsyncOperations:
-    """The operations of one server."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds."""
         self._clock = clock

@@ -26,16 +26,16 @@ from flykka.rest.app import rest_app
 from flykka.rest.connections import HEAD_SECONDS, BoundedProtocol, Connections
 from flykka.rest.costly import CostlyAnswers
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.datasets import Datasets, NoDatasets
 from flykka.rest.handlers.log_urls import LogUrls
+from flykka.rest.handlers.processes import ServedProcess
 from flykka.rest.operations import AsyncOperations
 from flykka.rest.process.metrics import ReadJvm, no_jvm
-from flykka.rest.process.served import ServedProcess
-from flykka.rest.responses.attempt_work import LastWork, no_work
+from flykka.rest.responses.job_event import LastWork, no_work
 from flykka.rest.security import HEADER_BYTES
 from flykka.runtime.secrets import remember_secrets
 
 if TYPE_CHECKING:
+    from flykka.client.datasets import ClusterDatasets
     from flykka.cluster.local_cluster import LocalCluster
     from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.settings import RestSettings
@@ -75,7 +75,7 @@ class RestServer:
         cluster: LocalCluster,
         last_work: LastWork = no_work,
         read_jvm: ReadJvm = no_jvm,
-        datasets: Datasets | None = None,
+        datasets: ClusterDatasets | None = None,
     ) -> None:
         """Answer from now on, for this cluster.
 
@@ -97,7 +97,7 @@ class RestServer:
         last_work: LastWork,
         recorder: Recorder | None,
         log_urls: LogUrls | None = None,
-        datasets: Datasets | None = None,
+        datasets: ClusterDatasets | None = None,
     ) -> None:
         app = rest_app(
             gateway,
@@ -109,7 +109,7 @@ class RestServer:
             recorder=recorder,
             process=self._process,
             log_urls=log_urls or LogUrls(),
-            datasets=datasets or NoDatasets(),
+            datasets=datasets,
             now_ms=now_ms,
             application_id=uuid4().hex,
         )

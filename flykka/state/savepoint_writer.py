@@ -22,7 +22,7 @@ from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed
 from flykka.actors.machines.state.segments import ResultBounds
 from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.client.checkpoints import find_checkpoint, operators_of
-from flykka.client.saved_state import WITH_TIMERS, keyed_operators, max_parallelism_of, state_in
+from flykka.client.saved_state import WITH_TIMERS, keyed_operators, keyed_states_of, max_parallelism_of, state_in
 from flykka.errors import SavepointError
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
@@ -260,12 +260,7 @@ def _bounds(place: _Place, before: CompletedCheckpoint | None) -> ResultBounds:
         SavedStateError: subtasks have fired different windows, which overlap: their panes are of use for some windows
             of one and not of the other.
     """
-    states = [
-        state
-        for entry in (before.task_states if before is not None else ())
-        for state in (entry.state.operators if entry.state is not None else ())
-        if state.operator_id == place.operator.operator_id and state.key_groups is not None
-    ]
+    states = [] if before is None else keyed_states_of(before, place.operator.operator_id)
     restored = restored_keyed_state(states)
     bounds = {part.bounds.closed_to_ms for parts in restored.parts.values() for part in parts}
     if len(bounds) > 1 and isinstance(place.code, WindowCode) and place.code.windows.overlap:

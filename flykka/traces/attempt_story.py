@@ -9,8 +9,7 @@ from flykka.runtime.trace.file.order import exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.actor_directory import ActorDirectory, ActorKind, Attempt, kind_of
-from flykka.traces.facts import Facts, facts_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, Attempt, Facts, facts_of, kind_of
 from flykka.traces.story import NAMED, Story, StoryStep, Tale, not_one, step_of
 
 _WORK: Final = "work"

@@ -13,8 +13,7 @@ from flykka.runtime.trace.file.order import exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.actor_directory import ActorDirectory, ActorKind, job_of, kind_of
-from flykka.traces.facts import Facts, facts_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, Facts, facts_of, job_of, kind_of
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.story import Story, StoryStep
 from flykka.views.text.formats import format_bytes

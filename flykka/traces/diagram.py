@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from flykka.errors import TraceSelectionError
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.trace.file.order import recipient_of
+from flykka.runtime.trace.file.order import exactly_in_order, recipient_of
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name
 from flykka.traces.checkpoint_story import concerns_checkpoint
-from flykka.traces.selection import is_at, is_called, patterns_of
+from flykka.traces.origin import begin_of, origin, shortcomings
+from flykka.traces.selection import KINDS, is_at, is_called, patterns_of
 from flykka.views.text.turns import ids_cut_short
 
 
@@ -75,7 +78,7 @@ Line = Arrow | Collapsed
 class Diagram:
     """Content of a drawing: lines in the order of their turns, actors in the order of their first appearance.
 
-    `begin_ms` is when the trace begins, even where the drawing begins later. `hidden` turns have not been drawn.
+    `begin_ms` is when the trace begins, even where the drawing begins later.
     """
 
     title: str
@@ -83,7 +86,6 @@ class Diagram:
     begin_ms: int
     lifelines: tuple[str, ...]
     lines: tuple[Line, ...]
-    hidden: int = 0
 
 
 def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
@@ -107,30 +109,6 @@ def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
         yield arrow_of(record)
     if run is not None:
         yield run.collapsed()
-
-
-def diagram(title: str, notes: Sequence[str], begin_ms: int, lines: Iterable[Line], limit: int) -> Diagram:
-    """The drawing of these lines: the first `limit` of them, and how many there are besides."""
-    drawn: list[Line] = []
-    hidden = 0
-    lifelines: dict[str, None] = {}
-    for line in lines:
-        if len(drawn) >= limit:
-            hidden += 1
-            continue
-        drawn.append(line)
-        if isinstance(line, Arrow):
-            lifelines.update(dict.fromkeys(path for path in (line.sender, line.recipient) if path is not None))
-        else:
-            lifelines.update(dict.fromkeys(line.actors))
-    return Diagram(
-        title=title,
-        notes=tuple(notes),
-        begin_ms=begin_ms,
-        lifelines=tuple(lifelines),
-        lines=tuple(drawn),
-        hidden=hidden,
-    )
 
 
 def arrow_of(record: Record) -> Arrow:
@@ -200,3 +178,49 @@ class _Run:
             counts=tuple(self._names.most_common()),
             actors=tuple(self._actors),
         )
+
+
+MERMAID_LINES = 300
+"""More of them no renderer takes."""
+HTML_LINES = 50_000
+"""So many a browser has no trouble with; the page has some 20 MB then."""
+
+
+def drawn(trace: TraceReader, view: View, *, most: int) -> Diagram:
+    """A diagram of at most `most` lines.
+
+    Raises:
+        TraceSelectionError: there is nothing to be seen, or more than that.
+    """
+    lines: list[Line] = []
+    hidden = 0
+    lifelines: dict[str, None] = {}
+    for line in streamed(trace, view):
+        if len(lines) >= most:
+            hidden += 1
+            continue
+        lines.append(line)
+        if isinstance(line, Arrow):
+            lifelines.update(dict.fromkeys(path for path in (line.sender, line.recipient) if path is not None))
+        else:
+            lifelines.update(dict.fromkeys(line.actors))
+    if hidden:
+        names = ", ".join(f"'{name}'" for name in KINDS)
+        raise TraceSelectionError(
+            f"{trace.path}: {len(lines) + hidden:,} turns are too many for this diagram, which takes "
+            f"{most:,}: draw fewer with --from and --to, --actors, --checkpoint or --collapse ({names} or a TYPE)"
+        )
+    if not lines:
+        raise TraceSelectionError(f"{trace.path}: no turn is as asked for: there is nothing to draw")
+    return Diagram(
+        title=origin(trace),
+        notes=tuple(shortcomings(trace)),
+        begin_ms=begin_of(trace),
+        lifelines=tuple(lifelines),
+        lines=tuple(lines),
+    )
+
+
+def streamed(trace: TraceReader, view: View) -> Iterator[Line]:
+    """The lines of any number of turns, one by one."""
+    return lines_of(exactly_in_order(trace), view)

@@ -11,8 +11,7 @@ from flykka.runtime.trace.file.order import exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
-from flykka.traces.actor_directory import ActorDirectory, ActorKind, kind_of
-from flykka.traces.facts import Facts, facts_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, Facts, facts_of, kind_of
 from flykka.traces.story import Story, StoryStep, Tale, not_one, step_of
 
 TOLD: Final = {

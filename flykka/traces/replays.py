@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flykka.replay.outcomes import JobOutcome, RunOutcome
+from flykka.views.text.formats import first_of
 
 if TYPE_CHECKING:
     from flykka.runtime.replay.replayer import ReplayResult
@@ -25,8 +26,7 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
         path, _, why = actor.partition(": ")
         by_reason[why].append(path)
     for why, paths in by_reason.items():
-        more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
-        yield f"not replayed: {', '.join(paths[:_SHOWN])}{more}: {why}"
+        yield f"not replayed: {first_of(paths, _SHOWN)}: {why}"
 
 
 def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
@@ -71,5 +71,4 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def seconds(ms: int) -> str:
-    """A length of virtual time, to the millisecond."""
     return f"{ms / 1000:.3f} s"

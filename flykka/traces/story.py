@@ -15,6 +15,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.views.html.markup import element
+from flykka.views.text.formats import first_of
 
 _SHORT = 100
 """So many characters of details are told of steps that are collapsed."""
@@ -188,7 +189,7 @@ def not_one(
 ) -> TraceSelectionError:
     """The error where a text fits none, or several, of the subjects of which a trace has stories."""
     names = fitting or there
-    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+    shown = first_of(names, NAMED)
     if not names:
         told = f"the trace tells of no {kind} at all"
     elif not wanted:

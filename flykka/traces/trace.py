@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story
-from flykka.traces.diagram import Diagram, View
-from flykka.traces.diagram_drawing import HTML_LINES, MERMAID_LINES, drawn
+from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, Diagram, View, drawn
 from flykka.traces.job_story import job_story
 from flykka.traces.mermaid import mermaid
 from flykka.traces.page import HEIGHT, SequenceDiagram, diagram_page

@@ -12,7 +12,6 @@ from flykka.runtime.durations import format_ms
 from flykka.views.text.formats import (
     displayed_status,
     format_bytes,
-    format_cause,
     format_count,
     format_event_time,
     format_files_waiting,
@@ -31,7 +30,7 @@ def job_text(details: JobDetails) -> str:
     if details.restarts and details.started_ms is not None:
         lines.append(f"  restarted {into_the_run(details.restarts[-1], details.started_ms)}")
     if details.last_failure is not None:
-        lines.append(f"  {'failed' if has_failed(details) else 'last failure'}: {format_cause(details.last_failure)}")
+        lines.append(f"  {'failed' if has_failed(details) else 'last failure'}: {details.last_failure.headline}")
     return "\n".join(lines)
 
 
@@ -57,7 +56,6 @@ def rates(details: JobDetails) -> tuple[float | None, ...]:
 
 
 def into_the_run(restart: Restart, started_ms: int) -> str:
-    """Tell the time of a restart, counted from the beginning of the job."""
     return f"{format_ms(max(0, restart.at_ms - started_ms))} into the run"
 
 
@@ -89,7 +87,7 @@ def lag(vertex: JobVertexDetails) -> str:
 
 
 def why(cause: SerializedThrowable | None) -> str:
-    return "no reason was given" if cause is None else format_cause(cause)
+    return "no reason was given" if cause is None else cause.headline
 
 
 def _facts(vertex: JobVertexDetails) -> list[str]:

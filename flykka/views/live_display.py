@@ -9,15 +9,209 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from uuid import uuid4
 
+from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.ipython import Bundle, publish
-from flykka.messages.monitoring.job_details import JobDetails
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
+from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
+from flykka.runtime.durations import format_ms
 from flykka.runtime.futures.future import Future
-from flykka.views.job_html import job_html
-from flykka.views.job_text import job_text
+from flykka.views.html.markup import AMBER, BLUE, GREEN, Html, display, dot, element, fragment, quiet, table
+from flykka.views.html.sparkline import BARS, bars, line
+from flykka.views.job_text import (
+    has_failed,
+    headline,
+    into_the_run,
+    job_text,
+    lag,
+    rates,
+    read_again,
+    vertex_state,
+    watermark,
+    why,
+)
+from flykka.views.text.failures import times
+from flykka.views.text.formats import displayed_status, format_bytes, format_count, format_lag
+
+SHOWN_CHECKPOINTS = 5
+SHOWN_FAILED_CHECKPOINTS = 5
+"""The last of those that failed are shown beside the newest ones, however long ago that was."""
+
+SHOWN_RESTARTS = 3
+
+_Column = tuple[str, str, Callable[[JobVertexDetails], str]]
+"""Title, kind (a class of the style), and what the cell of a vertex holds."""
+
+
+def job_html(details: JobDetails) -> str:
+    columns = _columns(details)
+    return display(
+        _head(details),
+        pictures_html(details),
+        table(
+            [(title, kind) for title, kind, _ in columns],
+            ([content(vertex) for _, _, content in columns] for vertex in details.vertices),
+        ),
+        _checkpoints(details),
+        _restarts(details),
+        _failure(details),
+    )
+
+
+def _head(details: JobDetails) -> Html:
+    return element(
+        "div",
+        element("span", details.name, class_="name"),
+        element("span", dot(displayed_status(details), str(details.status))),
+        element("span", headline(details)),
+        quiet(details.job_id, "span"),
+        class_="head",
+    )
+
+
+def _columns(details: JobDetails) -> list[_Column]:
+    """Return the cells of a vertex. Its present work is of no interest when the job has ended."""
+    runs = details.status not in JOB_TERMINAL
+    late = any(vertex.late_rows for vertex in details.vertices)
+    again = any(vertex.rows_read_again for vertex in details.vertices)
+    writes = any(vertex.sinks for vertex in details.vertices)
+    waits = any(vertex.rows_staged for vertex in details.vertices)
+    tracked = any(vertex.latency is not None for vertex in details.vertices)
+    columns: list[tuple[bool, _Column]] = [
+        (True, ("vertex", "wide", _name)),
+        (True, ("state", "", lambda vertex: dot(vertex_state(vertex), str(vertex.state)))),
+        (True, ("rows in", "number", lambda vertex: format_count(vertex.rows_in))),
+        (again, ("read again", "number", read_again)),
+        (True, ("rows out", "number", lambda vertex: format_count(vertex.rows_out))),
+        (writes, ("published", "number", _published)),
+        (waits, ("staged", "number", _staged)),
+        (runs, ("rows/s", "number", lambda vertex: format_count(vertex.rows_in_per_second))),
+        (late, ("late", "number", lambda vertex: format_count(vertex.late_rows))),
+        (True, ("watermark", "", watermark)),
+        (runs, ("lag", "number", lag)),
+        (tracked, ("latency, 99 %", "number", _latency)),
+        (runs, ("busy, back-pressured", "", _shares)),
+    ]
+    return [column for wanted, column in columns if wanted]
+
+
+def _name(vertex: JobVertexDetails) -> Html:
+    return fragment(f"{vertex.name.replace(' -> ', ' → ')} ", quiet(f"×{vertex.parallelism}", "span"))
+
+
+def _published(vertex: JobVertexDetails) -> str:
+    return format_count(vertex.rows_published) if vertex.sinks else ""
+
+
+def _staged(vertex: JobVertexDetails) -> str:
+    return format_count(vertex.rows_staged) if vertex.sinks else ""
+
+
+def _latency(vertex: JobVertexDetails) -> str:
+    latency = vertex.latency
+    return "" if latency is None else f"{format_ms(latency.median_ms)}, {format_ms(latency.p99_ms)}"
+
+
+def _shares(vertex: JobVertexDetails) -> str:
+    shares = vertex.shares
+    if shares is None:
+        return ""
+    busy, waiting = round(100 * shares.busy), round(100 * shares.back_pressured)
+    parts = ((busy, GREEN), (waiting, AMBER))
+    filled = (element("span", style=f"width: {share}%; background: {colour}") for share, colour in parts)
+    return fragment(element("span", *filled, class_="bar"), f"{busy} %, {waiting} %")
+
+
+def _checkpoints(details: JobDetails) -> Html:
+    if not details.checkpoints:
+        return fragment()
+    counted = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
+    if details.restored_checkpoint is not None:
+        counted += f"; restored from {details.restored_checkpoint}"
+    failed = [each for each in details.checkpoints if each.status is CheckpointStatsStatus.FAILED]
+    newest = (*details.checkpoints[-SHOWN_CHECKPOINTS:], *failed[-SHOWN_FAILED_CHECKPOINTS:])
+    shown = {each.checkpoint_id for each in newest}
+    listed = (each for each in reversed(details.checkpoints) if each.checkpoint_id in shown)
+    newest_ones = _checkpoint_table(listed, counted)
+    if len(shown) == len(details.checkpoints):
+        return newest_ones
+    if details.status not in JOB_TERMINAL:
+        # A new picture would close what the reader has opened.
+        return fragment(newest_ones, quiet(f"{_all_of(details)} are in the table job.checkpoints"))
+    every = _checkpoint_table(reversed(details.checkpoints), "")
+    return fragment(newest_ones, element("details", element("summary", _all_of(details)), every))
+
+
+def _all_of(details: JobDetails) -> str:
+    kept, there = len(details.checkpoints), details.checkpoints_completed + details.checkpoints_failed
+    return f"all {kept:,} checkpoints" if kept == there else f"the last {kept:,} of {there:,} checkpoints"
+
+
+def _checkpoint_table(checkpoints: Iterable[CheckpointStatistics], told: str) -> Html:
+    titles = [("checkpoint", ""), ("status", ""), ("took", "number"), ("size", "number"), ("new", "number")]
+    return table([*titles, (told, "wide")], map(_checkpoint, checkpoints))
+
+
+def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
+    cells = [str(checkpoint.checkpoint_id), dot(str(checkpoint.status))]
+    if checkpoint.reason is not None:
+        return [*cells, "", "", "", checkpoint.failure_text]
+    sizes = map(format_bytes, (checkpoint.size_bytes, checkpoint.incremental_bytes))
+    return [*cells, format_ms(checkpoint.duration_ms), *sizes, ""]
+
+
+def _restarts(details: JobDetails) -> Html:
+    if not details.restarts or details.started_ms is None:
+        return fragment()
+    again = times(details.exceptions[-1]) if details.exceptions else ""
+    shown = details.restarts[-1:] if again else details.restarts[-SHOWN_RESTARTS:]
+    rows = [
+        (into_the_run(restart, details.started_ms), ": ".join(text for text in (again, why(restart.cause)) if text))
+        for restart in reversed(shown)
+    ]
+    return table((("restarted", ""), ("why", "wide")), rows)
+
+
+def _failure(details: JobDetails) -> Html:
+    cause = details.last_failure
+    if not has_failed(details) or cause is None:
+        return fragment()
+    return element("div", f"{cause.type_name.rpartition('.')[2]}: {cause.message.strip()}", class_="failure")
+
+
+def pictures_html(details: JobDetails) -> Html:
+    """The pictures side by side; nothing where there is nothing to draw yet."""
+    figures = [
+        element("figure", element("figcaption", title), picture, quiet(tells))
+        for title, picture, tells in _pictures(details)
+    ]
+    return element("div", *figures, class_="pictures") if figures else fragment()
+
+
+def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
+    """Title, picture, and the same in words."""
+    read = rates(details)
+    if any(read):
+        most, step = format_count(max(rate or 0 for rate in read)), format_ms(details.throughput.step_ms)
+        tells = f"at most {most}, in steps of {step}"
+        yield "rows read per second", line(read, f"rows read per second: {tells}", BLUE), tells
+    lags = details.watermark_lag.values
+    known = [lag for lag in lags if lag is not None]
+    if known:
+        tells = f"{format_lag(round(known[-1]))} at last, at most {format_lag(round(max(known)))}"
+        yield "watermark lag", line(lags, f"watermark lag: {tells}", AMBER), tells
+    checkpoints = details.checkpoints[-BARS:]
+    if checkpoints:
+        took = [each.duration_ms if each.status is CheckpointStatsStatus.COMPLETED else None for each in checkpoints]
+        failed = took.count(None)
+        longest = max((duration for duration in took if duration is not None), default=None)
+        told = [] if longest is None else [f"at most {format_ms(longest)}"]
+        tells = ", ".join(told + ([f"{failed} failed"] if failed else []))
+        yield "time of checkpoints", bars(took, f"time of checkpoints: {tells}", GREEN), tells
+
 
 PAUSE_SECONDS = 0.25
 """Between two pictures: at most four a second."""

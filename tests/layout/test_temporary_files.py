@@ -20,7 +20,7 @@ ALLOWED = {
     # A file that has no name.
     "runtime/inspection/thread_stacks.py": {"from tempfile import TemporaryFile", "with TemporaryFile() as file:"},
     # In the user's own cache folder.
-    "flykka/cli/dry_run/plan_cache.py": {
+    "flykka/cli/dry_run/first_job.py": {
         "from tempfile import NamedTemporaryFile",
         "with NamedTemporaryFile(dir=self._file.parent, delete=False) as written:",
     },

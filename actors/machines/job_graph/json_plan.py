@@ -1,10 +1,11 @@
-"""A job graph as JSON, in the shape that Flink's JsonPlanGenerator gives it and its web interface draws."""
+"""Graphs as JSON, in the shape that Flink's JsonPlanGenerator gives them and its web interface draws."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, ShipStrategy
 
 
 def json_plan(job_graph: JobGraph) -> dict[str, Any]:
@@ -12,28 +13,28 @@ def json_plan(job_graph: JobGraph) -> dict[str, Any]:
     return {
         "jid": job_graph.job_id,
         "name": job_graph.name,
-        "nodes": [_node(vertex) for vertex in job_graph.vertices],
+        "nodes": [vertex_node(vertex, vertex.name) for vertex in job_graph.vertices],
     }
 
 
-def _node(vertex: JobVertex) -> dict[str, Any]:
-    node: dict[str, Any] = {
-        "id": vertex.vertex_id,
-        "parallelism": vertex.parallelism,
+def vertex_node(vertex: JobVertex, description: str) -> dict[str, Any]:
+    inputs = [input_from(edge.source, edge.ship_strategy, edge.result_partition_type.lower()) for edge in vertex.inputs]
+    return node(vertex.vertex_id, vertex.parallelism, description, inputs)
+
+
+def node(node_id: str, parallelism: int, description: str, inputs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "id": node_id,
+        "parallelism": parallelism,
         "operator": "",
         "operator_strategy": "",
-        "description": vertex.name,
+        "description": description,
         "optimizer_properties": {},
     }
-    if vertex.inputs:
-        node["inputs"] = [_input(number, edge) for number, edge in enumerate(vertex.inputs)]
-    return node
+    if inputs:
+        made["inputs"] = [{"num": number, **each} for number, each in enumerate(inputs)]
+    return made
 
 
-def _input(number: int, edge: JobEdge) -> dict[str, Any]:
-    return {
-        "num": number,
-        "id": edge.source,
-        "ship_strategy": edge.ship_strategy.value,
-        "exchange": edge.result_partition_type.lower(),
-    }
+def input_from(source: str, strategy: ShipStrategy, exchange: str) -> dict[str, Any]:
+    return {"id": source, "ship_strategy": strategy.value, "exchange": exchange}

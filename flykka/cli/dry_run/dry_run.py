@@ -9,9 +9,9 @@ from rich.console import Console as RichConsole
 
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.launch import Launch, LaunchOptions, launched
-from flykka.cli.exit_codes import CANCELLED, FAILED
+from flykka.cli.exit_codes import CANCELLED, FAILED, fail
 from flykka.cli.run.app import App
-from flykka.console.elapsed import spark_start
+from flykka.console.live import spark_start
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.spark_bridge.session.session import jobs_run
 from flykka.views.plan.program_plan import ProgramPlan, program_plan
@@ -38,7 +38,6 @@ class DryRun(Launch):
         self._environments: list[StreamExecutionEnvironment] = []
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
-        """Tell that Spark is being started, and for how long, on stderr."""
         return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
@@ -58,7 +57,6 @@ class DryRun(Launch):
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def close(self) -> None:
-        """Close every environment that is still open."""
         with ExitStack() as last_first:
             for environment in self._environments:
                 last_first.callback(environment.close)
@@ -75,8 +73,7 @@ def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, Jo
         except ProgramAbort:
             pass
         except KeyboardInterrupt:
-            print("flykka: interrupted", file=sys.stderr)
-            return CANCELLED
+            return fail("flykka: interrupted", CANCELLED)
         except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
             if launch.made is None:
                 return _told(app, raised, verbose=verbose)
@@ -88,11 +85,9 @@ def _told(app: App, raised: BaseException, *, verbose: bool) -> int:
         text = raised.code if isinstance(raised.code, str) else f"flykka: {app.path} has ended before it executed a job"
         print(text, file=sys.stderr)
         return raised.code if isinstance(raised.code, int) and raised.code else FAILED
-    print(app.explained(raised, whole=verbose), file=sys.stderr)
-    return FAILED
+    return fail(app.explained(raised, whole=verbose), FAILED)
 
 
 def _no_job(app: App, forgotten: int) -> int:
     what = f"defined {forgotten} operators but never called execute()" if forgotten else "executes no job"
-    print(f"flykka: {app.path} {what}: there is no job to look at", file=sys.stderr)
-    return FAILED
+    return fail(f"flykka: {app.path} {what}: there is no job to look at", FAILED)

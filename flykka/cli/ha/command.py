@@ -31,12 +31,11 @@ examples:
 """
 
 _COMMANDS = {
-    "show": ("flykka.cli.ha.show", "the run and the jobs that are kept in a store"),
-    "clean": ("flykka.cli.ha.clean", "conclude the run and forget its jobs, where no driver leads"),
+    "show": ("flykka.cli.ha.store:configure_show", "the run and the jobs that are kept in a store"),
+    "clean": ("flykka.cli.ha.store:configure_clean", "conclude the run and forget its jobs, where no driver leads"),
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka ha`."""
     describe(parser, _DESCRIPTION, f"{_EXAMPLES}\n{EPILOG}")
     add_commands(parser, _COMMANDS)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.client.rest_cluster_client import ListedJob, RestClusterClient
 from flykka.client.running_jobs import RunningJob, running_jobs
 from flykka.errors import FlykkaError, UnknownJobError
@@ -29,7 +29,6 @@ exit codes:
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
-    """Add what says which server is asked."""
     what = (
         f"where flykka answers: HOST:PORT, or a URL (default: what {ADDRESS_VARIABLE} says, or else where a job of"
         " yours runs on this machine)"
@@ -98,8 +97,7 @@ def _print(command: str, answer: Callable[[], tuple[str, int]]) -> int:
     try:
         text, code = answer()
     except FlykkaError as refused:
-        print(f"{command}: {refused}", file=sys.stderr)
-        return FAILED
+        return fail(f"{command}: {refused}", FAILED)
     print(text)
     return code
 

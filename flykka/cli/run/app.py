@@ -23,8 +23,6 @@ F.udf(function, LongType())."""
 
 
 class App:
-    """A script with its arguments."""
-
     needs_jobs = True
     """True if it has done nothing where it has run no job."""
 

@@ -10,9 +10,8 @@ from flykka.api.configuration.option import OptionGroup
 from flykka.api.configuration.options import OPTIONS
 from flykka.api.configuration.readers import flag
 from flykka.cli.arguments import describe
-from flykka.cli.config_options import add_config, add_option
 from flykka.cli.exit_codes import EXIT_CODES
-from flykka.cli.launch_options import launch_options
+from flykka.cli.launch_options import add_config, add_option, launch_options
 from flykka.cli.run.app import app_of
 
 _USAGE = "flykka run APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
@@ -68,7 +67,6 @@ _STARTS = tuple(name for option in _OF_START if option.form.read is not flag for
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka run`."""
     describe(parser, _DESCRIPTION, _EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.set_defaults(run=_run, arguments=[], parser=parser)
     parser.add_argument("app", metavar="APP.py", help="the script")

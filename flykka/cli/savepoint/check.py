@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 
 from rich.console import Console as RichConsole
@@ -13,10 +12,9 @@ from rich.text import Text
 
 from flykka.api.configuration.options import OPTIONS
 from flykka.cli.arguments import add_no_cache, describe
-from flykka.cli.config_options import add_config, add_option
 from flykka.cli.dry_run.first_job import first_job
-from flykka.cli.exit_codes import FAILED, OK
-from flykka.cli.launch_options import launch_options
+from flykka.cli.exit_codes import FAILED, OK, fail
+from flykka.cli.launch_options import add_config, add_option, launch_options
 from flykka.cli.run.app import app_of
 from flykka.cli.savepoint.command import EPILOG
 from flykka.client.checkpoints import compatibility, find_checkpoint
@@ -54,7 +52,6 @@ _USAGE = "flykka savepoint check PATH APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUME
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint check`."""
     describe(parser, _DESCRIPTION, EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.add_argument("app", metavar="APP.py", help="the script")
@@ -74,8 +71,7 @@ def _check(arguments: argparse.Namespace) -> int:
         # First: it is known at once, and an app takes seconds.
         checkpoint = find_checkpoint(arguments.path, "")
     except CheckpointError as unreadable:
-        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka savepoint: {unreadable}", FAILED)
     made = first_job(app, options, cached=not arguments.no_cache)
     if isinstance(made, int):
         return made

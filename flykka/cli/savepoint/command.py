@@ -35,7 +35,7 @@ examples:
 """
 
 _COMMANDS = {
-    "take": ("flykka.cli.savepoint.take", "have a job that runs take one"),
+    "take": ("flykka.cli.remote.commands:configure_take", "have a job that runs take one"),
     "inspect": ("flykka.cli.savepoint.inspect", "what is in it"),
     "verify": ("flykka.cli.savepoint.verify", "whether its files are as they were written"),
     "check": ("flykka.cli.savepoint.check", "whether an app can start from it"),
@@ -43,6 +43,5 @@ _COMMANDS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint`."""
     describe(parser, _DESCRIPTION, f"{_EXAMPLES}\n{EPILOG}")
     add_commands(parser, _COMMANDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.arguments import at_least_one, describe
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.cli.savepoint.command import EPILOG
 from flykka.client.checkpoints import missing_state, read_checkpoint
 from flykka.client.saved_state import keyed_operators, state_in
@@ -40,7 +39,6 @@ Rows = list[dict[str, Any]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint inspect`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.add_argument(
@@ -59,8 +57,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     try:
         checkpoint = read_checkpoint(arguments.path)
     except CheckpointError as unreadable:
-        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka savepoint: {unreadable}", FAILED)
     operators, missing = operator_summaries(checkpoint), missing_state(checkpoint)
     rows = rows_by_operator(checkpoint, arguments.rows) if arguments.rows and missing is None else {}
     if arguments.json:
@@ -73,8 +70,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
             _show(console, checkpoint, operators)
             show_rows(console, rows)
     if missing is not None:
-        print(f"flykka savepoint: {missing}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka savepoint: {missing}", FAILED)
     return OK
 
 

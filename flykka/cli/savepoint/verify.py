@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from flykka.cli.arguments import describe
-from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.exit_codes import FAILED, OK, fail
 from flykka.cli.savepoint.command import EPILOG
 from flykka.client.checkpoints import read_checkpoint, verify_checkpoint
 from flykka.errors import CheckpointError
@@ -22,7 +22,6 @@ files that it reads. Spark is not started.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka savepoint verify`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
     parser.set_defaults(run=_verify)
@@ -32,8 +31,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     try:
         verified = verify_checkpoint(read_checkpoint(arguments.path))
     except CheckpointError as unreadable:
-        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
-        return FAILED
+        return fail(f"flykka savepoint: {unreadable}", FAILED)
     for damage in verified.damages:
         print(f"- {damage}")
     files = "file" if verified.files == 1 else "files"

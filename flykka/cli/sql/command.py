@@ -39,7 +39,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka sql`."""
     describe(parser, _DESCRIPTION, _EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument("file", metavar="FILE.sql", nargs="?", help="the script (default: what is typed)")

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flykka.api.environment import StreamExecutionEnvironment
 from flykka.cli.run.app import App
-from flykka.cli.sql.printed import printed
 from flykka.client.job_client import JobClient
 from flykka.errors import SqlError
 from flykka.spark_bridge.connectors.console import ConsoleSink
 from flykka.spark_bridge.sql.script import ScriptStatement, statements
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def printed(result: pd.DataFrame | str) -> str:
+    """A text as it is, a table with its columns aligned to the left."""
+    if isinstance(result, str):
+        return result
+    if result.empty:
+        return "none"
+    columns = [str(name) for name in result.columns]
+    rows = [columns, *([str(value) for value in row] for row in result.itertuples(index=False))]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
 
 _ROWS = 10_000
 
@@ -23,7 +42,6 @@ class ScriptApp(App):
         self._text = text
 
     def run(self) -> None:
-        """Run the statements, and wait for each job before the next one. Raises what they raise."""
         env = StreamExecutionEnvironment.get_execution_environment()
         for statement in statements(self._text):
             self._run(env, statement)

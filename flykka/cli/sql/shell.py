@@ -23,7 +23,7 @@ from flykka.api.environment import StreamExecutionEnvironment
 from flykka.api.launch import Launch, LaunchOptions, launched
 from flykka.api.table.result_table import ResultTable, Shown
 from flykka.cli.exit_codes import OK
-from flykka.cli.sql.printed import printed
+from flykka.cli.sql.script_app import printed
 from flykka.client.job_client import JobClient
 from flykka.spark_bridge.sql.script import ScriptStatement, statements
 
@@ -144,7 +144,6 @@ def follow(client: JobClient, result: ResultTable, output: RichConsole) -> None:
 
 
 def result_picture(shown: Shown, state: str) -> Group:
-    """The rows as a table, and a line about them."""
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for name in shown.columns:
         table.add_column(Text(name), overflow="ellipsis")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from functools import partial
 
 from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
 from flykka.cli.exit_codes import DIFFERENT, OK
-from flykka.cli.trace.trace_file import run_on_trace
+from flykka.cli.trace.trace_file import on_trace
 from flykka.monitors.monitors import all_monitors, check
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.origin import shortcomings
@@ -39,17 +38,12 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace check`."""
     describe(parser, _DESCRIPTION, _EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--json", action="store_true", help="what is wrong as JSON, one object per line")
     within = "a job must make progress within so many seconds (default: it may wait for data for ever)"
     parser.add_argument("--progress-within", type=at_least_one, metavar="SECONDS", help=within)
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    return run_on_trace("flykka trace check", arguments.file, partial(_check, arguments=arguments))
+    parser.set_defaults(run=on_trace("flykka trace check", _check))
 
 
 def _check(trace: TraceReader, arguments: argparse.Namespace) -> int:

@@ -27,6 +27,5 @@ _COMMANDS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace`."""
     describe(parser, "Read traces: what every actor was told, and what it did.", EPILOG)
     add_commands(parser, _COMMANDS)

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
-from flykka.cli.exit_codes import OK, UNREADABLE
+from flykka.cli.exit_codes import OK, UNREADABLE, fail
 from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import is_the_same_file, output_problem, run_on_trace
 from flykka.runtime.trace.file.reader import TraceReader
-from flykka.traces.diagram import View
-from flykka.traces.diagram_drawing import HTML_LINES, MERMAID_LINES, drawn, streamed
+from flykka.traces.diagram import HTML_LINES, MERMAID_LINES, View, drawn, streamed
 from flykka.traces.mermaid import mermaid
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.page import diagram_page
@@ -33,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace diagram`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--format", choices=("html", "mermaid", "perfetto"), default="html", help="default: html")
@@ -55,8 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if output is None and arguments.format != "mermaid" and sys.stdout.isatty():
         arguments.parser.error(f"{arguments.format} is not for a terminal: say where to write it with -o FILE")
     if output is not None and is_the_same_file(output, arguments.file):
-        print(f"flykka trace diagram: {output} is the trace itself: name another file with -o", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka trace diagram: {output} is the trace itself: name another file with -o", UNREADABLE)
     return run_on_trace("flykka trace diagram", arguments.file, partial(_diagram, arguments=arguments))
 
 
@@ -73,8 +70,7 @@ def _written(output: str, parts: Iterable[str]) -> int:
         with Path(output).open("w", encoding="utf-8") as file:
             file.writelines(parts)
     except OSError as refusal:
-        print(f"flykka trace diagram: {output_problem(output, refusal)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"flykka trace diagram: {output_problem(output, refusal)}", UNREADABLE)
     print(f"drawn: {output}", file=sys.stderr)
     return OK
 

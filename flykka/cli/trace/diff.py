@@ -43,7 +43,6 @@ _VALUE_LENGTH = 120
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace diff`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="A", help=TRACE_FILE)
     parser.add_argument("other", metavar="B", help="the trace to compare it with")
@@ -58,8 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def diff(arguments: argparse.Namespace) -> int:
-    """`flykka trace diff`; returns the exit code."""
-
     def with_left(left: TraceReader) -> int:
         return run_on_trace("flykka trace diff", arguments.other, lambda right: _compare(left, right, arguments))
 

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import islice
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from rich.text import Text
 from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
 from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG, SEVERAL
-from flykka.cli.trace.trace_file import run_on_trace
+from flykka.cli.trace.trace_file import on_trace
 from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
@@ -46,7 +45,6 @@ _TABLE_WIDTH = 80
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace show`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--actor", metavar="PATH", help="only turns of this actor; * and ? stand for any text")
@@ -57,11 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
     parser.add_argument("--limit", metavar="N", type=at_least_one, help="at most N turns")
     parser.add_argument("--json", action="store_true", help="whole records, one JSON object per line")
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    return run_on_trace("flykka trace show", arguments.file, partial(_show, arguments=arguments))
+    parser.set_defaults(run=on_trace("flykka trace show", _show))
 
 
 def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:

@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Self
 
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.cli.arguments import TRACE_FILE, describe
 from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG
-from flykka.cli.trace.trace_file import run_on_trace
+from flykka.cli.trace.trace_file import on_trace
 from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus, CheckpointTriggered
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
@@ -30,8 +29,7 @@ from flykka.runtime.trace.file.reader import Damage, TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name, unwrapped
 from flykka.traces.origin import beforehand, cut_off, origin
-from flykka.views.text.columns import columns
-from flykka.views.text.formats import format_bytes
+from flykka.views.text.formats import columns, format_bytes
 
 _DESCRIPTION = """\
 When and by which version it was recorded, how many turns were taken, which
@@ -46,15 +44,10 @@ _WAITS_SHOWN = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace stats`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    return run_on_trace("flykka trace stats", arguments.file, partial(_stats, arguments=arguments))
+    parser.set_defaults(run=on_trace("flykka trace stats", _stats))
 
 
 def _stats(trace: TraceReader, arguments: argparse.Namespace) -> int:
@@ -261,7 +254,6 @@ class TraceStatistics:
         return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
 
     def in_order(self) -> list[tuple[str, CheckpointStatistics]]:
-        """The checkpoints with their jobs, job by job."""
         return [
             (job_id, stats)
             for job_id, tracker in sorted(self.checkpoints.items())

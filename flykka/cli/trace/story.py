@@ -32,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Describe `flykka trace story`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     parser.add_argument("--checkpoint", metavar="N", type=at_least_one, help="the checkpoint of this id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from importlib import import_module
 
 from fsspec.core import url_to_fs
 
-from flykka.cli.exit_codes import OK, UNREADABLE, broken, print_no_more
+from flykka.cli.exit_codes import OK, UNREADABLE, broken, fail, print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
 from flykka.runtime.temporary_folders import TemporaryFolder
@@ -29,17 +30,22 @@ def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int])
             code = command(trace)
         sys.stdout.flush()
         if trace.damage is not None:
-            print(f"{name}: {damaged(address, trace.damage)}", file=sys.stderr)
-            return UNREADABLE
+            return fail(f"{name}: {damaged(address, trace.damage)}", UNREADABLE)
     except BrokenPipeError:
         print_no_more()
         return OK
     except (TraceError, TraceSelectionError, OSError, ImportError) as unreadable:
-        print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
-        return UNREADABLE
+        return fail(f"{name}: {reason(address, unreadable)}", UNREADABLE)
     except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
         return broken(f"{name}: could not show {address}")
     return code
+
+
+def on_trace(
+    name: str, command: Callable[[TraceReader, argparse.Namespace], int]
+) -> Callable[[argparse.Namespace], int]:
+    """The `run` of a command on one trace, which is the argument `file`: see `run_on_trace`."""
+    return lambda arguments: run_on_trace(name, arguments.file, lambda trace: command(trace, arguments))
 
 
 @contextmanager
@@ -82,12 +88,10 @@ def output_problem(output: str, refusal: OSError) -> str:
 
 
 def damaged(address: str, damage: Damage) -> str:
-    """Up to where a trace could be read."""
     return f"{address} is damaged at byte {damage.offset:,}, and was read up to there only: {damage.reason}"
 
 
 def reason(address: str, unreadable: Exception) -> str:
-    """Tell why a trace cannot be opened."""
     match unreadable:
         case FileNotFoundError():
             return f"there is no file {address}"

@@ -80,7 +80,6 @@ class FileSystemBackend:
     # Values
 
     def read(self, path: str) -> bytes | None:
-        """The value at `path`."""
         try:
             data = (self._root / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):

@@ -46,7 +46,6 @@ class ZooKeeperSettings:
     password_file: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what ZooKeeper would not understand."""
         if not self.path.startswith("/") or self.path.endswith("/") or "//" in self.path:
             raise ValueError(
                 f"a path in ZooKeeper begins with a slash and ends without one, as in '/a/b': {self.path!r}"

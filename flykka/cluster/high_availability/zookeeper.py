@@ -71,7 +71,6 @@ class ZooKeeperBackend:
         self._latch.acquire(holder)
 
     def read(self, path: str) -> bytes | None:
-        """The value at `path`."""
         while (node := self._client.look(path)) is not None:
             data = self._values.unpack(node.data)
             if data is not None:
@@ -81,7 +80,6 @@ class ZooKeeperBackend:
         return None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`, sorted."""
         return self._client.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:

@@ -146,7 +146,6 @@ class ZooKeeperClient:
         return Node(data, stat.version) if data else None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Names directly below `path`, sorted."""
         try:
             return tuple(sorted(self._patiently(lambda: self._kazoo.get_children_async(self._full(path)))))
         except NoNodeError:

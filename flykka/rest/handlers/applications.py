@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.metrics.measured import running
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.cluster import FLINK_VERSION
-from flykka.rest.job_info import JobInfo
-from flykka.rest.responses.applications import application, application_details, application_exceptions
 from flykka.rest.responses.configuration import cluster_configuration
 from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.jobs import application, application_details, application_exceptions
 
 _ONE = "/applications/{applicationid}"
 
@@ -20,7 +20,7 @@ _ONE = "/applications/{applicationid}"
 class ApplicationHandlers:
     """Answer by asking the cluster; `application_id` stands for this process and its program."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], application_id: str) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._application_id = application_id
@@ -51,21 +51,23 @@ class ApplicationHandlers:
         return cluster_configuration(FLINK_VERSION, self._gateway.slots())
 
 
-class ApplicationCancelHandlers:
-    """End an application."""
-
+class EndHandlers:
     def __init__(self, gateway: RestfulGateway, application_id: str) -> None:
         self._gateway = gateway
         self._application_id = application_id
 
     def endpoints(self) -> Iterator[Endpoint]:
         yield Endpoint(f"{_ONE}/cancel", self._cancel, "Cancel all jobs of the program", "POST", 202)
+        yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
 
     def _cancel(self, query: Query) -> Json:
         check_application(query, self._application_id)
-        for job in self._gateway.jobs():
-            if job.status not in JOB_GLOBALLY_TERMINAL:
-                self._gateway.cancel_if_running(job.job_id)
+        for job in running(self._gateway.jobs()):
+            self._gateway.cancel_if_running(job.job_id)
+        return {}
+
+    def _shut_down(self, query: Query) -> Json:
+        self._gateway.shut_down()
         return {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -9,18 +10,19 @@ from datetime import datetime
 from importlib.metadata import version
 
 from flykka.actors.execution_graph_info_store.environment import process_environment
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.actors.machines.slots.resource_profile import MIB
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.diagnosis.job_queries import ClusterQueries, JobQueries
 from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.monitoring.explanation import TaskManagerInfo
+from flykka.messages.monitoring.job_details import SubtaskDetails
 from flykka.messages.wire.ids import TaskManagerId
+from flykka.metrics.measured import running
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.running_subtasks import running_subtasks
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import cluster_configuration, environment
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.task_managers import task_manager, task_manager_details
 
 FLINK_VERSION = "2.3.0"
 """The version of Flink whose interface this is."""
@@ -29,9 +31,7 @@ REFRESH_MS = 3_000
 
 
 class ClusterHandlers:
-    """Answer by asking the cluster."""
-
-    def __init__(self, gateway: JobInfo) -> None:
+    def __init__(self, gateway: ClusterQueries) -> None:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:
@@ -60,13 +60,13 @@ class ClusterHandlers:
         }
 
     def _overview(self, query: Query) -> Json:
-        slots = self._gateway.slots()
-        states = [job.status for job in self._gateway.jobs()]
+        slots, jobs = self._gateway.slots(), self._gateway.jobs()
+        states = [job.status for job in jobs]
         return {
             "taskmanagers": len(slots.task_managers),
             "slots-total": slots.slots,
             "slots-available": slots.free,
-            "jobs-running": sum(state not in JOB_GLOBALLY_TERMINAL for state in states),
+            "jobs-running": len(running(jobs)),
             "jobs-finished": states.count(JobStatus.FINISHED),
             "jobs-cancelled": states.count(JobStatus.CANCELED),
             "jobs-failed": states.count(JobStatus.FAILED),
@@ -97,24 +97,88 @@ class ClusterHandlers:
         return environment(process_environment())
 
 
-class ShutdownHandlers:
-    """End the cluster."""
-
-    def __init__(self, gateway: RestfulGateway) -> None:
-        self._gateway = gateway
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        yield Endpoint("/cluster", self._shut_down, "End the cluster, and with it what runs on it", "DELETE")
-
-    def _shut_down(self, query: Query) -> Json:
-        self._gateway.shut_down()
-        return {}
-
-
-def task_manager_of(query: Query, gateway: JobInfo) -> tuple[TaskManagerInfo, int]:
+def task_manager_of(query: Query, gateway: ClusterQueries) -> tuple[TaskManagerInfo, int]:
     """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
     slots, name = gateway.slots(), query.path["id"]
     found = next((each for each in slots.by_task_manager if each.task_manager == name), None)
     if found is None:
         raise RestError(404, f"there is no TaskManager {name!r}")
     return found, slots.now_ms
+
+
+def running_subtasks(gateway: JobQueries) -> Iterator[SubtaskDetails]:
+    """Yield each subtask whose current attempt has not ended."""
+    for job in running(gateway.jobs()):
+        for vertex in gateway.details(job.job_id).vertices:
+            for subtask in gateway.vertex(job.job_id, vertex.vertex_id)[1]:
+                if subtask.current.state not in EXECUTION_TERMINAL:
+                    yield subtask
+
+
+_MEMORY = (
+    "frameworkHeap",
+    "taskHeap",
+    "frameworkOffHeap",
+    "taskOffHeap",
+    "networkMemory",
+    "managedMemory",
+    "jvmMetaspace",
+    "jvmOverhead",
+    "totalFlinkMemory",
+    "totalProcessMemory",
+)
+_METRICS = tuple(
+    [f"{kind}{what}" for kind in ("heap", "nonHeap") for what in ("Used", "Committed", "Max")]
+    + [f"{kind}{what}" for kind in ("direct", "mapped") for what in ("Count", "Used", "Max")]
+    + [f"nettyShuffleMemory{what}{state}" for what in ("Segments", "") for state in ("Available", "Used", "Total")]
+)
+
+
+def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
+    """A TaskManager in the list, as it is known now, with the number of its tasks."""
+    return {
+        "id": own.task_manager,
+        "path": f"/user/{own.task_manager}",
+        "dataPort": 0,
+        "jmxPort": -1,
+        "timeSinceLastHeartbeat": now_ms,
+        "slotsNumber": own.slots,
+        "freeSlots": own.free,
+        "assignedTasks": tasks,
+        "totalResource": _resource(own.total, own),
+        "freeResource": _resource(own.remaining, own),
+        "hardware": {
+            "cpuCores": os.cpu_count() or 1,
+            "physicalMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            # Flink's size of the JVM's heap; rows and state lie in Spark.
+            "freeMemory": 0,
+            "managedMemory": own.total.managed_mib * MIB,
+        },
+        "memoryConfiguration": {
+            **dict.fromkeys(_MEMORY, 0),
+            "taskHeap": own.total.heap_mib * MIB,
+            "managedMemory": own.total.managed_mib * MIB,
+            "networkMemory": own.network_memory_bytes,
+            "totalFlinkMemory": (own.total.heap_mib + own.total.managed_mib) * MIB + own.network_memory_bytes,
+        },
+    }
+
+
+def _resource(spec: ResourceSpec, own: TaskManagerInfo) -> Json:
+    """Flink's ResourceProfileInfo, with memory in MiB; slots have no part of the network's."""
+    return {
+        "cpuCores": spec.cpu_millis / 1_000,
+        "taskHeapMemory": spec.heap_mib,
+        "taskOffHeapMemory": 0,
+        "managedMemory": spec.managed_mib,
+        "networkMemory": own.network_memory_bytes // MIB,
+        "extendedResources": {},
+    }
+
+
+def task_manager_details(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
+    return {
+        **task_manager(own, tasks, now_ms),
+        "metrics": {**dict.fromkeys(_METRICS, 0), "garbageCollectors": []},
+        "allocatedSlots": [],
+    }

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from flykka.client.datasets import ClusterDataset
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.operations import AsyncOperations
 from flykka.rest.responses.io_metrics import Json
 
+if TYPE_CHECKING:
+    from flykka.client.datasets import ClusterDatasets
+
 _DELETION = "datasets"
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-class Datasets(Protocol):
-    """The datasets of an environment."""
-
-    def listed(self) -> Sequence[ClusterDataset]:
-        """The datasets that are complete, or are being computed."""
-
-    def release(self, dataset_id: str) -> None:
-        """Let go of one, where it is there."""
-
-
-class NoDatasets:
-    """The datasets of a cluster without an environment: none."""
-
-    def listed(self) -> Sequence[ClusterDataset]:
-        return ()
-
-    def release(self, dataset_id: str) -> None:
-        """There is nothing to let go of."""
-
-
 class DatasetHandlers:
-    """Tell of datasets, and delete them."""
-
-    def __init__(self, datasets: Datasets, operations: AsyncOperations) -> None:
+    def __init__(self, datasets: ClusterDatasets | None, operations: AsyncOperations) -> None:
         self._datasets = datasets
         self._operations = operations
 
@@ -49,7 +29,7 @@ class DatasetHandlers:
         yield Endpoint("/datasets/delete/{triggerid}", self._deleted, "What came of it")
 
     def _list(self, query: Query) -> Json:
-        listed = self._datasets.listed()
+        listed = () if self._datasets is None else self._datasets.listed()
         return {"dataSets": [{"id": each.dataset_id, "isComplete": each.is_complete} for each in listed]}
 
     def _delete(self, query: Query) -> Json:
@@ -58,7 +38,8 @@ class DatasetHandlers:
             raise RestError(400, f"{dataset_id!r} is no id of a dataset: it has 32 hexadecimal digits")
 
         def delete() -> Json:
-            self._datasets.release(dataset_id)
+            if self._datasets is not None:
+                self._datasets.release(dataset_id)
             return {}
 
         return {"request-id": self._operations.trigger(_DELETION, None, delete)}

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.ids import JobId
 from flykka.rest.errors import RestError
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.job_event import job_event, jobs_event
 
@@ -67,7 +67,7 @@ def _bytes(made: Json) -> bytes:
 class EventHandlers:
     """Streams of one server, so many at once."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._open = 0
@@ -101,7 +101,7 @@ class EventHandlers:
 class _JobAsked:
     """The graph of a job is asked for once."""
 
-    def __init__(self, gateway: JobInfo, job_id: JobId) -> None:
+    def __init__(self, gateway: ClusterQueries, job_id: JobId) -> None:
         self._gateway = gateway
         self._job_id = job_id
         self._graph: JobGraph | None = None

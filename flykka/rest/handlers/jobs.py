@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from flykka.diagnosis.collection import TIME_LIMIT
 from flykka.diagnosis.job_diagnosis import JobDiagnosis
-from flykka.messages.wire.ids import JobId
+from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
 from flykka.rest.costly import Cost, Costly
-from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
+from flykka.rest.endpoint import TEXT, Endpoint, Query, Text, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.configuration import environment, job_configuration
-from flykka.rest.responses.exceptions import diagnosis, exception_history, label_filter
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.jobs import ids_with_status, job_config, job_details, jobs_overview
-from flykka.rest.responses.plan import plan
+from flykka.rest.responses.jobs import (
+    execution_result,
+    ids_with_status,
+    job_config,
+    job_details,
+    jobs_overview,
+    plan,
+    stack_of,
+)
 from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
@@ -27,9 +33,7 @@ LONGEST_WHY_S = 10.0
 
 
 class JobHandlers:
-    """Answer by asking the cluster."""
-
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
 
@@ -52,6 +56,7 @@ class JobHandlers:
         yield Endpoint(f"{job}/why", self._why, what, arguments=limit, gives=TEXT)
         yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout in ms)", arguments=limit)
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
+        yield Endpoint(f"{job}/execution-result", self._result, "How a job has ended, if it has")
         yield Endpoint(f"{job}/jobmanager/config", self._settings, "The settings under which a job runs or ran")
         yield Endpoint(f"{job}/jobmanager/environment", self._environment, "The interpreter that it runs or ran in")
 
@@ -62,7 +67,7 @@ class JobHandlers:
         return jobs_overview(self._gateway.jobs())
 
     def _details(self, query: Query) -> Json:
-        job_id = job_of(query)
+        job_id = query.job_id
         details, graph = self._gateway.details(job_id), self._gateway.graph(job_id)
         many = sum(vertex.parallelism for vertex in details.vertices) > SUBTASKS_SHOWN
         asked = () if many else details.vertices
@@ -70,23 +75,23 @@ class JobHandlers:
         return job_details(details, graph, subtasks, self._now_ms())
 
     def _status(self, query: Query) -> Json:
-        return {"status": self._gateway.details(job_of(query)).status.value}
+        return {"status": self._gateway.details(query.job_id).status.value}
 
     def _plan(self, query: Query) -> Json:
-        return {"plan": plan(self._gateway.graph(job_of(query)))}
+        return {"plan": plan(self._gateway.graph(query.job_id))}
 
     def _config(self, query: Query) -> Json:
-        return job_config(self._gateway.graph(job_of(query)))
+        return job_config(self._gateway.graph(query.job_id))
 
     def _settings(self, query: Query) -> list[Json]:
-        return job_configuration(self._gateway.graph(job_of(query)))
+        return job_configuration(self._gateway.graph(query.job_id))
 
     def _environment(self, query: Query) -> Json:
-        return environment(self._gateway.environment(job_of(query)))
+        return environment(self._gateway.environment(query.job_id))
 
     def _exceptions(self, query: Query) -> Json:
         labelled = label_filter(query.arguments.get("failureLabelFilter"))
-        entries = self._gateway.details(job_of(query)).exceptions
+        entries = self._gateway.details(query.job_id).exceptions
         return exception_history(entries, query.number("maxExceptions", 20), labelled)
 
     def _why(self, query: Query) -> Costly:
@@ -96,7 +101,7 @@ class JobHandlers:
         return self._diagnosed("diagnosis", query, diagnosis)
 
     def _diagnosed(self, what: str, query: Query, answer: Callable[[JobDiagnosis], object]) -> Costly:
-        job_id, timeout_ms = job_of(query), query.number("timeout", round(1_000 * TIME_LIMIT))
+        job_id, timeout_ms = query.job_id, query.number("timeout", round(1_000 * TIME_LIMIT))
         limit = min(timeout_ms / 1_000, LONGEST_WHY_S)
         return Costly(
             cost=Cost.ACTORS,
@@ -105,16 +110,19 @@ class JobHandlers:
         )
 
     def _accumulators(self, query: Query) -> Json:
-        found = self._gateway.details(job_of(query)).accumulators
+        found = self._gateway.details(query.job_id).accumulators
         return {
             "job-accumulators": [],
             "user-task-accumulators": accumulators(found.merged),
             "serialized-user-task-accumulators": {},
         }
 
+    def _result(self, query: Query) -> Json:
+        return execution_result(self._gateway.details(query.job_id))
+
 
 class CancelHandlers:
-    """End a job."""
+    """End a job, at once or where its client gives no sign of life any more."""
 
     def __init__(self, gateway: RestfulGateway) -> None:
         self._gateway = gateway
@@ -127,6 +135,9 @@ class CancelHandlers:
         what = "Cancel a job, as Flink's page does"
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, what, status=202, acts=True, arguments=how)
         yield Endpoint(f"{job}/yarn-stop", self._stop, "Refused, as by Flink: says how a job is stopped")
+        what = "A sign of life of a job's client: the job is cancelled at its expiredTimestamp, unless it comes again"
+        body = fields(["expiredTimestamp"], expiredTimestamp="integer")
+        yield Endpoint(f"{job}/clientHeartbeat", self._heartbeat, what, "PATCH", 202, body=body)
 
     def _cancel(self, query: Query) -> Json:
         match query.arguments.get("mode", "cancel").lower():
@@ -134,7 +145,7 @@ class CancelHandlers:
                 deletes = query.arguments.get("deleteCheckpoints", "false").lower()
                 if deletes not in ("true", "false"):
                     raise RestError(400, f"'deleteCheckpoints' must be true or false, not {deletes!r}")
-                self._gateway.cancel(job_of(query), delete_checkpoints=deletes == "true")
+                self._gateway.cancel(query.job_id, delete_checkpoints=deletes == "true")
                 return {}
             case "stop":
                 return self._stop(query)
@@ -147,6 +158,95 @@ class CancelHandlers:
             'no job is stopped by this mode: "cancel" ends it at once, and POST "jobs/:jobid/stop" with a savepoint',
         )
 
+    def _heartbeat(self, query: Query) -> Json:
+        expires_ms = query.body.get("expiredTimestamp")
+        if not isinstance(expires_ms, int) or isinstance(expires_ms, bool) or expires_ms < 0:
+            raise RestError(400, f"'expiredTimestamp' must be a time in ms since the epoch, not {expires_ms!r}")
+        self._gateway.report_client_heartbeat(query.job_id, expires_ms)
+        return {}
 
-def job_of(query: Query) -> JobId:
-    return JobId(query.path["jobid"])
+
+def exception_history(
+    entries: Sequence[RootExceptionHistoryEntry], most: int, labelled: Mapping[str, str] | None = None
+) -> Json:
+    """The last failures, at most so many; `truncated` where there are more.
+
+    With `labelled`, those that have all of these labels.
+    """
+    wanted = (labelled or {}).items()
+    newest = [entry for entry in reversed(entries) if wanted <= _labels(entry.root).items()]
+    return {
+        "exceptionHistory": {
+            "entries": [
+                {
+                    **_failure(entry.root),
+                    **_repeated(entry),
+                    "concurrentExceptions": [_failure(each) for each in entry.concurrent],
+                }
+                for entry in newest[:most]
+            ],
+            "truncated": len(newest) > most,
+        }
+    }
+
+
+def label_filter(said: str | None) -> dict[str, str]:
+    """The labels in `key:value,key:value`, as Flink has it in a query. Raises `RestError` where that cannot be read."""
+    wanted: dict[str, str] = {}
+    for pair in (said or "").split(","):
+        key, colon, value = pair.partition(":")
+        if not pair:
+            continue
+        if not (key and colon and value):
+            raise RestError(400, f"'failureLabelFilter' is key:value, several with commas between, not {pair!r}")
+        if wanted.setdefault(key, value) != value:
+            raise RestError(400, f"'failureLabelFilter' names {key!r} twice")
+    return wanted
+
+
+def _labels(entry: ExceptionHistoryEntry) -> dict[str, str]:
+    return {label.key: label.value for label in entry.failure_labels}
+
+
+def _repeated(entry: RootExceptionHistoryEntry) -> Json:
+    """The last time of a failure that came several times in a row, and how often it came, as a label."""
+    if entry.last_timestamp_ms is None:
+        return {}
+    labels = {"times": str(entry.times), **_labels(entry.root)}
+    return {"timestamp": entry.last_timestamp_ms, "failureLabels": labels}
+
+
+def _failure(entry: ExceptionHistoryEntry) -> Json:
+    cause = entry.cause
+    told: Json = {
+        "exceptionName": cause.type_name,
+        "stacktrace": stack_of(cause),
+        "timestamp": entry.timestamp_ms,
+        "failureLabels": _labels(entry),
+    }
+    if entry.task_name is not None:
+        told["taskName"] = entry.task_name
+    if entry.task_manager is not None:
+        told |= {"endpoint": entry.task_manager, "taskManagerId": entry.task_manager}
+    return told
+
+
+def diagnosis(found: JobDiagnosis) -> Json:
+    """The parts, as `JobDiagnosis` has them. A fact without a label goes on with the one before it."""
+    return {
+        "answer": found.answer,
+        "facts": [list(fact) for fact in found.facts],
+        "attempts": [
+            {
+                "name": each.name,
+                "vertex": each.vertex_id,
+                "state": each.state,
+                "taskManager": each.where,
+                "is": each.activity,
+                "for": each.lasting,
+                "waitsFor": each.waits_for,
+            }
+            for each in found.attempts
+        ],
+        "leftOut": found.left_out,
+    }

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 
 
@@ -36,7 +35,7 @@ class LogUrls:
 class LogUrlHandlers:
     """Answer with URLs; the history says whether there is such a job."""
 
-    def __init__(self, gateway: JobInfo, urls: LogUrls) -> None:
+    def __init__(self, gateway: JobQueries, urls: LogUrls) -> None:
         self._gateway = gateway
         self._urls = urls
 
@@ -53,7 +52,7 @@ class LogUrlHandlers:
         return self._url(query, self._urls.task_manager, {"<tmid>": query.path["taskmanagerid"]})
 
     def _url(self, query: Query, pattern: str | None, places: Mapping[str, str]) -> Json:
-        job_id = job_of(query)
+        job_id = query.job_id
         self._gateway.details(job_id)
         if pattern is None:
             raise RestError(404, "no pattern says where logs are: flykka history --log-url, --task-manager-log-url")

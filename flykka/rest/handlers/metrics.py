@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from socket import gethostname
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
-from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.diagnosis.job_queries import ClusterQueries
+from flykka.messages.wire.ids import JobId
 from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
-from flykka.metrics.measured import numbers, of_job
+from flykka.metrics.measured import numbers, of_job, running
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Endpoint, Query, Text
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.metric_lists import aggregated, listed
-from flykka.rest.responses.metrics import coordinator_metrics
+from flykka.rest.responses.metrics import aggregated, coordinator_metrics, listed
 
 
 class MetricHandlers:
     """Measure what runs now. Jobs that have ended are measured only where they are named."""
 
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: ClusterQueries, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._host = gethostname()
@@ -43,22 +40,22 @@ class MetricHandlers:
 
     def _of_jobs(self, query: Query) -> list[Json]:
         named = query.arguments.get("jobs")
-        job_ids = self._running() if named is None else [JobId(job_id) for job_id in named.split(",")]
+        if named is None:
+            job_ids = [job.job_id for job in running(self._gateway.jobs())]
+        else:
+            job_ids = [JobId(job_id) for job_id in named.split(",")]
         measured = [self._measured(job_id) for job_id in job_ids]
         return aggregated(measured, query.arguments.get("get"), query.arguments.get("agg"))
 
     def _of_job(self, query: Query) -> list[Json]:
-        return listed(self._measured(job_of(query)), query.arguments.get("get"))
-
-    def _running(self) -> list[JobId]:
-        return [job.job_id for job in self._gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL]
+        return listed(self._measured(query.job_id), query.arguments.get("get"))
 
     def _measured(self, job_id: JobId) -> dict[str, float]:
         details, checkpoints = self._gateway.details(job_id), self._gateway.checkpoints(job_id)
         return numbers(of_job(details, checkpoints, self._host, self._now_ms()).values)
 
     def _of_coordinator(self, query: Query) -> list[Json]:
-        vertex, _ = self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))
+        vertex, _ = self._gateway.vertex(query.job_id, query.vertex_id)
         return coordinator_metrics(vertex, query.arguments.get("get"))
 
     def _metrics(self, query: Query) -> Costly:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from flykka.messages.wire.ids import JobVertexId
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.rest.endpoint import Endpoint, Query, tagged
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
-from flykka.rest.responses.attempt_work import LastWork, attempt_work
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.job_event import attempts
+from flykka.rest.responses.job_event import LastWork, attempt_work, attempts
 
 _FOLDER = "/page/"
 _TYPES = {
@@ -35,21 +31,13 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    content: bytes
-    content_type: str
-
-
 def is_page(path: str) -> bool:
     """True for the page and its files: they hold nothing of a job, and ask for the token."""
     return path == "/" or path.startswith(_FOLDER)
 
 
 class PageHandlers:
-    """Serve what the page consists of."""
-
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], last_work: LastWork) -> None:
+    def __init__(self, gateway: JobQueries, now_ms: Callable[[], int], last_work: LastWork) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._last_work = last_work
@@ -78,13 +66,13 @@ class PageHandlers:
         file = self._files.get(name)
         if file is None:
             raise RestError(404, "File not found.")
-        return tagged(file.content, file.content_type, request, _HEADERS)
+        return tagged(*file, request, _HEADERS)
 
     def _attempts(self, query: Query) -> Json:
-        return attempts(*self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"])))
+        return attempts(*self._gateway.vertex(query.job_id, query.vertex_id))
 
     def _work(self, query: Query) -> Json:
-        job_id, vertex_id, subtask = job_of(query), JobVertexId(query.path["vertexid"]), int(query.path["subtask"])
+        job_id, vertex_id, subtask = query.job_id, query.vertex_id, int(query.path["subtask"])
         vertex, _ = self._gateway.vertex(job_id, vertex_id)
         if subtask >= vertex.parallelism:
             raise RestError(404, f"vertex {vertex_id} of job {job_id} has no subtask {subtask}")
@@ -94,8 +82,8 @@ class PageHandlers:
         return attempt_work(found, self._now_ms())
 
 
-def _page() -> Iterator[tuple[str, _File]]:
+def _page() -> Iterator[tuple[str, tuple[bytes, str]]]:
     for file in files("flykka.rest").joinpath("page").iterdir():
         content_type = _TYPES.get(file.name.rpartition(".")[2])
         if content_type is not None:
-            yield file.name, _File(file.read_bytes(), content_type)
+            yield file.name, (file.read_bytes(), content_type)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flykka.messages.monitoring.explanation import TaskManagerInfo
@@ -17,15 +18,32 @@ from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import TEXT, Download, Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.cluster import task_manager_of
-from flykka.rest.handlers.running_subtasks import running_subtasks
-from flykka.rest.process.log import LOG_NAME, standard_output
-from flykka.rest.process.metrics import python_metrics
-from flykka.rest.process.served import ServedProcess
-from flykka.rest.process.threads import thread_dump
+from flykka.rest.handlers.cluster import running_subtasks, task_manager_of
+from flykka.rest.process.flame_graphs import FlameGraphs
+from flykka.rest.process.log import LOG_NAME, ProcessLog, standard_output
+from flykka.rest.process.metrics import ReadJvm, no_jvm, python_metrics
+from flykka.rest.process.threads import Sample, sample_threads, thread_dump
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.metric_lists import aggregated, listed
-from flykka.rest.responses.metrics import task_manager_metrics
+from flykka.rest.responses.metrics import aggregated, listed, task_manager_metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedProcess:
+    """Its log from `open` to `close`, its threads, the flame graphs made of them, and the JVM beside it."""
+
+    log: ProcessLog = field(default_factory=ProcessLog)
+    flame_graphs: FlameGraphs = field(default_factory=FlameGraphs)
+    sample: Sample = sample_threads
+    read_jvm: ReadJvm = no_jvm
+
+    def open(self) -> None:
+        self.log.attach()
+
+    def close(self) -> None:
+        """Keep no log, and sample no threads."""
+        self.log.detach()
+        self.flame_graphs.close()
+
 
 GET = {"get": "string"}
 
@@ -98,8 +116,6 @@ class TaskManagerHandlers:
 
 
 class _LogHandlers:
-    """Answer with what the process has logged and printed."""
-
     def __init__(self, process: ServedProcess, check: Callable[[Query], object]) -> None:
         self._log = process.log
         self._check = check

@@ -3,15 +3,126 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, BinaryIO
 
+from flykka.client.flight_record import flight_record_writer
+from flykka.errors import FlightRecordError, TraceSelectionError
+from flykka.messages.wire.ids import JobId
 from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import FILE, Download, Endpoint, Query
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.jobs import job_of
-from flykka.rest.recording import Recording
 from flykka.rest.responses.io_metrics import Json
+from flykka.runtime.errors import TraceError
+from flykka.runtime.recording import Recorder
+from flykka.runtime.temporary_folders import TemporaryFolder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from flykka.traces.story import Story
+
+
+_NOTHING = "this cluster records nothing: flykka was started with flight_recorder_turns=0"
+
+
+STORY_SECONDS = 5.0
+"""Time for which a story is given again though more was recorded since."""
+
+_STORIES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownStory:
+    held: Json
+    made_at: float
+    story: Json
+
+
+class Recording:
+    """Of one system, whose recorder holds the last records in memory or writes all of them to a file."""
+
+    def __init__(self, recorder: Recorder | None, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds."""
+        self._recorder = recorder
+        self._clock = clock
+        self._lock = Lock()
+        self._stories: dict[tuple[JobId, int], _KnownStory] = {}
+
+    def held(self) -> Json:
+        """The amount: its `kind` is `memory`, `file` or `none`. Raises `RestError` where its system has ended."""
+        match self._recorder:
+            case FlightRecorder() as recorder:
+                try:
+                    held = recorder.held()
+                except RuntimeError as ended:
+                    raise RestError(503, str(ended)) from None
+                return {
+                    "kind": "memory",
+                    "records": held.records,
+                    "limit": held.limit,
+                    "notKept": held.not_kept,
+                    "begins": held.begins_ms,
+                    "ends": held.ends_ms,
+                }
+            case TraceRecorder(path=path):
+                return {"kind": "file", "path": str(path), "bytes": path.stat().st_size if path.exists() else 0}
+            case _:
+                return {"kind": "none"}
+
+    def trace(self) -> BinaryIO:
+        """The trace of all that there is now, open to be read. Raises `RestError` where there is none."""
+        with self._written() as path:
+            return path.open("rb")
+
+    def known_story(self, job_id: JobId, checkpoint_id: int) -> Json | None:
+        """The story of a checkpoint as it was made last, if nothing was recorded since or that was just now."""
+        known = self._stories.get((job_id, checkpoint_id))
+        if known is None:
+            return None
+        # How much of a file is still in memory, its size does not tell.
+        is_same = known.held["kind"] == "memory" and self.held() == known.held
+        return known.story if is_same or self._clock() - known.made_at < STORY_SECONDS else None
+
+    def story(self, job_id: JobId, checkpoint_id: int) -> Json:
+        """The story of a checkpoint. Raises `RestError` where nothing of it is recorded any more."""
+        held, made_at = self.held(), self._clock()
+        story = self._story(job_id, checkpoint_id).to_json()
+        with self._lock:
+            self._stories[job_id, checkpoint_id] = _KnownStory(held=held, made_at=made_at, story=story)
+            while len(self._stories) > _STORIES:
+                self._stories.pop(next(iter(self._stories)))
+        return story
+
+    def _story(self, job_id: JobId, checkpoint_id: int) -> Story:
+        # A program begins without them, and most are never asked.
+        from flykka.runtime.trace.file.reader import TraceReader
+        from flykka.traces.checkpoint_story import checkpoint_story
+
+        with self._written() as path:
+            try:
+                return checkpoint_story(TraceReader.open(path), checkpoint_id, job_id)
+            except TraceSelectionError as missing:
+                told = str(missing).removeprefix(f"{path}: ")
+                raise RestError(404, f"the recorder holds nothing of it: {told}") from None
+
+    @contextmanager
+    def _written(self) -> Iterator[Path]:
+        """A file with the trace; a flight record is gone behind the block, but for who has opened it."""
+        with TemporaryFolder("recording") as folder:
+            write = flight_record_writer(self._recorder, f"{folder}/flight-record.trace")
+            if write is None:
+                raise RestError(404, _NOTHING)
+            try:
+                yield Path(write())
+            except (FlightRecordError, TraceError, OSError) as failure:
+                raise RestError(503, f"what is recorded cannot be read: {failure}") from None
 
 
 class RecorderHandlers:
@@ -37,7 +148,7 @@ class RecorderHandlers:
         return Download(file=file, size=os.fstat(file.fileno()).st_size, name="flight-record.trace")
 
     def _story(self, query: Query) -> Json | Costly:
-        job_id, checkpoint_id = job_of(query), int(query.path["checkpointid"])
+        job_id, checkpoint_id = query.job_id, int(query.path["checkpointid"])
         try:
             self._gateway.checkpoint(job_id, checkpoint_id)
         except RestError as refused:

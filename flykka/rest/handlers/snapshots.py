@@ -1,4 +1,4 @@
-"""Savepoints, stops, checkpoints and disposals: operations that are triggered and asked for."""
+"""Checkpoints of a job; and savepoints, stops and disposals, which are triggered and asked for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint
 from flykka.actors.errors import CheckpointStorageError
 from flykka.client.directories import absolute_directory
+from flykka.diagnosis.job_queries import JobQueries
 from flykka.messages.control.job import CheckpointType
 from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query, fields
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.handlers.jobs import job_of
 from flykka.rest.operations import AsyncOperations
+from flykka.rest.responses.checkpoints import (
+    checkpoint_config,
+    checkpoint_details,
+    checkpointing_statistics,
+    subtask_details,
+)
 from flykka.rest.responses.io_metrics import Json
+
+HISTORY_SHOWN = 10
+"""So many of the last checkpoints are listed, as by Flink, unless more are asked for: a dashboard asks every second."""
 
 _DISPOSAL = "savepoint-disposal"
 _FORMATS = ("CANONICAL", "NATIVE")
@@ -27,9 +36,48 @@ _CHECKPOINT = fields(checkpointType="string", **_TRIGGER)
 _DISPOSED = fields(["savepoint-path"], savepoint_path="string", **_TRIGGER)
 
 
-class SnapshotHandlers:
-    """Begin operations, and tell what came of them."""
+class CheckpointHandlers:
+    def __init__(self, gateway: JobQueries) -> None:
+        self._gateway = gateway
 
+    def endpoints(self) -> Iterator[Endpoint]:
+        checkpoints = "/jobs/{jobid}/checkpoints"
+        what = "The checkpoints of a job: counts, summary, history"
+        yield Endpoint(checkpoints, self._statistics, what, arguments={"limit": "integer"})
+        yield Endpoint(f"{checkpoints}/config", self._config, "The settings of its checkpoints")
+        details = f"{checkpoints}/details/{{checkpointid:int}}"
+        yield Endpoint(details, self._details, "A checkpoint and its vertices")
+        yield Endpoint(
+            f"{details}/subtasks/{{vertexid}}",
+            self._subtasks,
+            "The subtasks of a vertex in a checkpoint",
+            pages="subtasks",
+        )
+
+    def _statistics(self, query: Query) -> Json:
+        job_id = query.job_id
+        stats, restored_ms = self._gateway.checkpoints(job_id), self._gateway.details(job_id).restored_ms
+        return checkpointing_statistics(stats, restored_ms, listed=query.number("limit", HISTORY_SHOWN))
+
+    def _config(self, query: Query) -> Json:
+        return checkpoint_config(self._gateway.graph(query.job_id))
+
+    def _details(self, query: Query) -> Json:
+        job_id = query.job_id
+        found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        return checkpoint_details(found, subtasks, self._gateway.graph(job_id).vertices)
+
+    def _subtasks(self, query: Query) -> Json:
+        job_id, vertex_id = query.job_id, query.vertex_id
+        graph = self._gateway.graph(job_id)
+        vertex = next((each for each in graph.vertices if each.vertex_id == vertex_id), None)
+        if vertex is None:
+            raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
+        found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        return subtask_details(found, subtasks, vertex)
+
+
+class SnapshotHandlers:
     def __init__(self, gateway: RestfulGateway, operations: AsyncOperations) -> None:
         self._gateway = gateway
         self._operations = operations
@@ -63,22 +111,22 @@ class SnapshotHandlers:
         return self._triggered(job_id, query, lambda: {"location": self._gateway.stop(job_id, directory, drain=drain)})
 
     def _checkpoint(self, query: Query) -> Json:
-        job_id, said = job_of(query), query.text("checkpointType") or CheckpointType.CONFIGURED
+        job_id, said = query.job_id, query.text("checkpointType") or CheckpointType.CONFIGURED
         if said not in list(CheckpointType):
             raise RestError(400, f"there is no type of checkpoints {said!r}: there are {', '.join(CheckpointType)}")
         self._gateway.details(job_id)
 
         def take() -> Json:
-            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(said))}
+            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(said)).checkpoint_id}
 
         return self._triggered(job_id, query, take)
 
     def _checkpointed(self, query: Query) -> Json:
-        return self._operations.result(job_of(query), query.path["triggerid"], "failureCause")
+        return self._operations.result(query.job_id, query.path["triggerid"], "failureCause")
 
     def _target(self, query: Query, said: str | None) -> tuple[JobId, str]:
         """The job and the directory for its savepoint. Raises `RestError` where neither request nor job names one."""
-        job_id = job_of(query)
+        job_id = query.job_id
         directory = said or self._gateway.graph(job_id).checkpointing.savepoint_directory
         if directory is None:
             raise RestError(
@@ -92,7 +140,7 @@ class SnapshotHandlers:
         return {"request-id": self._operations.trigger(about, query.text("triggerId"), operation)}
 
     def _result(self, query: Query) -> Json:
-        return self._operations.result(job_of(query), query.path["triggerid"])
+        return self._operations.result(query.job_id, query.path["triggerid"])
 
     def _dispose(self, query: Query) -> Json:
         path = query.text("savepoint-path")

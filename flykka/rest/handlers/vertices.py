@@ -1,20 +1,23 @@
-"""Vertices of a job and their subtasks."""
+"""Vertices of a job and their subtasks: their attempts, what they have counted, and their flame graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from flykka.actors.machines.graph.accumulators import merged
-from flykka.messages.monitoring.job_details import JobVertexDetails, SubtaskDetails
-from flykka.messages.wire.ids import JobVertexId
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.diagnosis.job_queries import JobQueries
+from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDetails, SubtaskDetails
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.rest.costly import Cost, Costly
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.handlers.jobs import job_of
-from flykka.rest.job_info import JobInfo
+from flykka.rest.process.flame_graphs import FlameGraphs, FlameGraphType, terminated
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.metrics import aggregates, values, values_of_subtask
 from flykka.rest.responses.vertices import (
     accumulators,
+    attempt_details,
     back_pressure,
     by_task_manager,
     subtask_times,
@@ -24,10 +27,9 @@ from flykka.rest.responses.vertices import (
 
 
 class VertexHandlers:
-    """Answer by asking the cluster."""
-
-    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobQueries, graphs: FlameGraphs, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
+        self._graphs = graphs
         self._now_ms = now_ms
 
     def endpoints(self) -> Iterator[Endpoint]:
@@ -45,7 +47,7 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/watermarks", self._watermarks, "The watermarks of its subtasks")
         yield Endpoint(
             f"{vertex}/backpressure",
-            self._back_pressure,
+            lambda query: back_pressure(self._found(query)[1], self._now_ms()),
             "How much its subtasks wait for their readers",
             pages="subtasks",
         )
@@ -56,12 +58,19 @@ class VertexHandlers:
         get, over = {"get": "string"}, {"get": "string", "agg": "string", "subtasks": "string"}
         yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself", arguments=get)
         yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks", arguments=over)
-        one = f"{vertex}/subtasks/{{subtaskindex}}/metrics"
-        yield Endpoint(one, self._of_subtask, "Metrics of one of them", arguments=get)
+        one = f"{vertex}/subtasks/{{subtaskindex:int}}"
+        yield Endpoint(f"{one}/metrics", self._of_subtask, "Metrics of one of them", arguments=get)
+        attempt = f"{one}/attempts/{{attempt:int}}"
+        yield Endpoint(one, self._current, "The current attempt of a subtask")
+        yield Endpoint(attempt, self._attempt, "An attempt of a subtask, the current one or one before it")
+        yield Endpoint(f"{attempt}/accumulators", self._of_attempt, "The accumulators of an attempt")
+        arguments = {"type": "string", "subtaskindex": "integer"}
+        what = "Samples of the stacks of its threads, as a tree"
+        yield Endpoint(f"{vertex}/flamegraph", self._flame_graph, what, arguments=arguments)
 
     def _details(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)
-        graph = self._gateway.graph(job_of(query))
+        graph = self._gateway.graph(query.job_id)
         of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
         return vertex_details(vertex, of_graph.max_parallelism, subtasks, self._now_ms())
 
@@ -76,9 +85,6 @@ class VertexHandlers:
     def _watermarks(self, query: Query) -> list[Json]:
         vertex, subtasks = self._found(query)
         return [] if vertex.sources else watermarks(subtasks)
-
-    def _back_pressure(self, query: Query) -> Json:
-        return back_pressure(self._found(query)[1], self._now_ms())
 
     def _accumulators(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)
@@ -105,17 +111,69 @@ class VertexHandlers:
         return values(self._found(query)[1], query.arguments.get("get"))
 
     def _of_subtask(self, query: Query) -> list[Json]:
-        vertex, subtasks = self._found(query)
-        wanted = query.path["subtaskindex"]
-        found = [each for each in subtasks if str(each.subtask) == wanted]
-        if not found:
-            raise RestError(404, f"vertex {vertex.vertex_id} has no subtask {wanted}")
-        return values_of_subtask(found[0], query.arguments.get("get"))
+        return values_of_subtask(self._subtask(query), query.arguments.get("get"))
 
     def _aggregated(self, query: Query) -> list[Json]:
         arguments = query.arguments
         subtasks = self._found(query)[1]
         return aggregates(subtasks, arguments.get("get"), arguments.get("agg"), arguments.get("subtasks"))
 
+    def _current(self, query: Query) -> Json:
+        subtask = self._subtask(query)
+        return {"subtask": subtask.subtask, **attempt_details(subtask.current, self._now_ms())}
+
+    def _attempt(self, query: Query) -> Json:
+        subtask = self._subtask(query)
+        attempt, _ = _attempt_of(subtask, query)
+        return {"subtask": subtask.subtask, **attempt_details(attempt, self._now_ms())}
+
+    def _of_attempt(self, query: Query) -> Json:
+        subtask = self._subtask(query)
+        attempt, counted = _attempt_of(subtask, query)
+        return {
+            "subtask": subtask.subtask,
+            "attempt": attempt.attempt_number,
+            "id": attempt.attempt or "",
+            "user-accumulators": accumulators(counted),
+        }
+
+    def _subtask(self, query: Query) -> SubtaskDetails:
+        vertex, subtasks = self._found(query)
+        wanted = int(query.path["subtaskindex"])
+        found = next((each for each in subtasks if each.subtask == wanted), None)
+        if found is None:
+            raise RestError(404, f"vertex {vertex.vertex_id} has no subtask {wanted}")
+        return found
+
+    def _flame_graph(self, query: Query) -> Json | Costly:
+        job_id, vertex_id = query.job_id, query.vertex_id
+        vertex, subtasks = self._gateway.vertex(job_id, vertex_id)
+        kind = query.arguments.get("type", FlameGraphType.FULL.value).upper()
+        if kind not in list(FlameGraphType):
+            raise RestError(400, f"there is no type {kind!r} of flame graphs: there are {', '.join(FlameGraphType)}")
+        subtask = query.number("subtaskindex", 0) if "subtaskindex" in query.arguments else None
+        if subtask is not None and subtask >= vertex.parallelism:
+            raise RestError(404, f"vertex {vertex_id} has no subtask {subtask}")
+        if all(each.current.state in EXECUTION_TERMINAL for each in subtasks):
+            return terminated()
+        return Costly(
+            cost=Cost.ACTORS,
+            make=lambda: self._graphs.graph(job_id, vertex_id, FlameGraphType(kind), subtask, self._now_ms),
+            key=("flame graph", job_id, vertex_id, kind, subtask),
+        )
+
     def _found(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
-        return self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))
+        return self._gateway.vertex(query.job_id, query.vertex_id)
+
+
+def _attempt_of(subtask: SubtaskDetails, query: Query) -> tuple[AttemptDetails, Sequence[AccumulatorSnapshot]]:
+    """The attempt that a path names, and its accumulators. Raises `RestError` where it is not known any more."""
+    wanted, current = int(query.path["attempt"]), subtask.current
+    if wanted == current.attempt_number:
+        return current, subtask.accumulators
+    for earlier in subtask.earlier:
+        if earlier.attempt_number == wanted:
+            return earlier, earlier.accumulators
+    raise RestError(
+        404, f"attempt {wanted} of subtask {subtask.subtask} is not known: its newest is {current.attempt_number}"
+    )

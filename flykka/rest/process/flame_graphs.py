@@ -74,8 +74,6 @@ def processor_time(thread: ThreadSample) -> int | None:
 
 
 class FlameGraphs:
-    """The last graphs of one server."""
-
     def __init__(
         self,
         sample: Sample = sample_threads,

@@ -62,7 +62,6 @@ def place_of(frame: FrameSummary, modules: dict[str, str]) -> str:
 
 
 def modules_by_file() -> dict[str, str]:
-    """The names of all modules that are loaded by their files."""
     files = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     return {file: name for name, file in files if isinstance(file, str)}
 

@@ -10,13 +10,9 @@ from flykka.messages.checkpointing.statistics import (
     CheckpointStatsStatus,
     StatsSummary,
     SubtaskCheckpointStatistics,
-    VertexCheckpointStatistics,
 )
 from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph, JobVertex
-from flykka.rest.responses.io_metrics import Json, percentile
-from flykka.rest.responses.times import NEVER
-
-_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+from flykka.rest.responses.io_metrics import NEVER, Json, summary_over
 
 
 def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None, *, listed: int) -> Json:
@@ -168,38 +164,30 @@ def _task(found: CheckpointStatistics, subtasks: Iterable[SubtaskCheckpointStati
     """A vertex in a checkpoint, from the sum that is kept of a completed one, else from those that acknowledged."""
     summed_up = next((each for each in found.vertices if each.vertex_id == vertex.vertex_id), None)
     if summed_up is not None:
-        return _of_vertex(summed_up, found)
-    there = [each for each in subtasks if each.vertex_id == vertex.vertex_id]
-    of = [each.metrics for each in there]
-    latest = max((each.ack_ms for each in there), default=NEVER)
+        took, acknowledged = summed_up.duration_ms, summed_up.acknowledged
+        latest = found.trigger_ms + took
+        new, size = summed_up.incremental_bytes, summed_up.size_bytes
+        processed, persisted = summed_up.processed_bytes, summed_up.persisted_bytes
+    else:
+        there = [each for each in subtasks if each.vertex_id == vertex.vertex_id]
+        of, acknowledged = [each.metrics for each in there], len(there)
+        latest = max((each.ack_ms for each in there), default=NEVER)
+        took = max(0, latest - found.trigger_ms) if there else NEVER
+        new, size = sum(each.incremental_bytes for each in of), sum(each.size_bytes for each in of)
+        processed = sum(each.bytes_processed_during_alignment for each in of)
+        persisted = sum(each.bytes_persisted_during_alignment for each in of)
     return {
         "id": found.checkpoint_id,
         "status": found.status.value,
         "latest_ack_timestamp": latest,
-        "checkpointed_size": sum(each.incremental_bytes for each in of),
-        "state_size": sum(each.size_bytes for each in of),
-        "end_to_end_duration": max(0, latest - found.trigger_ms) if there else NEVER,
+        "checkpointed_size": new,
+        "state_size": size,
+        "end_to_end_duration": took,
         "alignment_buffered": 0,
-        "processed_data": sum(each.bytes_processed_during_alignment for each in of),
-        "persisted_data": sum(each.bytes_persisted_during_alignment for each in of),
+        "processed_data": processed,
+        "persisted_data": persisted,
         "num_subtasks": vertex.parallelism,
-        "num_acknowledged_subtasks": len(there),
-    }
-
-
-def _of_vertex(vertex: VertexCheckpointStatistics, found: CheckpointStatistics) -> Json:
-    return {
-        "id": found.checkpoint_id,
-        "status": found.status.value,
-        "latest_ack_timestamp": found.trigger_ms + vertex.duration_ms,
-        "checkpointed_size": vertex.incremental_bytes,
-        "state_size": vertex.size_bytes,
-        "end_to_end_duration": vertex.duration_ms,
-        "alignment_buffered": 0,
-        "processed_data": vertex.processed_bytes,
-        "persisted_data": vertex.persisted_bytes,
-        "num_subtasks": vertex.parallelism,
-        "num_acknowledged_subtasks": vertex.acknowledged,
+        "num_acknowledged_subtasks": acknowledged,
     }
 
 
@@ -235,16 +223,3 @@ def _over_history(all_of_them: StatsSummary, kept: Sequence[int]) -> Json:
         "max": all_of_them.maximum,
         "avg": all_of_them.average,
     }
-
-
-def summary_over(values: Sequence[int]) -> Json:
-    """The extremes, the average and the percentiles of some values (Flink's StatsSummaryDto)."""
-    ordered = sorted(values)
-    made: Json = {
-        "min": ordered[0] if ordered else 0,
-        "max": ordered[-1] if ordered else 0,
-        "avg": sum(ordered) // len(ordered) if ordered else 0,
-    }
-    # Of nothing a percentile is no number, which JSON has no form for.
-    percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
-    return made | percentiles

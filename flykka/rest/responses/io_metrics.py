@@ -1,13 +1,17 @@
-"""Counts of an attempt, a subtask or a vertex (Flink's IOMetricsInfo), and aggregates over subtasks."""
+"""Counts of attempts, subtasks and vertices (Flink's IOMetricsInfo), aggregates over subtasks, times of attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flykka.messages.tasks.task import TaskIOMetrics
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskCount
+from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 
 Json = dict[str, Any]
+
+_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
 def io_metrics(counted: Iterable[TaskIOMetrics], *, is_complete: bool = True) -> Json:
@@ -63,6 +67,67 @@ def summary_of(values: Sequence[int]) -> Json:
     }
 
 
+def summary_over(values: Sequence[int]) -> Json:
+    """The extremes, the average and the percentiles of some values (Flink's StatsSummaryDto)."""
+    ordered = sorted(values)
+    made: Json = {
+        "min": ordered[0] if ordered else 0,
+        "max": ordered[-1] if ordered else 0,
+        "avg": sum(ordered) // len(ordered) if ordered else 0,
+    }
+    # Of nothing a percentile is no number, which JSON has no form for.
+    percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
+    return made | percentiles
+
+
 def percentile(ordered: Sequence[int], percent: float) -> int:
     """The value of this percentile among ordered values, by nearest rank."""
     return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]
+
+
+def by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
+    return {each.state.value: each.count for each in counts if each.count}
+
+
+NEVER = -1
+"""Stands for the time of what has not happened."""
+
+_LASTING = (
+    ExecutionState.CREATED,
+    ExecutionState.SCHEDULED,
+    ExecutionState.DEPLOYING,
+    ExecutionState.RUNNING,
+)
+
+
+def entered(attempt: AttemptDetails, state: ExecutionState) -> int:
+    return next((stamp.at_ms for stamp in attempt.timestamps if stamp.state is state), NEVER)
+
+
+def left_at(attempt: AttemptDetails) -> int:
+    return max((entered(attempt, state) for state in EXECUTION_TERMINAL), default=NEVER)
+
+
+def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
+    """From the first deployment of several attempts to the last end, or until now while one of them has none."""
+    ends = [left_at(attempt) for attempt in attempts]
+    ended = NEVER if NEVER in ends else max(ends, default=NEVER)
+    starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
+    begun = min(starts, default=NEVER)
+    took = NEVER if begun == NEVER else (now_ms if ended == NEVER else ended) - begun
+    return {"start-time": begun, "end-time": ended, "duration": took}
+
+
+def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:
+    """The time that it was in each state; 0 in one that it has passed over."""
+    stamps = sorted(attempt.timestamps, key=lambda stamp: stamp.at_ms)
+    spent = {**dict.fromkeys((state.value for state in _LASTING), 0), "INITIALIZING": 0}
+    for number, stamp in enumerate(stamps):
+        until = stamps[number + 1].at_ms if number + 1 < len(stamps) else now_ms
+        if stamp.state in _LASTING:
+            spent[stamp.state.value] = max(0, until - stamp.at_ms)
+    return spent
+
+
+def timestamps(attempt: AttemptDetails) -> Json:
+    return {state.value: max(0, entered(attempt, state)) for state in ExecutionState}

@@ -5,8 +5,8 @@ What only the clock changes stays out, so that a job at rest gives the same even
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsSnapshot
@@ -17,12 +17,13 @@ from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
     JobVertexDetails,
-    SubtaskCount,
     SubtaskDetails,
 )
-from flykka.messages.wire.ids import JobVertexId
-from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.times import left_at
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.rest.responses.io_metrics import Json, by_state, left_at
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.attempt.attempt_work import AttemptWork
 
 CHECKPOINTS_SHOWN = 120
 EXCEPTIONS_SHOWN = 20
@@ -46,7 +47,7 @@ def _job_in_short(job: JobOverview) -> Json:
         "ended": job.ended_ms,
         "duration": job.duration_ms if job.status in JOB_GLOBALLY_TERMINAL else None,
         "restarts": job.number_of_restarts,
-        "tasks": _by_state(job.subtask_counts),
+        "tasks": by_state(job.subtask_counts),
     }
 
 
@@ -99,7 +100,7 @@ def _vertex(vertex: JobVertexDetails, of_graph: JobVertex) -> Json:
         "operators": [operator.name for operator in of_graph.operators],
         "parallelism": vertex.parallelism,
         "state": vertex.state.value,
-        "tasks": _by_state(vertex.subtask_counts),
+        "tasks": by_state(vertex.subtask_counts),
         "rowsIn": vertex.rows_in,
         "rowsOut": vertex.rows_out,
         "inPerSecond": round(vertex.rows_in_per_second, 1),
@@ -173,16 +174,6 @@ def _outcome(entry: RootExceptionHistoryEntry) -> Json:
     }
 
 
-def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
-    return {each.state.value: each.count for each in counts if each.count}
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    begun: int
-    attempt: Json
-
-
 def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
     """The newest attempts of a vertex, those before the current ones too, in the order of their begin."""
     told = [
@@ -191,21 +182,21 @@ def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Js
         for attempt in (*subtask.earlier, subtask.current)
         if (each := _attempt(subtask.subtask, attempt)) is not None
     ]
-    told.sort(key=lambda each: (each.begun, each.attempt["subtask"], each.attempt["number"]))
+    told.sort(key=lambda each: (each["begun"], each["subtask"], each["number"]))
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
         "total": len(told),
-        "attempts": [each.attempt for each in told[-ATTEMPTS_SHOWN:]],
+        "attempts": told[-ATTEMPTS_SHOWN:],
     }
 
 
-def _attempt(subtask: int, attempt: AttemptDetails) -> _Told | None:
+def _attempt(subtask: int, attempt: AttemptDetails) -> Json | None:
     """None before its first state is known."""
     if not attempt.timestamps:
         return None
     begun, ended = min(stamp.at_ms for stamp in attempt.timestamps), left_at(attempt)
-    made: Json = {
+    return {
         "subtask": subtask,
         "number": attempt.attempt_number,
         "state": attempt.state.value,
@@ -214,4 +205,32 @@ def _attempt(subtask: int, attempt: AttemptDetails) -> _Told | None:
         "ended": None if ended < 0 else ended,
         "failure": None if attempt.failure is None else attempt.failure.type_name,
     }
-    return _Told(begun, made)
+
+
+LastWork = Callable[[JobId, JobVertexId, int], "AttemptWork | None"]
+"""Tells of the newest attempt of a subtask; None where nothing is known of it. It may block."""
+
+
+def no_work(job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
+    """Tell nothing: of a data plane that does not say what it does."""
+    return None
+
+
+def attempt_work(found: AttemptWork, now_ms: int) -> Json:
+    """The work, the newest first; times in ms, null where it is not over or moves no rows."""
+    return {
+        "attempt": found.attempt,
+        "sparkUi": found.spark_ui,
+        "work": [
+            {
+                "what": each.what,
+                "begun": now_ms - each.age_ms,
+                "took": each.took_ms,
+                "rowsIn": each.rows_in,
+                "rowsOut": each.rows_out,
+                "failed": each.has_failed,
+                "sparkJobs": list(each.spark_jobs),
+            }
+            for each in found.pieces
+        ],
+    }

@@ -1,12 +1,20 @@
-"""Jobs: in a list, and one with its vertices (Flink's JobDetails and JobDetailsInfo)."""
+"""Jobs: in a list, one with its vertices and its plan, the result of one, and the application that they belong to.
+
+Flink's JobDetails, JobDetailsInfo, JsonPlanGenerator, JobExecutionResultResponseBody and ApplicationDetailsInfo.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
+from flykka.actors.machines.job_graph.json_plan import input_from, node, vertex_node
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind, ShipStrategy
 from flykka.messages.graph.restart_strategies import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
@@ -14,18 +22,18 @@ from flykka.messages.graph.restart_strategies import (
     NoRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )
+from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
     JobVertexDetails,
-    SubtaskCount,
     SubtaskDetails,
 )
 from flykka.messages.tasks.task import ExecutionState
-from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.rest.responses.io_metrics import Json, io_metrics
-from flykka.rest.responses.plan import plan
-from flykka.rest.responses.times import NEVER, lifetime
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+from flykka.rest.responses.io_metrics import NEVER, Json, by_state, io_metrics, lifetime
+from flykka.rest.responses.vertices import accumulators
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
 """Flink's; a task is never INITIALIZING here."""
@@ -39,7 +47,7 @@ def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
 
 def job_in_list(job: JobOverview) -> Json:
     """A job in a list. Its tasks are its subtasks."""
-    counts = _by_state(job.subtask_counts)
+    counts = by_state(job.subtask_counts)
     return {
         "jid": job.job_id,
         "name": job.name,
@@ -65,7 +73,6 @@ def ids_with_status(jobs: Iterable[JobOverview]) -> Json:
 def job_details(
     details: JobDetails, graph: JobGraph, subtasks: Mapping[JobVertexId, Sequence[SubtaskDetails]], now_ms: int
 ) -> Json:
-    """A job with its vertices and its plan."""
     vertices = [_vertex(vertex, graph, subtasks.get(vertex.vertex_id), now_ms) for vertex in details.vertices]
     states = [vertex["status"] for vertex in vertices]
     stamps = {stamp.status: stamp.at_ms for stamp in details.timestamps}
@@ -92,7 +99,7 @@ def job_details(
 
 def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[SubtaskDetails] | None, now_ms: int) -> Json:
     of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
-    counts = _by_state(vertex.subtask_counts)
+    counts = by_state(vertex.subtask_counts)
     attempts = [] if subtasks is None else [subtask.current for subtask in subtasks]
     return {
         "id": vertex.vertex_id,
@@ -126,10 +133,6 @@ def slot_sharing_group_id(group: str) -> str:
     return group.encode().hex().ljust(32, "0")[:32]
 
 
-def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
-    return {each.state.value: each.count for each in counts}
-
-
 def _or_never(at_ms: int | None) -> int:
     return NEVER if at_ms is None else at_ms
 
@@ -161,45 +164,123 @@ def stream_graph(graph: JobGraph) -> Json:
         for vertex in graph.vertices
         for number, operator in enumerate(vertex.outputs)
     }
-    return {
-        "jid": graph.job_id,
-        "name": graph.name,
-        "type": graph.job_type.value,
-        "nodes": [
-            _node(operator, vertex, [producers[edge.source, edge.source_output] for edge in vertex.inputs])
-            for vertex in graph.vertices
-            for operator in vertex.operators
-        ],
-    }
+    nodes = [
+        _node(operator, vertex, [producers[edge.source, edge.source_output] for edge in vertex.inputs])
+        for vertex in graph.vertices
+        for operator in vertex.operators
+    ]
+    return _graph(graph, nodes)
+
+
+def _graph(graph: JobGraph, nodes: list[Json]) -> Json:
+    return {"jid": graph.job_id, "name": graph.name, "type": graph.job_type.value, "nodes": nodes}
 
 
 def _node(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Json:
-    node: Json = {
-        "id": operator.operator_id,
-        "parallelism": vertex.parallelism,
-        "operator": "",
-        "operator_strategy": "",
-        "description": f"{escape(operator.name)}<br/>",
-        "optimizer_properties": {},
-        "job_vertex_id": vertex.vertex_id,
-    }
-    if inputs := list(_inputs(operator, vertex, upstream)):
-        node["inputs"] = [{"num": number, **each} for number, each in enumerate(inputs)]
-    return node
+    inputs = list(_inputs(operator, vertex, upstream))
+    described = node(operator.operator_id, vertex.parallelism, f"{escape(operator.name)}<br/>", inputs)
+    return {**described, "job_vertex_id": vertex.vertex_id}
 
 
 def _inputs(operator: Operator, vertex: JobVertex, upstream: Sequence[OperatorId]) -> Iterator[Json]:
     if operator.input_operator is not None:
         before = vertex.operators[operator.input_operator]
-        yield _edge(before.operator_id, ShipStrategy.FORWARD, _WITHIN_A_TASK)
+        yield input_from(before.operator_id, ShipStrategy.FORWARD, _WITHIN_A_TASK)
     elif operator.kind is not OperatorKind.SOURCE:
         for edge, source in zip(vertex.inputs, upstream, strict=True):
-            yield _edge(source, edge.ship_strategy, _exchange(edge))
+            yield input_from(source, edge.ship_strategy, edge.result_partition_type.lower())
 
 
-def _edge(source: OperatorId, strategy: ShipStrategy, exchange: str) -> Json:
-    return {"id": source, "ship_strategy": strategy.value, "exchange": exchange}
+_APPLICATION_STATUS = {
+    JobStatus.FINISHED: "SUCCEEDED",
+    JobStatus.FAILED: "FAILED",
+    JobStatus.CANCELED: "CANCELED",
+}
 
 
-def _exchange(edge: JobEdge) -> str:
-    return edge.result_partition_type.value.lower()
+def execution_result(details: JobDetails) -> Json:
+    """The result; while the job runs, that it does."""
+    if details.status not in JOB_GLOBALLY_TERMINAL:
+        return {"status": {"id": "IN_PROGRESS"}}
+    result: Json = {
+        "id": details.job_id,
+        "application-status": _APPLICATION_STATUS[details.status],
+        "accumulator-results": {each["name"]: each["value"] for each in accumulators(details.accumulators.merged)},
+        "net-runtime": details.duration_ms,
+    }
+    cause = _cause(details)
+    if cause is not None:
+        result["failure-cause"] = {"class": cause.type_name, "stack-trace": stack_of(cause)}
+    return {"status": {"id": "COMPLETED"}, "job-execution-result": result}
+
+
+def _cause(details: JobDetails) -> SerializedThrowable | None:
+    """The failure that the job has ended with, or why it was cancelled where no user asked for it."""
+    match details.status:
+        case JobStatus.FAILED:
+            return details.last_failure
+        case JobStatus.CANCELED:
+            of_job = (each for each in reversed(details.exceptions) if each.root.task_name is None)
+            return next((each.root.cause for each in of_job if each.outcome is FailureOutcome.CANCELED), None)
+        case _:
+            return None
+
+
+_PROGRAM = "flykka"
+
+
+def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
+    """The application in a list, with the number of its jobs by status. It runs as long as somebody can ask."""
+    began = _began(jobs, now_ms)
+    return {
+        "id": application_id,
+        "name": os.path.basename(sys.argv[0]) or _PROGRAM,
+        "start-time": began,
+        "end-time": -1,
+        "duration": now_ms - began,
+        "status": JobStatus.RUNNING.value,
+        "jobs": dict(sorted(Counter(job.status.value for job in jobs).items())),
+    }
+
+
+def application_details(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
+    return {
+        **application(application_id, jobs, now_ms),
+        "timestamps": {JobStatus.RUNNING.value: _began(jobs, now_ms)},
+        "jobs": [job_in_list(job) for job in jobs],
+    }
+
+
+def application_exceptions(failures: Iterable[tuple[JobId, RootExceptionHistoryEntry]]) -> Json:
+    """The failures of all jobs, the newest first."""
+    newest = sorted(failures, key=lambda each: each[1].root.timestamp_ms, reverse=True)
+    return {"exceptionHistory": {"entries": [_failure(job_id, entry) for job_id, entry in newest]}}
+
+
+def _failure(job_id: JobId, entry: RootExceptionHistoryEntry) -> Json:
+    cause = entry.root.cause
+    return {
+        "exceptionName": cause.type_name,
+        "stacktrace": stack_of(cause),
+        "timestamp": entry.last_timestamp_ms or entry.root.timestamp_ms,
+        "jobId": job_id,
+    }
+
+
+def stack_of(cause: SerializedThrowable) -> str:
+    """The stack; of a failure without one, what it says."""
+    return cause.stack_trace or f"{cause.type_name}: {cause.message}"
+
+
+def _began(jobs: Iterable[JobOverview], now_ms: int) -> int:
+    return min((job.started_ms or now_ms for job in jobs), default=now_ms)
+
+
+def plan(graph: JobGraph) -> Json:
+    """The plan. Consumers stand before their inputs, as Flink has them."""
+    return _graph(graph, [vertex_node(vertex, _chained(vertex)) for vertex in reversed(graph.vertices)])
+
+
+def _chained(vertex: JobVertex) -> str:
+    lines = (f"{'' if not place else '+- '}{escape(operator.name)}" for place, operator in enumerate(vertex.operators))
+    return f"{'<br/>'.join(lines)}<br/>"

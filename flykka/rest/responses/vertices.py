@@ -10,8 +10,7 @@ from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDeta
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.tasks.task import ExecutionState
-from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics
-from flykka.rest.responses.times import lifetime, status_duration, timestamps
+from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics, lifetime, status_duration, timestamps
 
 _LOW, _HIGH = 0.1, 0.5
 _UNKNOWN = "(unassigned)"
@@ -20,7 +19,6 @@ _UNKNOWN = "(unassigned)"
 def vertex_details(
     vertex: JobVertexDetails, max_parallelism: int, subtasks: Sequence[SubtaskDetails], now: int
 ) -> Json:
-    """A vertex and the current attempts of its subtasks."""
     made = [_subtask(subtask, now) for subtask in subtasks]
     return {
         "id": vertex.vertex_id,
@@ -52,7 +50,6 @@ def attempt_details(attempt: AttemptDetails, now: int) -> Json:
 
 
 def subtask_times(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], now: int) -> Json:
-    """The times at which the current attempts have entered their states."""
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
@@ -70,7 +67,6 @@ def subtask_times(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], 
 
 
 def by_task_manager(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], now: int) -> Json:
-    """The subtasks of a vertex by the TaskManagers that run them."""
     groups: dict[str, list[AttemptDetails]] = {}
     for subtask in subtasks:
         groups.setdefault(subtask.current.task_manager or _UNKNOWN, []).append(subtask.current)

@@ -9,7 +9,6 @@ from flykka.views.plan.program_plan import PlanGraph, PlanSlot, ProgramPlan
 
 
 def mermaid(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execution")) -> str:
-    """A Markdown page with a flowchart for each graph."""
     parts = [f"# {plan.name}"]
     for title, summary, graph in plan.sections(graphs):
         parts.append(_section(title, summary, _slots(plan) if graph is None else _flowchart(graph)))

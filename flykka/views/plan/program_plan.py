@@ -108,7 +108,6 @@ class ProgramPlan(Value):
 
     @property
     def execution_summary(self) -> str:
-        """Tell the number of tasks, and of the slots that they need."""
         tasks = f"{counted(self.tasks, 'task')} in {counted(len(self.slots), 'slot')}"
         return f"{tasks}; each TaskManager has {self.budget}" if self.budget else tasks
 

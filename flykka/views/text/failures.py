@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
-from flykka.views.text.formats import counted, format_cause, lasting
+from flykka.views.text.formats import counted, lasting
 from flykka.views.text.user_stack import told_whole
 
 
@@ -16,7 +16,7 @@ def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
 
 def story(entry: RootExceptionHistoryEntry) -> list[str]:
     """Tell the task and its failure in one line, and below it the author's own lines that led to it, and its labels."""
-    first = f"{place(entry)}{format_cause(entry.root.cause)}{also(entry)}"
+    first = f"{place(entry)}{entry.root.cause.headline}{also(entry)}"
     told = labels(entry)
     return [first, *told_whole(entry.root.cause)[1:], *([told] if told else [])]
 
@@ -36,7 +36,6 @@ def place(entry: RootExceptionHistoryEntry) -> str:
 
 
 def also(entry: RootExceptionHistoryEntry) -> str:
-    """Tell the number of tasks that failed with it."""
     others = len(entry.concurrent) + entry.concurrent_suppressed
     return f" (and {counted(others, 'other task')} with it)" if others else ""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from flykka.messages.attempt.work import WorkProgress
 from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.task import EventTimeHold
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
 NOTHING = "-"
@@ -101,11 +100,6 @@ def displayed_status(details: JobDetails) -> str:
     return STOPPED if details.was_stopped else details.status
 
 
-def format_cause(cause: SerializedThrowable) -> str:
-    """A failure as one line: the plain name of its type, and the first line of what it says."""
-    return cause.headline
-
-
 def lasting(ms: int) -> str:
     """A length of time: `0.4 s`, `41 s`, `3 min 5 s`. Less than nothing, by clocks that differ, is nothing."""
     seconds = max(0, ms) / 1_000
@@ -117,3 +111,20 @@ def lasting(ms: int) -> str:
 def counted(number: int, what: str) -> str:
     """So many of something: `1 task`, `3 tasks`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The names, or the first ones and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], alignment: str = "") -> Iterator[str]:
+    """The header and the rows as lines, each column as wide as its widest cell.
+
+    `alignment` has a `<` or a `>` for each column; without it all of them are to the left.
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    sides = alignment or "<" * len(header)
+    for cells in (header, *rows):
+        shaped = zip(cells, sides, widths, strict=True)
+        yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in shaped).rstrip()

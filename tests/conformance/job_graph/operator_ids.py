@@ -9,7 +9,7 @@ from typing import Any
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.api.streams.transformation import Input, Transformation, partitioned
-from flykka.client.job_id import new_job_id
+from flykka.client.job_client import new_job_id
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.code import KeyByCode

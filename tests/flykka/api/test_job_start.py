@@ -9,9 +9,8 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.api.job_start import _Search
-from flykka.client.continuation import Found
+from flykka.client.continuation import Found, StartMode
 from flykka.client.running_jobs import RunningJob
-from flykka.client.start_settings import StartMode
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobRun

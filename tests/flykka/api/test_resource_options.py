@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.api.resource_options import declared_resources, resource_spec
-from flykka.cluster.task_manager_resources import TaskManagerResources
+from flykka.cluster.cluster_settings import TaskManagerResources
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.runtime.memory_size import MemorySize

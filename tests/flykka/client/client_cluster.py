@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flykka.actors.execution_graph_info_store.actor import INFO_STORE, ExecutionGraphInfoStoreActor
+from flykka.client.client_actor import Attached
 from flykka.client.job_client import JobClient
-from flykka.client.listening import Attached
 from flykka.messages.control.job import (
     CancelJob,
     CancellationSuccess,

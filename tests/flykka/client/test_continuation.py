@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from flykka.client.continuation import (
+    PYTHON,
     FolderContents,
     Found,
     LastRunState,
     Refusal,
     Start,
+    StartMode,
     decide,
     last_run_state,
 )
-from flykka.client.start_commands import PYTHON
-from flykka.client.start_settings import StartMode
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.wire.ids import JobId

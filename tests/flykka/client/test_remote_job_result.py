@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.client.remote_job_result import (
+from flykka.client.rest_cluster_client import (
     LONGEST_PAUSE_S,
     ClientHeartbeats,
     RemoteJobResult,

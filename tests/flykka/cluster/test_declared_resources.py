@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from flykka.actors.resource_manager.actor import ResourceManager
-from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings, TaskManagerResources
 from flykka.cluster.local_cluster import LocalCluster
-from flykka.cluster.task_manager_resources import TaskManagerResources
 from flykka.messages.graph.job_graph import CheckpointingSettings, ResourceSpec
 from flykka.messages.monitoring.explanation import TaskManagerInfo
-from flykka.rest.responses.task_managers import task_manager
+from flykka.rest.handlers.cluster import task_manager
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.flykka.cluster.test_local_cluster import SilentDataPlane

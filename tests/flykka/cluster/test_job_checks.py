@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.cluster.cluster_settings import ClusterSettings
+from flykka.cluster.cluster_settings import ClusterSettings, TaskManagerResources
 from flykka.cluster.job_checks import check_job
-from flykka.cluster.task_manager_resources import TaskManagerResources
 from flykka.errors import InsufficientResourcesError, InsufficientSlotsError
 from flykka.messages.graph.job_graph import JobGraph, JobType, JobVertex, ResourceSpec
 from tests.actors.machines.graph.graphs import graph_of, vertex

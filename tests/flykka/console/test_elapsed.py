@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console as RichConsole
 
-from flykka.console.elapsed import elapsed
+from flykka.console.live import elapsed
 
 
 class _Terminal(StringIO):

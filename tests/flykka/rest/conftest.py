@@ -21,7 +21,7 @@ from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.responses.attempt_work import LastWork, no_work
+from flykka.rest.responses.job_event import LastWork, no_work
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 from tests.actors.machines.graph.graphs import graph_of, vertex

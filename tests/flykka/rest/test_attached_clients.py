@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from flykka.cli.main import main
-from flykka.client.remote_job_result import ClientHeartbeats
-from flykka.client.rest_cluster_client import RestClusterClient
+from flykka.client.rest_cluster_client import ClientHeartbeats, RestClusterClient
 from flykka.errors import UnknownJobError
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import Operator

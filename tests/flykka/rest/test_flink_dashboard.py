@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from flykka.rest.flink_dashboard import FlinkDashboard
+from flykka.rest.app import FlinkDashboard
 from tests.flykka.rest.conftest import JOB, Serve, Served
 
 pytestmark = pytest.mark.slow
@@ -50,6 +50,6 @@ def test_nothing_else_of_the_package_is_served(serve: Serve, path: str) -> None:
 
 
 def test_without_the_package_there_is_none(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flykka.rest.flink_dashboard.find_spec", lambda name: None)
+    monkeypatch.setattr("flykka.rest.app.find_spec", lambda name: None)
 
     assert FlinkDashboard.find() is None

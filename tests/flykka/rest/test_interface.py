@@ -11,7 +11,7 @@ from flykka.cli.main import main
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, ProgramError
 from flykka.rest.process.metrics import no_jvm
-from flykka.rest.responses.attempt_work import no_work
+from flykka.rest.responses.job_event import no_work
 from flykka.spark_bridge.errors import MissingExtraError
 from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.observing import observation

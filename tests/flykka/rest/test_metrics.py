@@ -37,8 +37,7 @@ from flykka.messages.tasks.operator_event import OperatorCoordinatorMetricsRepor
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import JobVertexId, OperatorId, TaskManagerId, attempt_id
 from flykka.metrics.collection import Scope, fitting_scope
-from flykka.metrics.distribution import Distribution
-from flykka.metrics.measured import Measured, Value, of_job, of_subtasks, of_vertices
+from flykka.metrics.measured import Distribution, Measured, Value, of_job, of_subtasks, of_vertices
 from flykka.metrics.prometheus import text_of
 from tests.flykka.rest.conftest import JOB, Served
 

@@ -20,8 +20,7 @@ from flykka.messages.monitoring.exception_history import (
     RootExceptionHistoryEntry,
 )
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.metrics.distribution import Distribution
-from flykka.metrics.measured import Measured
+from flykka.metrics.measured import Distribution, Measured
 from flykka.metrics.open_telemetry import BOUNDS, OpenTelemetryReporter, OtlpError, Span, SpanLog, metrics_of
 from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.conftest import JOB, Served

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flykka.rest.errors import RestError
-from flykka.rest.recording import STORY_SECONDS, Recording
+from flykka.rest.handlers.recorder import STORY_SECONDS, Recording
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder

@@ -7,12 +7,10 @@ from queue import Queue
 
 import pytest
 
+from flykka.diagnosis.job_queries import ClusterQueries
 from flykka.errors import ConfigurationError
-from flykka.metrics.collection import Gateway
-from flykka.metrics.distribution import Distribution
-from flykka.metrics.log_reporter import LogReporter, line_of
-from flykka.metrics.measured import Measured, Value
-from flykka.metrics.reporting import Reporting
+from flykka.metrics.measured import Distribution, Measured, Value
+from flykka.metrics.reporting import LogReporter, Reporting, line_of
 from tests.flykka.api.without_spark import without_spark
 from tests.flykka.rest.conftest import Served
 
@@ -29,7 +27,7 @@ class Noting:
         self.reachable = reachable
         self.asked: Queue[str] = Queue()
 
-    def report(self, gateway: Gateway, now_ms: int) -> None:
+    def report(self, queries: ClusterQueries, now_ms: int) -> None:
         self.asked.put(f"report at {now_ms}")
         if not self.reachable:
             raise ConnectionError("nobody is there")

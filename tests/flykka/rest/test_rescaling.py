@@ -15,7 +15,7 @@ from flykka.messages.control.rescaling import (
     VertexRescale,
 )
 from flykka.messages.wire.ids import JobVertexId
-from flykka.rest.responses.rescales import rescales_history, rescales_overview, rescales_summary
+from flykka.rest.handlers.rescaling import rescales_history, rescales_overview, rescales_summary
 from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 
 pytestmark = pytest.mark.slow

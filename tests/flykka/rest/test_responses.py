@@ -24,8 +24,8 @@ from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.errors import RestError
+from flykka.rest.handlers.jobs import exception_history, label_filter
 from flykka.rest.responses.checkpoints import checkpoint_details, checkpointing_statistics, subtask_details
-from flykka.rest.responses.exceptions import exception_history, label_filter
 from flykka.rest.responses.vertices import watermarks
 from tests.actors.machines.graph.graphs import vertex
 from tests.flykka.rest.conftest import JOB

@@ -16,8 +16,7 @@ from flykka.errors import TraceSelectionError
 from flykka.messages.control.heartbeat import HeartbeatDue, HeartbeatRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
-from flykka.traces.diagram import Arrow, Collapsed, Line, View, lines_of, short_names
-from flykka.traces.diagram_drawing import begin_of, drawn, streamed
+from flykka.traces.diagram import Arrow, Collapsed, Line, View, begin_of, drawn, lines_of, short_names, streamed
 from flykka.traces.perfetto import perfetto
 from flykka.traces.trace import Trace
 from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task_ref

@@ -11,8 +11,8 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.job_details import JobDetails, Latency
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
-from flykka.views.job_html import job_html
 from flykka.views.job_text import job_text
+from flykka.views.live_display import job_html
 from tests.flykka.notebook.html_reader import Reader
 from tests.flykka.notebook.jobs import (
     LOST,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from flykka.api.environment import StreamExecutionEnvironment
+from flykka.client.client_actor import Attached
 from flykka.client.job_client import JobClient
-from flykka.client.listening import Attached
 from flykka.cluster.local_cluster import ClusterSettings
 from tests.flykka.programs import bids
 

@@ -9,8 +9,8 @@ from flykka.messages.graph.restart_strategies import FailureRateRestartStrategyC
 from flykka.messages.monitoring.exception_history import ExceptionHistoryEntry, RootExceptionHistoryEntry
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
-from flykka.rest.responses.applications import application_exceptions
 from flykka.rest.responses.configuration import job_configuration
+from flykka.rest.responses.jobs import application_exceptions
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.flykka.rest.conftest import JOB, Served
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.views.text.columns import columns
+from flykka.views.text.formats import columns
 
 
 def test_each_column_is_as_wide_as_its_widest_cell_and_no_line_ends_with_blanks() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.views.text.formats import format_bytes, format_cause, format_count, format_event_time, format_lag
+from flykka.views.text.formats import format_bytes, format_count, format_event_time, format_lag
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -51,4 +51,4 @@ def test_a_lag_is_told_in_the_unit_that_tells_something(ms: int | None, text: st
 def test_a_failure_is_one_line() -> None:
     cause = SerializedThrowable(type_name="py4j.protocol.SomeError", message="\na worker died\n\tat java.lang.Thread")
 
-    assert format_cause(cause) == "SomeError: a worker died"
+    assert cause.headline == "SomeError: a worker died"

@@ -12,7 +12,7 @@ import pytest
 
 from flykka.api.launch import LaunchOptions
 from flykka.cli.dry_run.app_inputs import AppInputs
-from flykka.cli.dry_run.plan_cache import PlanCache
+from flykka.cli.dry_run.first_job import PlanCache
 from flykka.cli.main import main
 from flykka.cli.run.app import App
 from flykka.messages.graph.job_graph import JobGraph
