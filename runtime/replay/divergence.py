@@ -19,10 +19,9 @@ from flykka.runtime.errors import KernelError
 from flykka.runtime.replay.effect_comparator import DivergenceKind, EffectDifference, raised
 from flykka.runtime.replay.session.causes import causes_of
 from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference
-from flykka.runtime.trace.effect_text import effect_line
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.file.versions import module_hashes
-from flykka.runtime.trace.text import message_text, unwrapped
+from flykka.runtime.trace.text import effect_line, message_text, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

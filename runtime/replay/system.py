@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Resolve
-    from flykka.runtime.cell.async_turn import AsyncTurn
+    from flykka.runtime.cell.async_cell import AsyncTurn
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.dispatch.dispatcher import Runnable
     from flykka.runtime.dispatch.pipe import Executor, Pipe

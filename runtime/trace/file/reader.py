@@ -1,29 +1,141 @@
-"""The reader of trace files, with their headers: up to the last whole frame, whatever became of the rest."""
+"""The reader of trace files, with their headers: up to the first frame that is not whole.
+
+What is behind it cannot be trusted. A file that was cut off, as by a process that was killed, ends within a frame whose
+beginning is sound. A file that is damaged has a frame that never was like that. Which of the two it is shows in the
+content where the length of a frame reaches beyond the end of the file, for the length may be what is damaged.
+"""
 
 from __future__ import annotations
 
 import os
 import pkgutil
+import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import msgpack
 
 import flykka.messages
 from flykka.messages.wire.unpacking import hooks, unpack
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Chunk, Decoding
-from flykka.runtime.trace.file.frame_format import FORMAT_NAME, FORMAT_VERSION, FRAME, merge_names
-from flykka.runtime.trace.file.frame_reader import Damage, Frame, read_frames, small_frames
+from flykka.runtime.trace.file.frame_format import (
+    BLOCK,
+    END,
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    FRAME,
+    MAX_CHUNK_ITEMS,
+    MAX_FRAME_BYTES,
+    NAMES,
+    SNAPSHOTS,
+    inflated,
+    merge_names,
+)
 from flykka.runtime.trace.records import Capped, Killed, Record, Ring, TraceHeader, Turn
 from flykka.runtime.trace.state.snapshots import Snapshot, read_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
+
+
+_COMPRESSED = frozenset({BLOCK, SNAPSHOTS})
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Tells where a trace ends before its file does, or before its recording did, and why.
+
+    `is_cut_off`: the file just ends there, and nothing in it is wrong.
+    """
+
+    offset: int
+    reason: str
+    is_cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Frame that is whole."""
+
+    offset: int
+    payload: bytes
+
+
+def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
+    offset = 0
+    while head := file.read(FRAME.size):
+        if len(head) < FRAME.size:
+            yield Damage(offset=offset, reason="cut off within the head of a frame", is_cut_off=True)
+            return
+        length, checksum = FRAME.unpack(head)
+        payload = file.read(length) if length <= MAX_FRAME_BYTES else b""
+        if len(payload) < length and length <= MAX_FRAME_BYTES and _is_beginning(payload):
+            reason = f"cut off: a frame of {length} bytes, of which {len(payload)} are there"
+            yield Damage(offset=offset, reason=reason, is_cut_off=True)
+            return
+        wrong = _wrong(length, checksum, payload)
+        if wrong is not None:
+            yield Damage(offset=offset, reason=wrong)
+            return
+        yield Frame(offset, payload)
+        offset += FRAME.size + length
+
+
+def _wrong(length: int, checksum: int, payload: bytes) -> str | None:
+    if len(payload) < length:
+        return f"the length of a frame, {length} bytes, does not fit what is in it"
+    if zlib.crc32(payload) != checksum:
+        return "the checksum of a frame does not fit"
+    return None if payload else "a frame without content"
+
+
+def _is_beginning(content: bytes) -> bool:
+    """Tell whether this may be the beginning of a frame's content: it is sound, and not at its end before it stops."""
+    if content[:1] and content[0] in _COMPRESSED:
+        return _is_beginning_of_stream(content[1:])
+    # The other kinds are one object of msgpack each, and so is the whole header.
+    unpacker = msgpack.Unpacker(max_buffer_size=MAX_FRAME_BYTES)
+    unpacker.feed(content[1:] if content[:1] and content[0] <= SNAPSHOTS else content)
+    try:
+        unpacker.skip()
+    except msgpack.OutOfData:
+        return True
+    except (msgpack.UnpackException, ValueError):
+        return False
+    return False
+
+
+def _is_beginning_of_stream(compressed: bytes) -> bool:
+    inflate = zlib.decompressobj()
+    try:
+        while compressed and not inflate.eof:
+            inflate.decompress(compressed, _PIECE_BYTES)
+            compressed = inflate.unconsumed_tail
+    except zlib.error:
+        return False
+    return not inflate.eof
+
+
+def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
+    """The whole frames of these kinds from here on; the others are skipped, unread."""
+    size = os.fstat(file.fileno()).st_size
+    while len(head := file.read(FRAME.size + 1)) > FRAME.size:
+        length, checksum = FRAME.unpack(head[:-1])
+        begin = file.tell() - 1
+        if not 0 < length <= size - begin:
+            return
+        if head[-1] in kinds:
+            payload = head[-1:] + file.read(length - 1)
+            if zlib.crc32(payload) != checksum:
+                return
+            yield Frame(begin - FRAME.size, payload)
+        file.seek(begin + length)
 
 
 _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
@@ -34,10 +146,9 @@ _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "
 
 _NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
-__all__ = ["Damage", "TraceReader"]
 T = TypeVar("T")
-_SNAPSHOTS = frozenset({layout.SNAPSHOTS})
-_ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
+_SNAPSHOTS = frozenset({SNAPSHOTS})
+_ADDED_TO_HEADER = frozenset({NAMES, END})
 
 
 def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
@@ -188,14 +299,14 @@ class TraceReader:
         """Spawns, turns, kills and dead letters, in the order of the file, a block at a time."""
         decoding = Decoding()
         for frame in self._whole_frames():
-            if frame.payload[0] == layout.BLOCK:
+            if frame.payload[0] == BLOCK:
                 yield from self._block(frame, decoding, iter)
 
     def sequences(self) -> Iterator[int]:
         """The numbers of all records, in the order of the file; no record is made for them."""
         decoding = Decoding()
         for frame in self._whole_frames():
-            if frame.payload[0] == layout.BLOCK:
+            if frame.payload[0] == BLOCK:
                 yield from self._block(frame, decoding, Chunk.sequences)
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -204,7 +315,7 @@ class TraceReader:
             next(read_frames(file))
             for frame in small_frames(file, _SNAPSHOTS):
                 try:
-                    rows = read_snapshots(layout.inflated(frame.payload[1:]))
+                    rows = read_snapshots(inflated(frame.payload[1:]))
                 except MALFORMED as wrong:
                     raise TraceError(f"{self._place(frame)} cannot be read: {wrong}") from wrong
                 yield from rows
@@ -237,7 +348,7 @@ class TraceReader:
                 yield frame
                 if isinstance(frame, Damage):
                     return
-                if frame.payload[0] == layout.END:
+                if frame.payload[0] == END:
                     has_end = True
                     break
             end = file.tell()
@@ -257,8 +368,8 @@ class TraceReader:
     def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
         place = self._place(block)
         try:
-            data = layout.inflated(block.payload[1:])
-            most = layout.MAX_CHUNK_ITEMS
+            data = inflated(block.payload[1:])
+            most = MAX_CHUNK_ITEMS
             limits = {"max_array_len": most, "max_map_len": 0, "max_ext_len": 0, **hooks(len(data), most)}
             unpacker = msgpack.Unpacker(max_buffer_size=len(data), **limits)
             unpacker.feed(data)
