@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from flykka.messages.graph.job_graph import CheckpointingMode, FailoverStrategyKind, JobType
-from flykka.simulation.fault_times import COMPLETED, MOMENTS, WRITTEN
+from flykka.simulation.fault_injection import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy, vary_checkpointing
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
