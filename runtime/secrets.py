@@ -6,14 +6,11 @@ gives it through `masked`.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 from urllib.parse import quote
 
 MASK = "***"
-_LOGGER = "flykka"
 
 _SENSITIVE = re.compile(
     r"password|passwd|secret|token|credential|api[_.-]?key|access[_.-]?key|account[_.-]?key|service[_.-]?key"
@@ -84,28 +81,3 @@ def _forms(secret: str) -> set[str]:
     if len(secret) < _SHORTEST or secret.lower() in _NO_SECRETS:
         return set()
     return {secret, quote(secret, safe=""), repr(secret)[1:-1]}
-
-
-def mask_logs() -> None:
-    """Have records of flykka's loggers be without secrets from now on, for handlers of the user's too."""
-    make = logging.getLogRecordFactory()
-    if not isinstance(make, _MaskedRecords):
-        logging.setLogRecordFactory(_MaskedRecords(make))
-
-
-class _MaskedRecords:
-    def __init__(self, make: Any) -> None:
-        self._make = make
-
-    def __call__(self, *args: Any, **more: Any) -> logging.LogRecord:
-        record: logging.LogRecord = self._make(*args, **more)
-        # logging.makeLogRecord asks for a record without a name, and sets it afterwards.
-        name = record.name or ""
-        if name == _LOGGER or name.startswith(f"{_LOGGER}."):
-            text = record.getMessage()
-            if (without := masked(text)) != text:
-                record.msg, record.args = without, ()
-            if record.exc_info:
-                # A formatter takes this text, and not the exception.
-                record.exc_text = masked(logging.Formatter().formatException(record.exc_info))
-        return record

@@ -31,8 +31,8 @@ from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import JobOverview, JobsOverview, RequestJobsOverview
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import ActorDeadError
+from flykka.runtime.masked_logs import mask_logs
 from flykka.runtime.props import Props
-from flykka.runtime.secrets import mask_logs
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder

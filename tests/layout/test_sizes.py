@@ -32,6 +32,7 @@ LONGER_FILES = {
     "runtime/replay/engine.py": 470,
     "runtime/replay/fork/environment.py": 520,
     "runtime/replay/system.py": 500,
+    "runtime/trace/state/description.py": 430,
     "scripts/journeys.py": 470,
     "spark_bridge/attempt/engine.py": 500,
     "spark_bridge/connectors/file/source.py": 460,

@@ -11,8 +11,9 @@ import pytest
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
+from flykka.runtime.masked_logs import mask_logs
 from flykka.runtime.props import Props
-from flykka.runtime.secrets import Secrets, mask_logs, masked, masked_uri, remember_secrets
+from flykka.runtime.secrets import Secrets, masked, masked_uri, remember_secrets
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
