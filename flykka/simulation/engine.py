@@ -13,17 +13,9 @@ from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, input_addresses, is_split
 from flykka.actors.machines.attempt.channel_state import recovered_batch
 from flykka.actors.machines.state.committables import Committables
+from flykka.messages.attempt import commands
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, StageResult, WorkFailed
-from flykka.messages.attempt.commands import (
-    CloseChain,
-    Command,
-    HoldBatches,
-    Lane,
-    OpenChain,
-    ReadSplits,
-    ReleaseBatches,
-    WriteChannelState,
-)
+from flykka.messages.attempt.commands import Lane
 from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
 from flykka.messages.attempt.work import EngineFailed, WorkProgress
 from flykka.messages.state.handles import ExclusiveStateHandle
@@ -125,10 +117,10 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._others = world.attempts.setdefault(descriptor.job_id, [])
         self._others.append(self)
 
-    def lane(self, command: Command, piece: int, what: str) -> OnLane:
+    def lane(self, command: commands.Command, piece: int, what: str) -> OnLane:
         return OnLane(self._lanes, self.lane_of(command))
 
-    def open_chain(self, command: OpenChain) -> ChainOpened:
+    def open_chain(self, command: commands.OpenChain) -> ChainOpened:
         """Read back what the checkpoint holds, in place of the attempt before."""
         self._replace_predecessors()
         self.restore(command.restore)
@@ -143,7 +135,7 @@ class SimulatedEngine(OperatorChain[Rows]):
                 other.revoke(f"{self.descriptor.attempt} takes its place")
                 self._batches.release_produced(other.descriptor.attempt)
 
-    def read_splits(self, command: ReadSplits) -> StageResult:
+    def read_splits(self, command: commands.ReadSplits) -> StageResult:
         source = self.head
         assert isinstance(source, _Source), "only a source reads splits"
         ranges = [split for split in command.splits if isinstance(split, IndexRangeSplit)]
@@ -166,16 +158,16 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     # Batches
 
-    def hold_batches(self, command: HoldBatches) -> None:
+    def hold_batches(self, command: commands.HoldBatches) -> None:
         self._batches.hold(command.batch_ids, command.holder)
 
-    def release_batches(self, command: ReleaseBatches) -> None:
+    def release_batches(self, command: commands.ReleaseBatches) -> None:
         if command.batch_ids is None:
             self._batches.release_held_by(command.holder)
         else:
             self._batches.release(command.batch_ids, command.holder)
 
-    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
+    def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
         """Make batches durable, a file for each part."""
         written: list[ExclusiveStateHandle] = []
         try:
@@ -208,7 +200,7 @@ class SimulatedEngine(OperatorChain[Rows]):
         """No piece of work has parts here."""
         return ()
 
-    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
+    def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
         """Errors of a stage: refusals of storage, and batches that are gone; any other ends the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
@@ -222,7 +214,7 @@ class SimulatedEngine(OperatorChain[Rows]):
     def interrupt_work(self) -> None:
         """Nothing blocks here."""
 
-    def close_chain(self, command: CloseChain) -> ChainClosed:
+    def close_chain(self, command: commands.CloseChain) -> ChainClosed:
         self._end()
         return ChainClosed()
 

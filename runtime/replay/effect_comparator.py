@@ -16,25 +16,9 @@ from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.message import Value
 from flykka.runtime.path import TEMP
 from flykka.runtime.replay.system import BOUNDARY_ACTOR
+from flykka.runtime.trace import effects
 from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference, ValueComparator, same
-from flykka.runtime.trace.effects import (
-    Awaited,
-    CancelTimer,
-    CutShort,
-    Effect,
-    Lookup,
-    ReadClock,
-    Refused,
-    Reply,
-    Send,
-    SetReceiveTimeout,
-    Spawn,
-    StartTimer,
-    Stop,
-    Supervise,
-    Undecoded,
-    effect_of,
-)
+from flykka.runtime.trace.effects import Effect, Undecoded, effect_of
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Content
 from flykka.runtime.trace.state.description import digest
 
@@ -46,7 +30,7 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.records import Turn
 
 
-_NO_DEEDS = (CutShort, Lookup, ReadClock, Refused)
+_NO_DEEDS = (effects.CutShort, effects.Lookup, effects.ReadClock, effects.Refused)
 _FIELDS = ValueComparator(ignored=("stack_trace",), renames=False)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
 
@@ -135,10 +119,10 @@ def same_effect(recorded: Effect, now: Effect) -> bool:
     """Tell whether two effects are the same on the wire."""
     if recorded == now:
         return True
-    if isinstance(now, Spawn) and now.actor == BOUNDARY_ACTOR and isinstance(recorded, Spawn):
+    if isinstance(now, effects.Spawn) and now.actor == BOUNDARY_ACTOR and isinstance(recorded, effects.Spawn):
         return recorded.ref == now.ref  # The actor there is not replayed.
     recorded, now = _as_reply(recorded), _as_reply(now)
-    if isinstance(recorded, Awaited) and isinstance(now, Awaited):
+    if isinstance(recorded, effects.Awaited) and isinstance(now, effects.Awaited):
         # When it went on is what the record tells it, and no deed of its own.
         now = replace(now, now_ms=recorded.now_ms)
     if type(recorded) is not type(now):
@@ -149,11 +133,11 @@ def same_effect(recorded: Effect, now: Effect) -> bool:
 def kind_of(expected: Effect | None, actual: Effect | None) -> DivergenceKind:
     """The name of a difference between two effects, of which one may be missing."""
     match expected, actual:
-        case Send(), Send():
+        case effects.Send(), effects.Send():
             return DivergenceKind.PAYLOAD if expected.target == actual.target else DivergenceKind.TARGET
-        case (Send(), _):
+        case (effects.Send(), _):
             return DivergenceKind.MISSING_SEND
-        case (None, Send()):
+        case (None, effects.Send()):
             return DivergenceKind.EXTRA_SEND
         case _:
             return _kind_of_other(actual if expected is None else expected)
@@ -161,15 +145,15 @@ def kind_of(expected: Effect | None, actual: Effect | None) -> DivergenceKind:
 
 def _kind_of_other(effect: Effect | None) -> DivergenceKind:
     match effect:
-        case Reply():
+        case effects.Reply():
             return DivergenceKind.REPLY
-        case StartTimer() | CancelTimer() | SetReceiveTimeout():
+        case effects.StartTimer() | effects.CancelTimer() | effects.SetReceiveTimeout():
             return DivergenceKind.TIMER
-        case Spawn():
+        case effects.Spawn():
             return DivergenceKind.SPAWN
-        case Stop():
+        case effects.Stop():
             return DivergenceKind.STOP
-        case Supervise():
+        case effects.Supervise():
             return DivergenceKind.SUPERVISION
         case _:
             return DivergenceKind.EFFECT
@@ -203,7 +187,7 @@ def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect 
     if comes_later and not was_later:
         return None, actual
     alike = type(_as_reply(first)) is type(_as_reply(actual))
-    if isinstance(first, Send) and isinstance(actual, Send) and first.target != actual.target:
+    if isinstance(first, effects.Send) and isinstance(actual, effects.Send) and first.target != actual.target:
         # Another message to another actor is not the first one led astray.
         alike = type(first.message) is type(actual.message)
     return first, actual if alike or comes_later else None
@@ -224,8 +208,8 @@ def _unmatched(ones: Sequence[Effect], others: Sequence[Effect]) -> tuple[Effect
 
 def _as_reply(effect: Effect) -> Effect:
     """An answer is told to whatever is left of its promise: a ref without one, where the ask has ended already."""
-    if isinstance(effect, Send) and effect.target.path.startswith(TEMP):
-        return Reply(target=effect.target, message=effect.message)
+    if isinstance(effect, effects.Send) and effect.target.path.startswith(TEMP):
+        return effects.Reply(target=effect.target, message=effect.message)
     return effect
 
 
@@ -282,7 +266,7 @@ class EffectComparator:
             # Why effects are missing, or more.
             difference = replace(difference, fields=(*difference.fields, *failing.fields))
         difference = difference or failing
-        if difference is not None and any(isinstance(effect, CutShort) for effect in turn.effects):
+        if difference is not None and any(isinstance(effect, effects.CutShort) for effect in turn.effects):
             # Killed while it took this turn: nothing behind the kill was recorded.
             return compare(recorded, now, is_cut_short=True)
         return difference

@@ -3,6 +3,8 @@
 What is behind it cannot be trusted. A file that was cut off, as by a process that was killed, ends within a frame whose
 beginning is sound. A file that is damaged has a frame that never was like that. Which of the two it is shows in the
 content where the length of a frame reaches beyond the end of the file, for the length may be what is damaged.
+
+A trace is looked at record by record, with few of them in memory, for there may be millions.
 """
 
 from __future__ import annotations
@@ -22,20 +24,8 @@ import msgpack
 import flykka.messages
 from flykka.messages.wire.unpacking import hooks, unpack
 from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Chunk, Decoding
-from flykka.runtime.trace.file.frame_format import (
-    BLOCK,
-    END,
-    FORMAT_NAME,
-    FORMAT_VERSION,
-    FRAME,
-    MAX_CHUNK_ITEMS,
-    MAX_FRAME_BYTES,
-    NAMES,
-    SNAPSHOTS,
-    inflated,
-    merge_names,
-)
 from flykka.runtime.trace.records import Capped, Killed, Record, Ring, TraceHeader, Turn
 from flykka.runtime.trace.state.snapshots import Snapshot, read_snapshots
 
@@ -43,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 
-_COMPRESSED = frozenset({BLOCK, SNAPSHOTS})
+_COMPRESSED = frozenset({layout.BLOCK, layout.SNAPSHOTS})
 _PIECE_BYTES = 1 << 20
 
 
@@ -69,13 +59,13 @@ class Frame:
 
 def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
     offset = 0
-    while head := file.read(FRAME.size):
-        if len(head) < FRAME.size:
+    while head := file.read(layout.FRAME.size):
+        if len(head) < layout.FRAME.size:
             yield Damage(offset=offset, reason="cut off within the head of a frame", is_cut_off=True)
             return
-        length, checksum = FRAME.unpack(head)
-        payload = file.read(length) if length <= MAX_FRAME_BYTES else b""
-        if len(payload) < length and length <= MAX_FRAME_BYTES and _is_beginning(payload):
+        length, checksum = layout.FRAME.unpack(head)
+        payload = file.read(length) if length <= layout.MAX_FRAME_BYTES else b""
+        if len(payload) < length and length <= layout.MAX_FRAME_BYTES and _is_beginning(payload):
             reason = f"cut off: a frame of {length} bytes, of which {len(payload)} are there"
             yield Damage(offset=offset, reason=reason, is_cut_off=True)
             return
@@ -84,7 +74,7 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
             yield Damage(offset=offset, reason=wrong)
             return
         yield Frame(offset, payload)
-        offset += FRAME.size + length
+        offset += layout.FRAME.size + length
 
 
 def _wrong(length: int, checksum: int, payload: bytes) -> str | None:
@@ -100,8 +90,8 @@ def _is_beginning(content: bytes) -> bool:
     if content[:1] and content[0] in _COMPRESSED:
         return _is_beginning_of_stream(content[1:])
     # The other kinds are one object of msgpack each, and so is the whole header.
-    unpacker = msgpack.Unpacker(max_buffer_size=MAX_FRAME_BYTES)
-    unpacker.feed(content[1:] if content[:1] and content[0] <= SNAPSHOTS else content)
+    unpacker = msgpack.Unpacker(max_buffer_size=layout.MAX_FRAME_BYTES)
+    unpacker.feed(content[1:] if content[:1] and content[0] <= layout.SNAPSHOTS else content)
     try:
         unpacker.skip()
     except msgpack.OutOfData:
@@ -125,8 +115,8 @@ def _is_beginning_of_stream(compressed: bytes) -> bool:
 def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
     """The whole frames of these kinds from here on; the others are skipped, unread."""
     size = os.fstat(file.fileno()).st_size
-    while len(head := file.read(FRAME.size + 1)) > FRAME.size:
-        length, checksum = FRAME.unpack(head[:-1])
+    while len(head := file.read(layout.FRAME.size + 1)) > layout.FRAME.size:
+        length, checksum = layout.FRAME.unpack(head[:-1])
         begin = file.tell() - 1
         if not 0 < length <= size - begin:
             return
@@ -134,7 +124,7 @@ def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
             payload = head[-1:] + file.read(length - 1)
             if zlib.crc32(payload) != checksum:
                 return
-            yield Frame(begin - FRAME.size, payload)
+            yield Frame(begin - layout.FRAME.size, payload)
         file.seek(begin + length)
 
 
@@ -144,11 +134,11 @@ _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python"
 _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
 """The keys that later frames may add."""
 
-_NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
+_NAME: bytes = msgpack.packb("format") + msgpack.packb(layout.FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
 T = TypeVar("T")
-_SNAPSHOTS = frozenset({SNAPSHOTS})
-_ADDED_TO_HEADER = frozenset({NAMES, END})
+_SNAPSHOTS = frozenset({layout.SNAPSHOTS})
+_ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
 
 
 def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
@@ -159,19 +149,19 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
         why = "the file is empty" if first is None else first.reason
         raise TraceError(f"{path} has no whole header ({why}): it is no trace, or a crash left nothing of it")
     fields = _map(first.payload)
-    if fields.get("format") != FORMAT_NAME:
+    if fields.get("format") != layout.FORMAT_NAME:
         raise TraceError(f"{path} is no trace")
     version = fields.get("version")
     if type(version) is not int or version < 1:
         raise TraceError(f"{path} is a trace without the version of its format")
-    if version < FORMAT_VERSION:
+    if version < layout.FORMAT_VERSION:
         raise TraceError(
             f"{path} has format {version}, of before the first release, which names classes by modules that have moved"
             f" since: record the run again, or read it with the flykka that has written it"
         )
-    if version > FORMAT_VERSION:
+    if version > layout.FORMAT_VERSION:
         raise TraceError(
-            f"{path} has format {version}, and this version reads {FORMAT_VERSION}: "
+            f"{path} has format {version}, and this version reads {layout.FORMAT_VERSION}: "
             f"read it with flykka {fields.get('package')} or newer"
         )
     missing = [name for name, kind in _FIELDS.items() if type(fields.get(name)) is not kind]
@@ -191,7 +181,7 @@ def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> Tra
 def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHeader:
     added: dict[str, Any] = {}
     for each in later:
-        merge_names(added, each)
+        layout.merge_names(added, each)
     capped = _numbers("capped", added)
     ring = _numbers("ring", fields, optional=("begins_at",))
     return TraceHeader(
@@ -214,7 +204,7 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
 def _begins_as_one(path: Path) -> bool:
     """Tell whether the file has the name of the format where traces have it, or ends before."""
     with path.open("rb") as file:
-        file.seek(FRAME.size + 1)
+        file.seek(layout.FRAME.size + 1)
         return _NAME.startswith(file.read(len(_NAME)))
 
 
@@ -299,14 +289,14 @@ class TraceReader:
         """Spawns, turns, kills and dead letters, in the order of the file, a block at a time."""
         decoding = Decoding()
         for frame in self._whole_frames():
-            if frame.payload[0] == BLOCK:
+            if frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, iter)
 
     def sequences(self) -> Iterator[int]:
         """The numbers of all records, in the order of the file; no record is made for them."""
         decoding = Decoding()
         for frame in self._whole_frames():
-            if frame.payload[0] == BLOCK:
+            if frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, Chunk.sequences)
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -315,7 +305,7 @@ class TraceReader:
             next(read_frames(file))
             for frame in small_frames(file, _SNAPSHOTS):
                 try:
-                    rows = read_snapshots(inflated(frame.payload[1:]))
+                    rows = read_snapshots(layout.inflated(frame.payload[1:]))
                 except MALFORMED as wrong:
                     raise TraceError(f"{self._place(frame)} cannot be read: {wrong}") from wrong
                 yield from rows
@@ -348,7 +338,7 @@ class TraceReader:
                 yield frame
                 if isinstance(frame, Damage):
                     return
-                if frame.payload[0] == END:
+                if frame.payload[0] == layout.END:
                     has_end = True
                     break
             end = file.tell()
@@ -368,8 +358,8 @@ class TraceReader:
     def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
         place = self._place(block)
         try:
-            data = inflated(block.payload[1:])
-            most = MAX_CHUNK_ITEMS
+            data = layout.inflated(block.payload[1:])
+            most = layout.MAX_CHUNK_ITEMS
             limits = {"max_array_len": most, "max_map_len": 0, "max_ext_len": 0, **hooks(len(data), most)}
             unpacker = msgpack.Unpacker(max_buffer_size=len(data), **limits)
             unpacker.feed(data)
