@@ -65,8 +65,7 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.faults import PlannedFault
-from flykka.simulation.job import HEARTBEAT_TIMEOUT_MS
-from flykka.simulation.scenario import Fault
+from flykka.simulation.scenario import HEARTBEAT_TIMEOUT_MS, Fault
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.storage import Operation
 from flykka.simulation.system import Arrival, Cut, Direction, SimulatedSystem

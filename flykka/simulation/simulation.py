@@ -49,9 +49,8 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.simulation import checks
 from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.fault_injection import FaultPlan, Injections
-from flykka.simulation.job import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, job_graph
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
-from flykka.simulation.scenario import JobPlan, Scenario
+from flykka.simulation.scenario import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, JobPlan, Scenario, job_graph
 from flykka.simulation.scenario_drawing import SLOTS, draw_scenario
 from flykka.simulation.scenario_form import to_json
 from flykka.simulation.settings import SimulationSettings

@@ -13,9 +13,8 @@ from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.wire.ids import JobId
 from flykka.monitors.monitor import Violation
-from flykka.simulation.job import job_graph
 from flykka.simulation.operators import Source
-from flykka.simulation.scenario import Fault, Scenario
+from flykka.simulation.scenario import Fault, Scenario, job_graph
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.scenario_form import ScenarioError, from_json, scenario_of, to_json
 from flykka.simulation.settings import FaultKind, SimulationSettings
