@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class RunningFork(Protocol):
-    """What runs a system by itself: the environment of a fork."""
+    """The questions that a replayed system asks its fork, the environment of which implements them."""
 
     def on_created(self, actor: BoundaryActor) -> None:
         """Have a stand-in take the turns of an actor that is not replayed."""
