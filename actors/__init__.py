@@ -1,7 +1,6 @@
-"""The actors of a job as thin shells, and the pure machines that decide for them.
+"""The actors as thin shells, a folder each, and the pure machines that decide for them.
 
-Each actor has a folder: actors hold refs, give events to their machines and perform the effects. The folders of
-`machines` import `messages` and the pure standard library, and know neither clocks nor actors.
+Not here: rows, Spark and user code, which are behind the ports of `data_plane`; mechanisms of any actor (`runtime`).
 """
 
 if __name__ != "flykka.actors":

@@ -1,7 +1,6 @@
 """The public API: Flink-style jobs as Pykka actors, with their data on Spark.
 
-The public names are those of `public_names`, loaded when they are first used: `import flykka` loads neither actors nor
-pyspark.
+Not here: definitions. The names of `public_names` are loaded when first used: neither actors nor pyspark before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Messages: frozen values and their msgpack form.
+"""Messages: frozen values and their msgpack form, one conversation a module.
 
-The package imports nothing else of flykka. Every message that an actor of flykka sends is declared here, one
-conversation a module; `flykka.messages.wire.codec` turns each of them into bytes and back.
+Not here: anything else of flykka: the package imports nothing of it.
 """
 
 if __name__ != "flykka.messages":

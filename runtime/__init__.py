@@ -1,10 +1,6 @@
-"""The actor kernel: Akka's model on Pykka.
+"""The actor kernel, Akka's model on Pykka; `public_names` lists its API, loaded when first used.
 
-Paths, mailboxes, supervision, DeathWatch, timers, dispatchers and the recorder. The package knows nothing of jobs; it
-imports `messages` and is the only one that imports pykka.
-
-Its API for actors is found here: `from flykka.runtime import Actor, ActorSystem, Props`. The names are those of
-`public_names`, loaded when they are first used. flykka itself imports each from its own module.
+Not here: anything of jobs. No other package imports pykka, and flykka imports each name from its own module.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.messages.wire.tags import name_in_trace
-from flykka.runtime.cell.behaviours import Behaviours, refuse_behaviour
+from flykka.runtime.cell.parts import Behaviours, Stash, refuse_behaviour
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.cell.stash import Stash
 from flykka.runtime.dispatch.pipe import Pipe, described
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.errors import DeathPactError
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell.behaviours import Behaviour
     from flykka.runtime.cell.cell import Cell
-    from flykka.runtime.cell.resources import SupportsClose
+    from flykka.runtime.cell.parts import Behaviour, SupportsClose
     from flykka.runtime.dispatch.pipe import Executor
     from flykka.runtime.durations import Duration
     from flykka.runtime.props import Props

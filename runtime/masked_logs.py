@@ -1,4 +1,7 @@
-"""Masks secrets in what flykka logs, for handlers of the user's too."""
+"""Masks secrets in what flykka logs, for handlers of the user's too.
+
+Apart from `secrets`, which functions of users reach: by a contract these reach no logger.
+"""
 
 from __future__ import annotations
 

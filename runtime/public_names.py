@@ -29,10 +29,10 @@ from flykka.runtime.events import MailboxOverflowed as MailboxOverflowed
 from flykka.runtime.events import UnhandledMessage as UnhandledMessage
 from flykka.runtime.futures.future import Future as Future
 from flykka.runtime.inspection.watchdog import SlowTurn as SlowTurn
-from flykka.runtime.mailbox.bounded import BoundedMailbox as BoundedMailbox
-from flykka.runtime.mailbox.control_aware import ControlAwareMailbox as ControlAwareMailbox
+from flykka.runtime.mailbox.message_queue import BoundedMailbox as BoundedMailbox
+from flykka.runtime.mailbox.message_queue import ControlAwareMailbox as ControlAwareMailbox
+from flykka.runtime.mailbox.message_queue import StablePriorityMailbox as StablePriorityMailbox
 from flykka.runtime.mailbox.message_queue import UnboundedMailbox as UnboundedMailbox
-from flykka.runtime.mailbox.stable_priority import StablePriorityMailbox as StablePriorityMailbox
 from flykka.runtime.patterns.backoff_supervisor import BackoffOpts as BackoffOpts
 from flykka.runtime.patterns.backoff_supervisor import BackoffSupervisor as BackoffSupervisor
 from flykka.runtime.patterns.circuit_breaker import CircuitBreaker as CircuitBreaker

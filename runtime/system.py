@@ -28,8 +28,7 @@ from flykka.runtime.errors import (
 from flykka.runtime.event_stream import EventStream
 from flykka.runtime.futures.future import Future, Termination
 from flykka.runtime.futures.promise import PromiseRef
-from flykka.runtime.inspection.actor_tree import ActorTree
-from flykka.runtime.inspection.snapshot import Inspection
+from flykka.runtime.inspection.snapshot import ActorTree, Inspection
 from flykka.runtime.inspection.watchdog import Watchdog
 from flykka.runtime.mailbox.dead_letters import DeadLetters, EmptyLocalActorRef
 from flykka.runtime.mailbox.mailbox import Mailbox

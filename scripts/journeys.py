@@ -1,4 +1,6 @@
-"""Counts the files and the names that a batch and a checkpoint pass through: `python scripts/journeys.py [--files]`.
+"""Counts the files and names that a batch, a checkpoint, `.process(f)` and a SQL text pass through.
+
+`python scripts/journeys.py [--files]`
 
 It runs a small job on a local cluster with Spark: a folder of parquet files, a keyed running sum, a file sink. A
 profile hook follows every turn and all blocking work. The job is recorded, so that turns have numbers and each message
@@ -20,6 +22,11 @@ these are the stacks at which
 
 So those files count that one opens to follow the batch. Those that a turn enters beside it do not: metrics, timers,
 messages to others. Nor do files without a function that is entered, as those of most messages.
+
+A second job follows a program, by the same rule. The way of `.process(f)` on a KeyedStream has four hops: its code is
+bound in the registry, the operator is made of that code when the chain is opened, Spark is given the function of a
+batch, and f is called in the Spark worker, which counts the stack above f. The way of a SQL text has one: the stream
+that `env.sql(text)` returns. Files that the call enters to check the text, or to derive types, do not count.
 
 A result's names are those of the classes that hold its batch between the operator and the next task's message, a
 snapshot's those of the classes with its checkpoint id inside the task that acknowledges last; and of both those of the
@@ -197,9 +204,13 @@ class Profiler:
 
     def _file(self, code: CodeType) -> str | None:
         if code not in self._files:
-            name = code.co_filename.removeprefix(self._root)
-            self._files[code] = name.removeprefix("flykka/") if name.startswith(self._product) else None
+            self._files[code] = self.product_file(code.co_filename)
         return self._files[code]
+
+    def product_file(self, path: str) -> str | None:
+        """The name of a file of the product; None for all others."""
+        name = path.removeprefix(self._root)
+        return name.removeprefix("flykka/") if name.startswith(self._product) else None
 
 
 def _parts(item: object, depth: int = 0) -> Iterator[object]:
@@ -312,6 +323,52 @@ def run_job(folder: Path) -> None:
         client.wait()
 
 
+def run_program(profiler: Profiler, folder: Path) -> tuple[list[str], list[str]]:
+    """Run a program with a SQL text and `.process(f)`; the files on the ways of both."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    from flykka import FileSink, FileSource, KeyedProcessFunction, StreamExecutionEnvironment, WatermarkStrategy
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.spark_keyed_process import KeyedProcessCode
+
+    units, stack = set[Unit](), folder / "stack"
+
+    class Follow(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Iterator[dict[str, Any]]:
+            frame: FrameType | None = sys._getframe()
+            with stack.open("w") as lines:
+                while frame is not None:
+                    lines.write(f"{frame.f_code.co_filename}\n")
+                    frame = frame.f_back
+            yield {"n": value["n"]}
+
+    def follow(frame: FrameType, carried: object = None) -> set[Unit]:
+        return set(profiler.hop(frame, carried, "", "", None).units)
+
+    def on_bind(frame: FrameType) -> None:
+        if isinstance(frame.f_locals["code"], KeyedProcessCode):
+            units.update(follow(frame, frame.f_locals["code"]))
+
+    profiler.watch(CodeRegistry.bind, on_bind)
+    profiler.watch(KeyedProcessCode.operator, lambda frame: units.update(follow(frame)))
+    profiler.watch(DataFrame.mapInArrow, lambda frame: units.update(follow(frame, frame.f_locals["func"])))
+    (folder / "numbers").mkdir()
+    pq.write_table(pa.table({"k": ["a", "b"] * 10, "n": list(range(20))}), folder / "numbers" / "0.parquet")
+    with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
+        source = FileSource.parquet(str(folder / "numbers"), schema="k string, n bigint")
+        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+        env.create_temporary_view("numbers", numbers)
+        profiler.begin_span()
+        of_sql = {file for file, _ in follow(sys._getframe(), env.sql("SELECT k, sum(n) AS n FROM numbers GROUP BY k"))}
+        profiler.begin_span()
+        numbers.key_by("k").process(Follow(), "n bigint").sink_to(FileSink.parquet(str(folder / "followed")))
+        env.execute("program")
+    of_worker = filter(None, map(profiler.product_file, stack.read_text().splitlines()))
+    return sorted({file for file, _ in units}.union(of_worker)), sorted(of_sql)
+
+
 @dataclass(frozen=True)
 class Journey:
     """Ways with one end: their files, their messages in order, and the names of what is followed."""
@@ -385,15 +442,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="flykka-journeys-") as folder:
         profiler.start()
         run_job(Path(folder))
+        batch, checkpoint = batch_journey(journal), checkpoint_journey(journal)
+        of_process, of_sql = run_program(profiler, Path(folder))
         profiler.stop()
     for what, followed, found in (
-        ("batch", "stage's result", batch_journey(journal)),
-        ("checkpoint", "snapshot inside a task", checkpoint_journey(journal)),
+        ("batch", "stage's result", batch),
+        ("checkpoint", "snapshot inside a task", checkpoint),
     ):
         print(f"{what}: {len(found.files)} files; names of a {followed}: {len(found.names)}")
         if options.files:
             for title, lines in (("messages", found.messages), ("names", found.names), ("files", found.files)):
                 print(f"  {title}", *lines, sep="\n    ")
+    for what, files in ((".process(f)", of_process), ("SQL text", of_sql)):
+        print(f"{what}: {len(files)} files")
+        if options.files:
+            print("  files", *files, sep="\n    ")
 
 
 if __name__ == "__main__":

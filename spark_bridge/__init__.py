@@ -1,6 +1,6 @@
-"""The data plane on Spark: the session, engines of execution attempts, operators, sources and sinks.
+"""The data plane on Spark: the session, engines of execution attempts, operators, sources, sinks, SQL.
 
-The only package that imports pyspark, and it does so where a session is made: importing it needs no JVM.
+Not here: decisions about jobs (`actors`). The only package that imports pyspark, and importing it starts no JVM.
 """
 
 if __name__ != "flykka.spark_bridge":

@@ -1,1 +1,4 @@
-"""The ClusterEntrypoint and the parts that it starts."""
+"""The ClusterEntrypoint, and the start of the parts of a cluster.
+
+Not here: the processes and sessions around it (`flykka/cluster`).
+"""

@@ -1,4 +1,8 @@
-"""The actor that answers for jobs, and archives them: beside the JobManagers, so that it outlives them and the jobs."""
+"""The actor that answers for jobs, and archives them: beside the JobManagers, so that it outlives them and the jobs.
+
+No other component folds the messages about a job: clients, consoles, notebooks, `why()` and simulations ask this one,
+and commands on traces read the same models out of what is recorded.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
-from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
+from flykka.runtime.mailbox.message_queue import ControlAwareMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import ESCALATING_STRATEGY

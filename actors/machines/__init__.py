@@ -1,1 +1,4 @@
-"""Pure machines: each takes events and returns effects; no clock, thread, logger or actor."""
+"""Pure machines: each takes events and returns effects as values.
+
+Not here: clocks, threads, chance, loggers, actors and Spark; a machine imports `messages` alone.
+"""

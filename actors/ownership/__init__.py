@@ -1,1 +1,4 @@
-"""Ownership of folders: one process at most runs a job on a checkpoint folder, or writes for it to a sink's folder."""
+"""Ownership of folders: at most one process runs a job on a checkpoint folder, or writes to a sink's folder.
+
+Not here: the leader of a cluster (`high_availability`).
+"""

@@ -60,7 +60,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.leader_session import Gateway
-from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
+from flykka.runtime.mailbox.message_queue import ControlAwareMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 

@@ -1,1 +1,4 @@
-"""The Task of one execution attempt, and the bridge between it and its engine."""
+"""The Task of one execution attempt, and the Bridge that runs its commands on an engine.
+
+Not here: decisions (`machines/attempt`) and engines with rows (`spark_bridge/attempt`).
+"""

@@ -1,1 +1,4 @@
-"""The TaskManager and its parts."""
+"""The TaskManager, which has slots and runs Tasks in them, and its parts.
+
+Not here: the life of a Task (`task`).
+"""

@@ -62,7 +62,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import trace_tag
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
-from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
+from flykka.runtime.mailbox.message_queue import ControlAwareMailbox
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 

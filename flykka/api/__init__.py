@@ -1,1 +1,4 @@
-"""The API of programs: the environment, its settings and the streams."""
+"""The API of programs: the environment, its settings, streams and tables.
+
+Not here: operators and connectors themselves (`spark_bridge`), and jobs that were submitted (`client`, `cluster`).
+"""

@@ -14,14 +14,12 @@ from flykka.cli.trace.trace_file import import_modules, run_on_trace
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.replay.session.breakpoint import Breakpoint
 from flykka.runtime.trace.file.reader import TraceReader
-from flykka.runtime.trace.state.description import Absent
-from flykka.runtime.trace.state.tree import lines_of, part_of
+from flykka.runtime.trace.state.description import Absent, lines_of, part_of
 from flykka.traces.origin import begin_of, origin, shortcomings
 from flykka.views.text.turns import cause_lines, change_lines, effect_lines, turn_line
 
 if TYPE_CHECKING:
-    from flykka.runtime.replay.session.session import ReplaySession
-    from flykka.runtime.replay.session.walk import Step
+    from flykka.runtime.replay.session.session import ReplaySession, Step
 
 _DESCRIPTION = """\
 Walk through a recorded run: every turn is taken again by the actors' own code,

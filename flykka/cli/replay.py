@@ -19,7 +19,7 @@ from flykka.cli.exit_codes import BROKEN, DIFFERENT, OK, UNREADABLE, fail, print
 from flykka.cli.trace.trace_file import damaged, import_modules, is_the_same_file, opened, output_problem, reason
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
-from flykka.runtime.replay.effect_differences import DivergenceKind
+from flykka.runtime.replay.effect_comparator import DivergenceKind
 from flykka.traces.origin import beforehand
 from flykka.traces.replays import boundary_lines
 

@@ -96,7 +96,7 @@ def _shrink(arguments: argparse.Namespace) -> int:
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
     from flykka.simulation.scenario_drawing import draw_scenario
-    from flykka.simulation.shrink_trace import scenario_of
+    from flykka.simulation.scenario_form import scenario_of
 
     what: str = arguments.what
     if what.isdecimal():

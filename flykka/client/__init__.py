@@ -1,1 +1,4 @@
-"""A submitted job as its client sees it: what is told of it, what it can be asked, what it leaves to continue from."""
+"""A submitted job as its client sees it: its events, requests to it, and what it leaves to continue from.
+
+Not here: the cluster (`cluster`), and how a job looks (`views`, `console`).
+"""

@@ -1,4 +1,7 @@
-"""The port for connectors: the classes that a source or a sink of your own is made of, and its tests in `testing`."""
+"""The port for connectors: the classes that a source or a sink of your own is made of, and its tests in `testing`.
+
+Not here: flykka's own connectors (`spark_bridge/connectors`).
+"""
 
 from __future__ import annotations
 

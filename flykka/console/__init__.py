@@ -1,1 +1,4 @@
-"""A job on a terminal, or in a file of lines: what happens, what it looks like now, and what came of it."""
+"""A job on a terminal, or in a file of lines: its events, its live picture and its summary.
+
+Not here: displays of notebooks (`notebook`), and text that others show too (`views/text`).
+"""

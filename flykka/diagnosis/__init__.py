@@ -1,1 +1,4 @@
-"""Diagnosis of a job that does not go on: its actors are asked, and their reports are put into one answer."""
+"""Diagnosis of a job that does not continue: its actors are asked, and their reports become one answer.
+
+Not here: diagnosis of recorded runs (`traces`).
+"""

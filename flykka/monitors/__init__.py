@@ -1,6 +1,4 @@
-"""Monitors: what must hold in every run, written once, checked live, in simulation and over old traces.
+"""Monitors: laws of the protocol, checked live, in simulation and over old traces, with constant work per record.
 
-A monitor looks at the records of a trace, one after the other, and says where one of them breaks a law of the protocol.
-It knows nothing but what the actors have told each other, so that it cannot err together with the machines it watches.
-Work per record is constant, and what a monitor remembers is bounded by what lives.
+Not here: machines and actors: a monitor knows nothing but records, so that it cannot err together with them.
 """

@@ -20,8 +20,8 @@ DISPLAYS = {
     "flykka.runtime.replay.divergence:Divergence": "flykka.notebook.runs:divergence_bundle",
     "flykka.runtime.replay.replayer:ReplayResult": "flykka.notebook.runs:result_bundle",
     "flykka.runtime.replay.session.session:ReplaySession": "flykka.notebook.turns:session_bundle",
-    "flykka.runtime.replay.session.walk:Step": "flykka.notebook.turns:step_bundle",
-    "flykka.runtime.trace.state.tree:Fields": "flykka.notebook.turns:state_bundle",
+    "flykka.runtime.replay.session.session:Step": "flykka.notebook.turns:step_bundle",
+    "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.runs:simulation_bundle",
 }
 """Of each class the function that makes its display, both as module:name."""
@@ -29,9 +29,9 @@ DISPLAYS = {
 LINES = {
     "flykka.monitors.monitor:Violation": "builtins:str",
     "flykka.runtime.replay.session.causes:Cause": "flykka.notebook.turns:cause_text",
-    "flykka.runtime.trace.state.tree:Change": "builtins:str",
+    "flykka.runtime.trace.state.description:Change": "builtins:str",
     # A dict, of which IPython has a text of its own.
-    "flykka.runtime.trace.state.tree:Fields": "flykka.notebook.turns:state_text",
+    "flykka.runtime.trace.state.description:Fields": "flykka.notebook.turns:state_text",
 }
 """Of classes that come in lists the function that says one in text."""
 

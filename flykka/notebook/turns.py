@@ -10,15 +10,12 @@ from itertools import islice
 
 from flykka.ipython import Bundle
 from flykka.runtime.replay.session.causes import Cause
-from flykka.runtime.replay.session.session import ReplaySession
-from flykka.runtime.replay.session.walk import Step
-from flykka.runtime.trace.effect_text import effect_line
+from flykka.runtime.replay.session.session import ReplaySession, Step
 from flykka.runtime.trace.file.order import nearly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
-from flykka.runtime.trace.state.description import Fields, one_line
-from flykka.runtime.trace.state.tree import cut, lines_of
-from flykka.runtime.trace.text import failure_text, message_text
+from flykka.runtime.trace.state.description import Fields, cut, lines_of, one_line
+from flykka.runtime.trace.text import effect_line, failure_text, message_text
 from flykka.traces.origin import origin
 from flykka.views.html.markup import GREY, RED, Html, display, dot, element, fragment, head, lines, note, table
 from flykka.views.text.formats import format_bytes

@@ -1,1 +1,4 @@
-"""Recorded jobs, replayed: what stands for the data plane, the storage and the user's code where there are none."""
+"""Recorded jobs, replayed: what stands for the data plane, the storage and user code where there are none.
+
+Not here: the replay of any actors (`runtime/replay`).
+"""

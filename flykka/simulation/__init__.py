@@ -1,5 +1,4 @@
-"""A whole cluster on one thread, in virtual time: the actors are the product's, the rows are real and few.
+"""A whole cluster on one thread in virtual time: the product's actors, a few real rows, faults drawn from a seed.
 
-`simulate(seed, settings)` draws a job, a schedule and faults from the seed, lets everything happen, and says what was
-violated. Nothing here knows of Spark.
+Not here: Spark; laws that runs must keep (`monitors`).
 """

@@ -1,35 +1,31 @@
-"""The engine of a simulated attempt: what Spark does with data, done with rows that can be counted."""
+"""The engine of a simulated attempt, with its sinks: what Spark does with data, done with rows that can be counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
 from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.attempt.batches import OutputRoutes, address, first_holder, input_addresses, is_split
 from flykka.actors.machines.attempt.channel_state import recovered_batch
+from flykka.actors.machines.state.committables import Committables
+from flykka.messages.attempt import commands
 from flykka.messages.attempt.answers import ChainClosed, ChainOpened, ChannelStateWritten, StageResult, WorkFailed
-from flykka.messages.attempt.commands import (
-    CloseChain,
-    Command,
-    HoldBatches,
-    Lane,
-    OpenChain,
-    ReadSplits,
-    ReleaseBatches,
-    WriteChannelState,
-)
+from flykka.messages.attempt.commands import Lane
 from flykka.messages.attempt.values import ChannelStateRead, StagedOutput, StageOutput
 from flykka.messages.attempt.work import EngineFailed, WorkProgress
 from flykka.messages.state.handles import ExclusiveStateHandle
+from flykka.messages.state.operator_state import PendingFile, StagingFolder
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.source import IndexRangeSplit
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, JobVertexId, OperatorId
+from flykka.messages.wire.message import Value
 from flykka.runtime.dispatch.pipe import Pipe
 from flykka.simulation.held_rows import SimulatedKeyedFunction, join_operator
 from flykka.simulation.operators import (
@@ -44,7 +40,6 @@ from flykka.simulation.operators import (
     Window,
 )
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner, within
-from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
 from flykka.simulation.world import World
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
@@ -53,6 +48,8 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import BatchResult, OperatorChain
 from flykka.spark_bridge.operators.sink import SinkOperator
 from flykka.spark_bridge.operators.window import WindowOperator
+from flykka.spark_bridge.program.sink_writer import SinkWriter, Staged
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 T = TypeVar("T")
 _PACES = (0, 1, 1, 4)
@@ -120,10 +117,10 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._others = world.attempts.setdefault(descriptor.job_id, [])
         self._others.append(self)
 
-    def lane(self, command: Command, piece: int, what: str) -> OnLane:
+    def lane(self, command: commands.Command, piece: int, what: str) -> OnLane:
         return OnLane(self._lanes, self.lane_of(command))
 
-    def open_chain(self, command: OpenChain) -> ChainOpened:
+    def open_chain(self, command: commands.OpenChain) -> ChainOpened:
         """Read back what the checkpoint holds, in place of the attempt before."""
         self._replace_predecessors()
         self.restore(command.restore)
@@ -138,7 +135,7 @@ class SimulatedEngine(OperatorChain[Rows]):
                 other.revoke(f"{self.descriptor.attempt} takes its place")
                 self._batches.release_produced(other.descriptor.attempt)
 
-    def read_splits(self, command: ReadSplits) -> StageResult:
+    def read_splits(self, command: commands.ReadSplits) -> StageResult:
         source = self.head
         assert isinstance(source, _Source), "only a source reads splits"
         ranges = [split for split in command.splits if isinstance(split, IndexRangeSplit)]
@@ -161,16 +158,16 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     # Batches
 
-    def hold_batches(self, command: HoldBatches) -> None:
+    def hold_batches(self, command: commands.HoldBatches) -> None:
         self._batches.hold(command.batch_ids, command.holder)
 
-    def release_batches(self, command: ReleaseBatches) -> None:
+    def release_batches(self, command: commands.ReleaseBatches) -> None:
         if command.batch_ids is None:
             self._batches.release_held_by(command.holder)
         else:
             self._batches.release(command.batch_ids, command.holder)
 
-    def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
+    def write_channel_state(self, command: commands.WriteChannelState) -> ChannelStateWritten:
         """Make batches durable, a file for each part."""
         written: list[ExclusiveStateHandle] = []
         try:
@@ -203,7 +200,7 @@ class SimulatedEngine(OperatorChain[Rows]):
         """No piece of work has parts here."""
         return ()
 
-    def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
+    def failed(self, command: commands.Command, what: str, raised: BaseException) -> WorkFailed:
         """Errors of a stage: refusals of storage, and batches that are gone; any other ends the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
@@ -217,7 +214,7 @@ class SimulatedEngine(OperatorChain[Rows]):
     def interrupt_work(self) -> None:
         """Nothing blocks here."""
 
-    def close_chain(self, command: CloseChain) -> ChainClosed:
+    def close_chain(self, command: commands.CloseChain) -> ChainClosed:
         self._end()
         return ChainClosed()
 
@@ -343,3 +340,64 @@ class OnLane:
     def run_blocking(self, work: Pipe[Any]) -> None:
         """Have work done when its time has come."""
         self.lanes.run(self.lane, work)
+
+
+class SimulatedSinkWriter(SinkWriter[Rows]):
+    """Files that one attempt has staged and not yet published, in the two phases of the file sink.
+
+    `<root>/staging/<job>/<sink>-<subtask>/<attempt>-<n>` is nobody's to read; `<root>/output/<sink>/...` is for all.
+    """
+
+    def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+        self._world = world
+        self._attempt = descriptor.attempt
+        self._folder = f"{world.root}/staging/{descriptor.job_id}/{behaviour.name}-{descriptor.subtask}"
+        self._output = f"{world.root}/output/{behaviour.name}"
+        self._numbers = count()
+        self._committables: Committables[PendingFile] = Committables()
+        self._inherited: frozenset[str] = frozenset()
+
+    def stage(self, rows: Rows) -> Staged:
+        """Write rows out of sight. Raises `OSError`."""
+        if not rows:
+            return Staged(rows=0)
+        path = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
+        self._world.storage.write(self._world.path(path), rows)
+        return Staged(rows=len(rows), names=(path,))
+
+    def prepare_commit(self, checkpoint_id: int, names: Sequence[str]) -> tuple[Value, ...]:
+        """Give what was staged before a barrier its final names; what to keep in this checkpoint and all to come."""
+        self._committables.pending += tuple(
+            PendingFile(
+                checkpoint_id=checkpoint_id,
+                staged=path,
+                target=f"{self._output}/{path.rsplit('/', 1)[-1]}-{checkpoint_id}",
+            )
+            for path in names
+        )
+        folders = (self._folder, *sorted(self._inherited))
+        return (*self._committables.pending, *(StagingFolder(path=path) for path in folders))
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Publish what a complete checkpoint holds; the files. Raises `OSError`."""
+        due = self._committables.due(checkpoint_id)
+        for file in due:
+            self._world.publish(file)
+        self._committables.on_committed(checkpoint_id)
+        self._world.discard(sorted(self._inherited))
+        self._inherited = frozenset()
+        return tuple(file.target for file in due)
+
+    def restore(self, prepared: Sequence[Value]) -> None:
+        """Publish what the checkpoint holds, discard all else that attempts before have staged. Raises `OSError`."""
+        inherited: set[str] = set()
+        for piece in out_of_savepoint(self._world, prepared, self._folder):
+            match piece:
+                case PendingFile() as pending:
+                    self._world.publish(pending)
+                case StagingFolder(path=path):
+                    inherited.add(path)
+                case _:
+                    raise AssertionError(f"{piece} is nothing of a sink's")
+        self._world.discard([self._folder])
+        self._inherited = frozenset(inherited - {self._folder})

@@ -6,17 +6,20 @@ it is when another one is taken away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from flykka.messages.graph.job_graph import CheckpointingSettings, FailoverStrategyKind, JobType
+from flykka.messages.graph.job_graph import CheckpointingSettings, FailoverStrategyKind, JobGraph, JobType, ScheduleMode
 from flykka.messages.graph.restart_strategies import (
     FixedDelayRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )
+from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.topology import Topology
 
+HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
+LATENCY_TRACKING_INTERVAL_MS = 700
 QUICK_MS = (0, 0, 1, 5, 20)
 """Jobs are short: most of their rows are read before the first checkpoint."""
 SLOW_MS = (5, 40, 120, 250)
@@ -71,3 +74,30 @@ class Scenario:
     approximate: bool = False
     """Tasks before one that has failed run on, and rows are lost."""
     restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)
+
+
+def job_graph(
+    job_id: JobId,
+    topology: Topology,
+    checkpointing: CheckpointingSettings,
+    restart_strategy: RestartStrategyConfiguration,
+    job_type: JobType = JobType.STREAMING,
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
+    *,
+    coalesces_batches: bool = False,
+) -> JobGraph:
+    is_batch = job_type is JobType.BATCH
+    return JobGraph(
+        job_id=job_id,
+        name=job_id,
+        vertices=(topology.as_batch() if is_batch else topology).vertices,
+        checkpointing=replace(checkpointing, interval_ms=None) if is_batch else checkpointing,
+        job_type=job_type,
+        schedule_mode=ScheduleMode.PIPELINED_REGION if is_batch else ScheduleMode.EAGER,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+        restart_strategy=restart_strategy,
+        failover_strategy=failover_strategy,
+        coalesces_batches=coalesces_batches,
+        latency_tracking_interval_ms=LATENCY_TRACKING_INTERVAL_MS,
+    )

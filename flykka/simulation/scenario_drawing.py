@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from flykka.messages.graph.job_graph import CheckpointingMode, FailoverStrategyKind, JobType
-from flykka.simulation.fault_times import COMPLETED, MOMENTS, WRITTEN
-from flykka.simulation.job import draw_checkpointing, draw_restart_strategy, vary_checkpointing
+from flykka.messages.graph.job_graph import (
+    CheckpointingMode,
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    FailoverStrategyKind,
+    JobType,
+)
+from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
+from flykka.messages.graph.tolerable_failures import CheckpointFailureReason, TolerableFailures
+from flykka.simulation.fault_injection import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.topology import draw_topology, with_functions
@@ -104,3 +111,42 @@ def _fault(chance: Random, kind: FaultKind) -> Fault:
         before, count = chance.choice(moments), chance.choice((1, 1, 2, 3, 5, 9))
         return Fault(kind=kind, before=before, count=count, seed=seed)
     return Fault(kind=kind, at_ms=chance.choice(_AFTER_MS) + chance.randint(0, 200), seed=seed)
+
+
+def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
+    """Draw how a job takes checkpoints. A job that follows another has its `mode`."""
+    is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
+    is_unaligned = not is_at_least_once and chance.random() < 0.5
+    return CheckpointingSettings(
+        directory=directory,
+        interval_ms=chance.choice((100, 100, 300, 1_000)),
+        timeout_ms=chance.choice((200, 2_000, 20_000)),
+        min_pause_ms=chance.choice((0, 0, 150)),
+        # As the API has it: barriers that overtake rows must not overtake each other.
+        max_concurrent=1 if is_unaligned else chance.choice((1, 1, 2)),
+        tolerable_failures=chance.choice((0, 3, 1_000)),
+        retained=chance.choice((1, 1, 3)),
+        retention=chance.choice(tuple(ExternalizedCheckpointRetention)),
+        mode=CheckpointingMode.AT_LEAST_ONCE if is_at_least_once else CheckpointingMode.EXACTLY_ONCE,
+        unaligned=is_unaligned,
+        aligned_timeout_ms=chance.choice((0, 20)) if is_unaligned else 0,
+    )
+
+
+def vary_checkpointing(chance: Random, checkpointing: CheckpointingSettings) -> CheckpointingSettings:
+    """Draw when the first checkpoint begins, which failed ones are tolerated by cause, and how many deletions run."""
+    reasons = (CheckpointFailureReason.CHECKPOINT_EXPIRED, CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE)
+    tolerable = tuple(TolerableFailures(reason=reason, number=chance.choice((0, 2, 1_000))) for reason in reasons)
+    return replace(
+        checkpointing,
+        initial_delay_ms=chance.choice((None, None, 0, 150)),
+        has_random_initial_delay=chance.random() < 0.25,
+        tolerable_by_reason=tolerable[: chance.choice((0, 0, 1, 2))],
+        max_concurrent_deletions=chance.choice((1, 1, 2, 4)),
+    )
+
+
+def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
+    """Draw how often a job is restarted: mostly without end."""
+    attempts = chance.choice((None, None, None, None, 0, 2))
+    return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))

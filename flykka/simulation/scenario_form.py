@@ -7,17 +7,22 @@ only those that a scenario may be made of are made again of it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum
+from itertools import islice
 from types import UnionType
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.graph import job_graph, restart_strategies, tolerable_failures
+from flykka.messages.tasks.simulation import SimulationBegun
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.tags import class_of
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.simulation import operators, scenario, topology
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind
@@ -67,6 +72,8 @@ _CLASSES: dict[str, type[Any]] = {
 }
 _LINE = 120
 _INDENT = "    "
+_LOOKED_THROUGH = 1_000
+"""The client is told the scenario before anything else happens: it is among so many of the first turns."""
 
 
 class ScenarioError(ValueError):
@@ -191,3 +198,29 @@ def _item_hint(hint: object) -> object:
         return next((_item_hint(each) for each in get_args(hint) if get_args(each)), None)
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
     return arguments[-1] if arguments else None
+
+
+def scenario_of(path: str | os.PathLike[str]) -> Scenario:
+    """The scenario that was simulated in the trace.
+
+    Raises:
+        TraceError: it is no trace, or not one of a simulation, or the scenario is of another version.
+        OSError: it cannot be read.
+    """
+    trace = TraceReader.open(path)
+    for turn in islice(trace, _LOOKED_THROUGH):
+        if isinstance(turn.message, SimulationBegun):
+            try:
+                return from_json(turn.message.scenario)
+            except ScenarioError as misfit:
+                raise TraceError(f"{os.fspath(path)}: {misfit}") from misfit
+    damage = trace.truncated
+    if damage is not None:
+        raise TraceError(
+            f"{os.fspath(path)} has no scenario in what can be read of it, up to byte {damage.offset}: "
+            f"{damage.reason}; if it is that of a simulation, `flykka simulate --seed N --record DIR` writes it again"
+        )
+    raise TraceError(
+        f"{os.fspath(path)} is no trace of a simulation, of which alone a scenario can be made smaller: "
+        "`flykka simulate --record DIR` writes one for each seed that fails"
+    )

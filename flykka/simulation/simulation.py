@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
@@ -13,41 +15,54 @@ from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.client.leader_retriever import LeaderRetriever
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
-from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
+from flykka.messages.control.job import (
+    JobNotFound,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobSubmitSuccess,
+    RegisterJobClient,
+    SubmitJob,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.control.job_manager import SeekJobManagerDue
 from flykka.messages.graph.job_graph import CheckpointingMode, JobGraph
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY
 from flykka.messages.tasks.simulation import SimulationBegun
+from flykka.messages.wire.codec import encode
 from flykka.messages.wire.ids import JobId
-from flykka.messages.wire.message import Message
+from flykka.messages.wire.message import Message, Value
 from flykka.messages.wire.ref import Ref
+from flykka.messages.wire.tags import trace_tag
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors
 from flykka.monitors.recorder import MonitoringRecorder
+from flykka.runtime.actor import Actor
 from flykka.runtime.events import ActorFailed, UnhandledMessage
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import Terminated
+from flykka.runtime.trace.record.forwarding import ForwardingRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from flykka.simulation import leftovers
-from flykka.simulation.client import Heard, SimulationClient
+from flykka.simulation import checks
 from flykka.simulation.data_plane import SimulatedDataPlane
-from flykka.simulation.digest import DigestRecorder
-from flykka.simulation.fault_injection import Injections
-from flykka.simulation.fault_times import FaultPlan
-from flykka.simulation.job import (
-    HEARTBEAT_INTERVAL_MS,
-    HEARTBEAT_TIMEOUT_MS,
-    job_graph,
-)
+from flykka.simulation.fault_injection import FaultPlan, Injections
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
-from flykka.simulation.scenario import JobPlan, Scenario
+from flykka.simulation.scenario import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, JobPlan, Scenario, job_graph
 from flykka.simulation.scenario_drawing import SLOTS, draw_scenario
 from flykka.simulation.scenario_form import to_json
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted
 from flykka.simulation.system import SimulatedSystem
-from flykka.simulation.truth import Truth
 from flykka.simulation.world import World
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.runtime.mailbox.envelope import Envelope
+    from flykka.runtime.recording import Effect, Recorder
+
 
 _STEP_MS = 500
 
@@ -245,8 +260,10 @@ class _Simulation:
     def _check_output(self, job: _Job) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
         is_lossy = self._scenario.approximate and bool(self._faults_happened)
-        truth = Truth(self._topology, self._world, is_exact=is_exact, is_lossy=is_lossy)
-        for text in truth.wrong(is_complete=job.status == "FINISHED"):
+        is_complete = job.status == "FINISHED"
+        for text in checks.wrong_output(
+            self._topology, self._world, is_complete=is_complete, is_exact=is_exact, is_lossy=is_lossy
+        ):
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
         self._check_counts(job)
 
@@ -270,19 +287,19 @@ class _Simulation:
     def _check_storage(self, job: _Job) -> None:
         world, job_id = self._world, job.graph.job_id
         kept = self._heard.results[job_id].checkpoint_path
-        for text in leftovers.missing(world, [*self._heard.savepoints, *([kept] if kept is not None else [])]):
+        for text in checks.missing(world, [*self._heard.savepoints, *([kept] if kept is not None else [])]):
             self._violated("storage", text)
         if not self._injections.has_killed_master:
-            for path in leftovers.forgotten(world, job_id):
+            for path in checks.forgotten(world, job_id):
                 self._violated("storage", f"{job_id} is {job.status} and has left {path}, which nothing refers to")
         if job.status not in ("FINISHED", "STOPPED") or self._injections.leaves_files:
             return
         # What a pending checkpoint might have referred to is kept until the folder goes as a whole.
-        is_settled = leftovers.is_kept(world, job_id) or (kept is None and not self._was_aborted_last(job_id))
+        is_settled = checks.is_kept(world, job_id) or (kept is None and not self._was_aborted_last(job_id))
         left = {
-            "nothing refers to": leftovers.unreferenced(world, job_id) if is_settled else [],
-            "nobody has published": leftovers.staged(world, job_id),
-            "no savepoint was made of": leftovers.half_savepoints(world),
+            "nothing refers to": checks.unreferenced(world, job_id) if is_settled else [],
+            "nobody has published": checks.staged(world, job_id),
+            "no savepoint was made of": checks.half_savepoints(world),
         }
         for what, paths in left.items():
             if paths:
@@ -326,3 +343,114 @@ class _Simulation:
             trace_path=self._settings.trace_path,
             digest=None if self._digest is None else self._digest.text(),
         )
+
+
+class DigestRecorder(ForwardingRecorder):
+    """Takes the digest of all records, with every message as it travels, and hands them on to another recorder."""
+
+    def __init__(self, inner: Recorder | None = None) -> None:
+        super().__init__(inner)
+        self._digest = hashlib.blake2s()
+
+    def text(self) -> str:
+        return self._digest.hexdigest()
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        cause = envelope.cause
+        self._note("turn", sequence, now_ms, recipient, envelope.sender, cause, envelope.message, failure)
+        for effect in effects:
+            self._note(*effect)
+        super().turn(sequence, now_ms, recipient, envelope, effects, failure)
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        self._note("spawned", sequence, now_ms, ref, parent)
+        super().spawned(sequence, now_ms, ref, parent, props)
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        self._note("killed", sequence, now_ms, ref)
+        super().killed(sequence, now_ms, ref)
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None:
+        self._note("dead letter", sequence, now_ms, message, sender, recipient, reason)
+        super().dead_letter(sequence, now_ms, message, sender, recipient, reason)
+
+    def _note(self, *parts: object) -> None:
+        for part in parts:
+            match part:
+                case Ref(path=path, incarnation=incarnation):
+                    data = f"{path}#{incarnation}".encode()
+                case Value():
+                    data = encode(part)
+                case None | str() | int():
+                    data = repr(part).encode()
+                case _:
+                    # What is no value is told by its class: it may be live, and then its text is its address.
+                    data = type(part).__name__.encode()
+            self._digest.update(len(data).to_bytes(4) + data)
+
+
+@dataclass(slots=True)
+class Heard:
+    """Accepted jobs, results of jobs and paths of savepoints, as they were told to the client."""
+
+    accepted: set[JobId] = field(default_factory=set)
+    results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
+    savepoints: list[str] = field(default_factory=list)
+
+
+@trace_tag("actor.simulation_client")
+class SimulationClient(Actor):
+    """Submits jobs, and listens to them; when the JobManager has died it comes back to the next one, as clients do."""
+
+    def __init__(self, heard: Heard, job_manager: Ref) -> None:
+        self._heard = heard
+        self._job_manager = job_manager
+        self._submitted: SubmitJob | None = None
+        """Set the job that the run is about now."""
+
+    def pre_start(self) -> None:
+        """Watch the JobManager."""
+        self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
+        self.context.watch(self._job_manager)
+
+    def handle_message(self, message: Message) -> None:
+        heard = self._heard
+        match message:
+            case SubmitJob():
+                self._submitted = message
+                self._job_manager.tell(message)
+            case Terminated():
+                self._leader_retriever.on_leader_lost()
+            case SeekJobManagerDue():
+                self._look_for_job_manager()
+            case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in heard.results:
+                # Nobody had accepted it when the JobManager died.
+                self._job_manager.tell(self._submitted)
+            case JobSubmitSuccess(job_id=job_id):
+                heard.accepted.add(job_id)
+            case JobResultSuccess(job_id=job_id) | JobResultFailure(job_id=job_id):
+                heard.results.setdefault(job_id, message)
+            case TriggerSavepointSuccess(savepoint_path=path):
+                heard.savepoints.append(path)
+            case _:
+                pass
+
+    def _look_for_job_manager(self) -> None:
+        found = self._leader_retriever.find_leader()
+        if found is None:
+            return
+        self._job_manager = found
+        self.context.watch(found)
+        if self._submitted is not None:
+            job_id = self._submitted.job_graph.job_id
+            found.tell(RegisterJobClient(job_id=job_id, client=self.context.ref))

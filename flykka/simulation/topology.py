@@ -146,6 +146,12 @@ def _parted(vertex: JobVertex) -> tuple[JobVertex, ...]:
     return (replace(vertex, operators=kept, outputs=tuple(outputs)), *parted)
 
 
+def operator_of(uid: str, kind: OperatorKind, input_operator: int | None = None) -> Operator:
+    """An operator whose names are all `uid`."""
+    ref = OperatorRef(uid=uid, fingerprint="")
+    return Operator(operator_id=OperatorId(uid), ref=ref, name=uid, kind=kind, input_operator=input_operator)
+
+
 def _together(inputs: Iterable[Rows]) -> Rows:
     return tuple(row for rows in inputs for row in rows)
 
@@ -308,14 +314,7 @@ class _Drawing:
         for place, behaviour in enumerate(behaviours):
             uid = f"{vertex}-{type(behaviour).__name__.lower()}"
             self._behaviours[uid] = behaviour
-            operator = Operator(
-                operator_id=OperatorId(uid),
-                ref=OperatorRef(uid=uid, fingerprint=""),
-                name=uid,
-                kind=KINDS[type(behaviour)],
-                input_operator=place - 1 if place else None,
-            )
-            operators.append(operator)
+            operators.append(operator_of(uid, KINDS[type(behaviour)], place - 1 if place else None))
         return tuple(operators)
 
     def _edge(self, read: tuple[JobVertexId, int], parallelism: int, *, is_windowed: bool) -> JobEdge:

@@ -12,15 +12,12 @@ from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.messages.graph.job_graph import (
     FiringMode,
     JobVertex,
-    Operator,
     OperatorKind,
-    OperatorRef,
     ShipStrategy,
     WatermarkAlignment,
 )
-from flykka.messages.wire.ids import OperatorId
 from flykka.simulation.operators import Behaviour, Join, Process, Program, Tag
-from flykka.simulation.topology import KINDS, Topology
+from flykka.simulation.topology import KINDS, Topology, operator_of
 from flykka.spark_bridge.operators.join import Side
 
 _JOIN_SHARE, _TWO_INPUTS_SHARE, _REGULAR_SHARE = 0.5, 0.7, 0.35
@@ -84,7 +81,7 @@ def _joining(topology: Topology, place: int, behaviour: Join) -> Topology:
     vertex = topology.vertices[place]
     uid = f"{vertex.vertex_id}-join"
     kind = OperatorKind.REGULAR_JOIN if behaviour.bounds is None else KINDS[Join]
-    join = Operator(operator_id=OperatorId(uid), ref=OperatorRef(uid=uid, fingerprint=""), name=uid, kind=kind)
+    join = operator_of(uid, kind)
     head, *rest = vertex.operators
     behaviours = {**topology.program.behaviours, uid: behaviour}
     if head.kind in _KEYED_KINDS:
@@ -135,12 +132,7 @@ def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, B
     """The vertex with a tag on the rows of an output, which one edge reads."""
     uid = f"{vertex.vertex_id}-tag-{output}"
     behaviours[uid] = Tag(number=number)
-    tag = Operator(
-        operator_id=OperatorId(uid),
-        ref=OperatorRef(uid=uid, fingerprint=""),
-        name=uid,
-        kind=KINDS[Tag],
-        input_operator=[each.operator_id for each in vertex.operators].index(vertex.outputs[output]),
-    )
+    reads = [each.operator_id for each in vertex.operators].index(vertex.outputs[output])
+    tag = operator_of(uid, KINDS[Tag], reads)
     outputs = (*vertex.outputs[:output], tag.operator_id, *vertex.outputs[output + 1 :])
     return replace(vertex, operators=(*vertex.operators, tag), outputs=outputs)

@@ -1,4 +1,7 @@
-"""State from outside: that of a savepoint or a checkpoint as DataFrames, and savepoints made from DataFrames."""
+"""State from outside: that of a savepoint or a checkpoint as DataFrames, and savepoints made from DataFrames.
+
+Not here: state of a running job.
+"""
 
 from __future__ import annotations
 

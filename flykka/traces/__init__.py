@@ -1,1 +1,4 @@
-"""Traces as they are read: what concerns a checkpoint, an attempt or a job; drawings; which records are wanted."""
+"""Recorded runs for readers: stories of a checkpoint, an attempt or a job, diagrams, selections of records.
+
+Not here: the files of traces (`runtime/trace`) and their replay (`replay`).
+"""

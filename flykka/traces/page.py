@@ -9,9 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.records import Spawned, Turn
-from flykka.runtime.trace.text import failure_of, failure_text, message_text
+from flykka.runtime.trace.text import effect_text, failure_of, failure_text, message_text
 from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line, short_names
 from flykka.traces.record_json import plain
 from flykka.views.html.markup import Html, asset, element, page

@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.records import Killed, Turn
-from flykka.runtime.trace.text import failure_of, failure_text, message_text
+from flykka.runtime.trace.text import effect_text, failure_of, failure_text, message_text
 from flykka.traces.diagram import Arrow, Collapsed, Line
 
 _LONGEST_US = 1_000

@@ -1,1 +1,4 @@
-"""Between the machine of an execution attempt and the engine that moves its rows: commands and their answers."""
+"""Between the machine of an execution attempt and the engine that moves its rows: commands and their answers.
+
+Not here: messages between tasks (`tasks`).
+"""

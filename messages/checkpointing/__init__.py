@@ -1,1 +1,4 @@
-"""Messages of checkpoints, and the values that a completed one consists of."""
+"""Messages of checkpoints, and the values that a completed one consists of.
+
+Not here: handles of state (`state`).
+"""

@@ -1,1 +1,4 @@
-"""Messages of Tasks and their bridges: deployment, exchange, stages, splits, accumulators."""
+"""Messages of Tasks: deployment, exchange, batches, splits, accumulators, operator events.
+
+Not here: commands to their engines (`attempt`).
+"""

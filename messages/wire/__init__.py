@@ -1,1 +1,4 @@
-"""The declaration of messages, their msgpack form, and the ids and refs that they carry."""
+"""The declaration of messages, their msgpack form, and the ids and refs that they carry.
+
+Not here: messages themselves.
+"""

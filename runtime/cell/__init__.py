@@ -1,1 +1,4 @@
-"""Cells: actors without their instances, which a restart replaces; each part of a cell in a file."""
+"""Cells: actors without their instances, which a restart replaces.
+
+Not here: the choice of threads (`dispatch`) and the queue of messages (`mailbox`).
+"""

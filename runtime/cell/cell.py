@@ -22,10 +22,8 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.cell.children import Children
 from flykka.runtime.cell.death_watch import DeathWatch
 from flykka.runtime.cell.fault_handling import FaultHandling
-from flykka.runtime.cell.lazy_part import LazyPart
 from flykka.runtime.cell.lifecycle import Life, on_signal
-from flykka.runtime.cell.resources import Resources
-from flykka.runtime.cell.seeded_random import SeededRandom
+from flykka.runtime.cell.parts import LazyPart, Resources, SeededRandom
 from flykka.runtime.context import ActorContext
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.futures.future import Termination
@@ -43,9 +41,8 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell.behaviours import Behaviour, Behaviours
+    from flykka.runtime.cell.parts import Behaviour, Behaviours, Stash
     from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
-    from flykka.runtime.cell.stash import Stash
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.futures.promise import Reply
     from flykka.runtime.props import Props

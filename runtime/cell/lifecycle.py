@@ -5,18 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from flykka.runtime import signals
 from flykka.runtime.mailbox.envelope import FailedEnvelope
-from flykka.runtime.signals import (
-    BackoffEnded,
-    Create,
-    DeathWatchNotification,
-    Failed,
-    Recreate,
-    Resume,
-    Stop,
-    Unwatch,
-    Watch,
-)
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
@@ -47,23 +37,23 @@ class Life(Enum):
 def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
     """Carry out a signal. Returns the failure where an instance was to be made and could not be."""
     match envelope.message:
-        case Create():
+        case signals.Create():
             return _create(cell)
-        case Stop():
+        case signals.Stop():
             _stop(cell)
-        case Failed() as failed:
+        case signals.Failed() as failed:
             cell.faults.on_failed(failed, envelope.error if isinstance(envelope, FailedEnvelope) else None)
-        case Resume():
+        case signals.Resume():
             return cell.faults.resume()
-        case Recreate(delay_ms=delay_ms):
+        case signals.Recreate(delay_ms=delay_ms):
             return cell.faults.recreate(delay_ms)
-        case BackoffEnded():
+        case signals.BackoffEnded():
             return cell.faults.on_backoff_ended()
-        case Watch(watcher=watcher):
+        case signals.Watch(watcher=watcher):
             cell.death_watch.on_watch(watcher)
-        case Unwatch(watcher=watcher):
+        case signals.Unwatch(watcher=watcher):
             cell.death_watch.on_unwatch(watcher)
-        case DeathWatchNotification(ref=ref):
+        case signals.DeathWatchNotification(ref=ref):
             return _on_death(cell, ref, envelope.cause)
         case unknown:
             raise TypeError(f"{cell.ref}: {unknown} is no kernel signal")

@@ -10,8 +10,8 @@ from flykka.runtime.signals import ReceiveTimeout
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell.behaviours import Behaviour
     from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.cell.parts import Behaviour
     from flykka.runtime.time.clock import Alarm
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
-    from flykka.runtime.cell.async_turn import AsyncTurn
+    from flykka.runtime.cell.async_cell import AsyncTurn
 
 TURN: ContextVar[AsyncTurn | None] = ContextVar("flykka.turn", default=None)
 """The turn that the running task was made in."""

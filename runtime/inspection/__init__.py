@@ -1,1 +1,4 @@
-"""Inspection: snapshots of a running system, their picture, and the watchdog of slow turns."""
+"""Inspection: snapshots of a running system, their picture, and the watchdog of slow turns.
+
+Not here: questions to actors: everything is read from outside.
+"""

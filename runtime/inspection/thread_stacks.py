@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from tempfile import TemporaryFile
 
-from flykka.runtime.cell.async_turn import AsyncTurn
+from flykka.runtime.cell.async_cell import AsyncTurn
 from flykka.runtime.cell.cell import Cell
 
 DUMPED_THREADS = 100

@@ -1,14 +1,22 @@
-"""Message queues: the part in which kinds of mailbox differ. Signals, scheduling and closing are the same in all."""
+"""Message queues, the part in which kinds of mailbox differ, and the kinds that Props can ask for.
+
+Signals, scheduling and closing are the same in all.
+"""
 
 from __future__ import annotations
 
+import heapq
+import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from operator import index
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from flykka.messages.control.leader import LeaderSessionMessage
-from flykka.runtime.mailbox.envelope import Envelope, Told
+from flykka.messages.wire.markers import ControlMessage
+from flykka.runtime.events import DeadLetter, MailboxOverflowed
+from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, Told
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
@@ -61,3 +69,206 @@ def message_of(entry: Entry) -> Message:
     elif isinstance(entry, Envelope):
         entry = entry.message
     return entry.message if type(entry) is LeaderSessionMessage else entry
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAwareMailbox:
+    """Control messages overtake all others (Akka's UnboundedControlAwareMailbox).
+
+    Their classes derive from `ControlMessage`. Messages between two actors keep their order among the control messages,
+    and among the others. Unstashed messages go to the head of their lane.
+    """
+
+    def create(self, owner: Cell) -> MessageQueue:
+        """Make two empty lanes."""
+        return _ControlAwareQueue()
+
+
+class _ControlAwareQueue:
+    __slots__ = ("_control", "_data")
+
+    def __init__(self) -> None:
+        self._control: deque[Entry] = deque()
+        self._data: deque[Entry] = deque()
+
+    def append(self, entry: Entry, /) -> None:
+        self._lane(entry).append(entry)
+
+    def extendleft(self, entries: Iterable[Entry], /) -> None:
+        for entry in entries:
+            self._lane(entry).appendleft(entry)
+
+    def popleft(self) -> Entry:
+        if self._control:
+            try:
+                return self._control.popleft()
+            except IndexError:
+                pass  # A kill on another thread was faster; the other lane may have entries still.
+        return self._data.popleft()
+
+    def __len__(self) -> int:
+        return len(self._control) + len(self._data)
+
+    def _lane(self, entry: Entry) -> deque[Entry]:
+        return self._control if isinstance(message_of(entry), ControlMessage) else self._data
+
+
+Priority = Callable[["Message"], int]
+
+_Place = tuple[float, int, Entry]
+_AHEAD_OF_ALL = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class StablePriorityMailbox:
+    """Lowest number first, equals in their order (Akka's UnboundedStablePriorityMailbox).
+
+    `priority` is called once for each message, on the thread of the sender: it must be a function of the message alone.
+    It sees the kernel's own messages too, such as `Terminated`, which may so overtake messages of the dead actor.
+    Where it raises or returns no int, the actor of this mailbox fails: its parent decides, and an ask fails too.
+    Unstashed messages go ahead of their equals.
+    """
+
+    priority: Priority
+
+    def __post_init__(self) -> None:
+        if not callable(self.priority):
+            raise TypeError(f"the priority of a mailbox is a function of the message, not {self.priority!r}")
+
+    def create(self, owner: Cell) -> MessageQueue:
+        """Make an empty heap."""
+        return _StablePriorityQueue(self.priority)
+
+
+class _StablePriorityQueue:
+    __slots__ = ("_first", "_heap", "_last", "_lock", "_priority")
+
+    def __init__(self, priority: Priority) -> None:
+        self._priority = priority
+        self._heap: list[_Place] = []
+        self._first = 0
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def append(self, entry: Entry, /) -> None:
+        urgency, entry = self._judged(entry)
+        with self._lock:
+            self._last += 1
+            heapq.heappush(self._heap, (urgency, self._last, entry))
+
+    def extendleft(self, entries: Iterable[Entry], /) -> None:
+        places = [self._judged(entry) for entry in entries]
+        with self._lock:
+            for urgency, entry in places:
+                self._first -= 1
+                heapq.heappush(self._heap, (urgency, self._first, entry))
+
+    def popleft(self) -> Entry:
+        with self._lock:
+            return heapq.heappop(self._heap)[2]
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def _judged(self, entry: Entry) -> tuple[float, Entry]:
+        try:
+            return index(self._priority(message_of(entry))), entry
+        except BaseException as error:  # noqa: BLE001 - becomes the failure of the actor that asked for this function.
+            return _AHEAD_OF_ALL, _Unjudged(Envelope.wrap(entry), error)
+
+
+class _Unjudged(FaultEnvelope):
+    """Envelope of a message whose priority could not be computed."""
+
+    __slots__ = ()
+
+    told = True
+
+    def __init__(self, envelope: Envelope, error: BaseException) -> None:
+        super().__init__(envelope.message, error, envelope.cause)
+        self.sender = envelope.sender
+        self.reply_to = envelope.reply_to
+
+
+Overflow = Literal["drop_new", "drop_oldest", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedMailbox:
+    """At most `capacity` messages wait (Akka's BoundedMailbox, with the overflow strategies of Akka's streams).
+
+    Telling a full mailbox neither blocks nor raises. By `overflow`:
+
+    - `drop_new`: it becomes a dead letter;
+    - `drop_oldest`: the one that has waited longest becomes a dead letter in its place;
+    - `fail`: as `drop_new`, and the event stream gets a `MailboxOverflowed`, for supervisors of the system.
+
+    The reason of the dead letter names the capacity. If the lost message was asked, the asker gets a
+    `MailboxOverflowError` at once. Signals always find room, and so do `Terminated`, timers, and messages that were
+    stashed.
+    """
+
+    capacity: int
+    overflow: Overflow = "drop_new"
+
+    def __post_init__(self) -> None:
+        if type(self.capacity) is not int or self.capacity < 1:
+            raise ValueError(f"the capacity of a mailbox is a whole number above 0, not {self.capacity!r}")
+        if self.overflow not in get_args(Overflow):
+            raise ValueError(f"no overflow {self.overflow!r}: there are 'drop_new', 'drop_oldest' and 'fail'")
+
+    def create(self, owner: Cell) -> MessageQueue:
+        """Make an empty queue."""
+        return _BoundedQueue(owner, self)
+
+
+class _BoundedQueue:
+    __slots__ = ("_cell", "_entries", "_lock", "_type")
+
+    def __init__(self, cell: Cell, mailbox_type: BoundedMailbox) -> None:
+        self._cell = cell
+        self._type = mailbox_type
+        self._entries: deque[Entry] = deque()
+        self._lock = threading.Lock()
+
+    def append(self, entry: Entry, /) -> None:
+        with self._lock:
+            if len(self._entries) < self._type.capacity or _is_owed(entry):
+                self._entries.append(entry)
+                return
+            lost = self._make_room_for(entry)
+        # Outside the lock: subscribers may tell this very actor.
+        self._lose(Envelope.wrap(lost))
+
+    def extendleft(self, entries: Iterable[Entry], /) -> None:
+        with self._lock:
+            self._entries.extendleft(entries)
+
+    def popleft(self) -> Entry:
+        with self._lock:
+            return self._entries.popleft()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _make_room_for(self, entry: Entry) -> Entry:
+        """Return the entry that is lost for it: itself where no other may be."""
+        if self._type.overflow == "drop_oldest":
+            for place, waiting in enumerate(self._entries):
+                if not _is_owed(waiting):
+                    del self._entries[place]
+                    self._entries.append(entry)
+                    return waiting
+        return entry
+
+    def _lose(self, envelope: Envelope) -> None:
+        cell, capacity = self._cell, self._type.capacity
+        cell.system.dead_letters.overflowed(envelope, cell.ref, f"the mailbox is full: its capacity is {capacity}")
+        # The event of a lost event would go round for ever.
+        if self._type.overflow == "fail" and not isinstance(envelope.message, DeadLetter | MailboxOverflowed):
+            cell.system.event_stream.publish(MailboxOverflowed(ref=cell.ref, capacity=capacity))
+
+
+def _is_owed(entry: Entry) -> bool:
+    """Tell whether the kernel has promised its delivery."""
+    return isinstance(entry, Envelope) and not entry.told

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flykka.runtime.cell.cell import Cell
-    from flykka.runtime.replay.system import ReplaySystem
     from flykka.runtime.time.timers import Timer
     from flykka.runtime.trace.records import Turn
 
@@ -76,9 +75,7 @@ def _takes_text(kind: type[BaseException], text: str) -> bool:
         return False
 
 
-def entry_of(
-    turn: Turn, cell: Cell, system: ReplaySystem, like: Callable[[object, object], bool] = same
-) -> Entry | None:
+def entry_of(turn: Turn, cell: Cell, resolve: Resolve, like: Callable[[object, object], bool] = same) -> Entry | None:
     """The entry for `cell`, told by a replayed turn or `like` it; None for a timer that does not run.
 
     Raises:
@@ -91,22 +88,22 @@ def entry_of(
         return told
     if turn.kind == "timer":
         return _timer(turn, cell)
-    return _from_the_trace(turn, living(turn.message, system.resolve), system, cell)
+    return _from_the_trace(turn, living(turn.message, resolve), resolve, cell)
 
 
-def _from_the_trace(turn: Turn, message: Message, system: ReplaySystem, cell: Cell) -> Entry:
+def _from_the_trace(turn: Turn, message: Message, resolve: Resolve, cell: Cell) -> Entry:
     if turn.kind == "signal":
         if isinstance(message, BackoffEnded):
             cell.faults.cancel_backoff()
-        return SignalEnvelope(message, _sender(turn, system), turn.cause)
+        return SignalEnvelope(message, _sender(turn, resolve), turn.cause)
     if isinstance(message, PipeFailed):
         return FaultEnvelope(message, error_of(message.failure), turn.cause)
-    sender = _sender(turn, system)
+    sender = _sender(turn, resolve)
     return Envelope(message, sender, turn.cause, sender if isinstance(sender, PromiseRef) else None)
 
 
-def _sender(turn: Turn, system: ReplaySystem) -> Ref | None:
-    return None if turn.sender is None else system.resolve(turn.sender.path, turn.sender.incarnation)
+def _sender(turn: Turn, resolve: Resolve) -> Ref | None:
+    return None if turn.sender is None else resolve(turn.sender.path, turn.sender.incarnation)
 
 
 def _timer(turn: Turn, cell: Cell) -> Entry | None:

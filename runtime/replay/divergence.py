@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import ast
+import inspect
+import linecache
+import os
+import sys
+from dataclasses import dataclass, fields, replace
 from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import KernelError
-from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference, raised
+from flykka.runtime.replay.effect_comparator import DivergenceKind, EffectDifference, raised
+from flykka.runtime.replay.session.causes import causes_of
 from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference
-from flykka.runtime.trace.effect_text import effect_line
 from flykka.runtime.trace.effects import Effect, Undecoded
-from flykka.runtime.trace.text import message_text
+from flykka.runtime.trace.file.versions import module_hashes
+from flykka.runtime.trace.text import effect_line, message_text, unwrapped
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.records import Turn
+    from collections.abc import Iterator
 
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.trace.file.reader import TraceReader
+    from flykka.runtime.trace.records import TraceHeader, Turn
+
+_CAUSES = 6
+_MODULES = 5
 _TEXT_LENGTH = 60
 _SHOWN = 8
 """So many fields, and so many effects of a kind, are told one by one."""
@@ -146,3 +160,109 @@ def value_text(item: object) -> str | None:
         case _:
             text = repr(item)
     return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 3]}..."
+
+
+def explain(divergence: Divergence, trace: TraceReader, cell: Cell) -> Divergence:
+    """The divergence, with everything that helps to understand it."""
+    said = unwrapped(divergence.turn.message)
+    return replace(
+        divergence,
+        causes=tuple(cause.turn for cause in causes_of(trace, divergence.turn)[:_CAUSES]),
+        source=source_of(cell, said if isinstance(said, Message) else None),
+        notes=(*divergence.notes, *_order(divergence, trace.header), *_changes(trace.header)),
+    )
+
+
+def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
+    """A note on a turn that does the same in another order."""
+    here = os.environ.get("PYTHONHASHSEED", "random")
+    is_another_order = divergence.expected is not None and not divergence.missing and not divergence.extra
+    if is_another_order and (header.hash_seed != here or here == "random"):
+        yield (
+            f"the same effects in another order, that of a set? Recorded with PYTHONHASHSEED={header.hash_seed}, "
+            f"this is {here}: sort what is gone through"
+        )
+
+
+def _changes(header: TraceHeader) -> Iterator[str]:
+    """Notes on the differences between this process and the one that was recorded."""
+    here = _package()
+    if header.package != here:
+        yield f"recorded with flykka {header.package}, this is {here}"
+    # The script that ran is not what is `__main__` here.
+    told = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
+    changed = [name for name, recorded in told.items() if _has_changed(name, recorded)]
+    # Of a package and a module in it that have changed, the module says more.
+    named = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
+    if named:
+        more = f" and {len(named) - _MODULES} more" if len(named) > _MODULES else ""
+        yield f"the code of {', '.join(named[:_MODULES])}{more} has changed since"
+
+
+def _has_changed(name: str, recorded: str) -> bool:
+    now = module_hashes(name).get(name) if name in sys.modules else None
+    return now is not None and now != recorded
+
+
+def _package() -> str:
+    try:
+        return version("flykka")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def source_of(cell: Cell, message: Message | None) -> str | None:
+    """The `file:line` of the `case` that names the class of a message, or of the handler; None without a source."""
+    instance = cell.instance
+    if instance is None:
+        return None
+    behaviours = cell.behaviours
+    handler: Any = instance.handle_message if behaviours is None else behaviours.top
+    if message is None or not getattr(cell, "behaviour", None):
+        handler = getattr(type(instance), "pre_start", handler)
+    code = getattr(inspect.unwrap(handler), "__code__", None)
+    if code is None:
+        return None
+    line = _case_line(code.co_filename, code.co_firstlineno, type(message).__name__)
+    return f"{_shown(code.co_filename)}:{line or code.co_firstlineno}"
+
+
+def _case_line(filename: str, first_line: int, name: str) -> int | None:
+    """The line of the first `case` in the function at `first_line` whose pattern names the class."""
+    source = "".join(linecache.getlines(filename))
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, functions) and _begins(node) == first_line:
+            return next((case.pattern.lineno for case in _cases(node) if _names(case.pattern, name)), None)
+    return None
+
+
+def _begins(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    # A code object begins with its first decorator.
+    return min([function.lineno, *(each.lineno for each in function.decorator_list)])
+
+
+def _cases(function: ast.AST) -> list[ast.match_case]:
+    cases = [each for each in ast.walk(function) if isinstance(each, ast.match_case)]
+    return sorted(cases, key=lambda each: each.pattern.lineno)
+
+
+def _names(pattern: ast.pattern, name: str) -> bool:
+    classes = [each.cls for each in ast.walk(pattern) if isinstance(each, ast.MatchClass)]
+    return any(_last_name(each) == name for each in classes)
+
+
+def _last_name(expression: ast.expr) -> str:
+    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")
+
+
+def _shown(filename: str) -> str:
+    """The path from the current folder, or else from where it was imported: the same on every machine."""
+    for folder in (os.getcwd(), *sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)):
+        if filename.startswith(os.path.join(folder, "")):
+            return os.path.relpath(filename, folder)
+    return filename

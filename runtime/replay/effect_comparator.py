@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -12,9 +14,11 @@ from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.message import Value
-from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference, compare, compare_failures
-from flykka.runtime.trace.diff.value_comparator import same
-from flykka.runtime.trace.effects import CutShort, Effect, Undecoded, effect_of
+from flykka.runtime.path import TEMP
+from flykka.runtime.replay.system import BOUNDARY_ACTOR
+from flykka.runtime.trace import effects
+from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference, ValueComparator, same
+from flykka.runtime.trace.effects import Effect, Undecoded, effect_of
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Content
 from flykka.runtime.trace.state.description import digest
 
@@ -24,6 +28,190 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Effect as Noted
     from flykka.runtime.trace.file.reader import TraceReader
     from flykka.runtime.trace.records import Turn
+
+
+_NO_DEEDS = (effects.CutShort, effects.Lookup, effects.ReadClock, effects.Refused)
+_FIELDS = ValueComparator(ignored=("stack_trace",), renames=False)
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+
+
+class DivergenceKind(StrEnum):
+    """Kinds of differences between a replay and the record."""
+
+    MISSING_SEND = "missing_send"
+    EXTRA_SEND = "extra_send"
+    PAYLOAD = "payload"
+    """The right message to the right actor, with other fields."""
+    TARGET = "target"
+    """The right message to another actor."""
+    REPLY = "reply"
+    TIMER = "timer"
+    SPAWN = "spawn"
+    STOP = "stop"
+    SUPERVISION = "supervision"
+    EFFECT = "effect"
+    """Anything else that a turn may do: watch, stash, publish, begin blocking work."""
+    FAILURE = "failure"
+    """The turn failed, or did not, or with something else."""
+    DELIVERY = "delivery"
+    """The actor cannot take the recorded message: it has ended, has failed, or has cancelled the timer."""
+    STATE_DIGEST = "state_digest"
+    """The effects are the same, and the state behind them is not."""
+    UNKNOWN_TYPE = "unknown_type"
+    """The recorded message cannot be read here, so that it cannot be handled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectDifference:
+    """The first difference between a turn and its record.
+
+    `expected` is the recorded effect and `actual` that of the replay; one of them is None where the other side has no
+    such effect. `fields` are the parts that differ, recorded on the left; `missing` and `extra` are all effects of the
+    turn that only one side has.
+    """
+
+    kind: DivergenceKind
+    expected: Effect | None = None
+    actual: Effect | None = None
+    fields: tuple[FieldDifference, ...] = ()
+    missing: tuple[Effect, ...] = ()
+    extra: tuple[Effect, ...] = ()
+    reason: str = ""
+
+
+def compare(
+    recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: bool = False
+) -> EffectDifference | None:
+    """The first difference between the effects of two turns, in their order.
+
+    What a turn has only asked for, who lives somewhere, what time it is or whether a name is free, is no deed: it shows
+    in what comes of it. Where the record `is_cut_short`, the turn may have gone on.
+    """
+    recorded = [each for each in recorded if not isinstance(each, _NO_DEEDS)]
+    now = [each for each in now if not isinstance(each, _NO_DEEDS)]
+    if is_cut_short:
+        now = now[: len(recorded)]
+    for place in range(max(len(recorded), len(now))):
+        if place >= len(recorded):
+            return _whole(None, now[place], recorded, now)
+        if place >= len(now):
+            return _whole(recorded[place], None, recorded, now)
+        if not same_effect(recorded[place], now[place]):
+            expected, actual = _aligned(recorded[place:], now[place:])
+            return _whole(expected, actual, recorded, now)
+    return None
+
+
+def compare_failures(recorded: SerializedThrowable | None, now: SerializedThrowable | None) -> EffectDifference | None:
+    """Tell whether two turns failed alike: by type and text; the stack is another one in every version."""
+    if raised(recorded) == raised(now):
+        return None
+    found = FieldDifference("failure", recorded or ABSENT, now or ABSENT)
+    return EffectDifference(kind=DivergenceKind.FAILURE, fields=(found,))
+
+
+def raised(failure: SerializedThrowable | None) -> str | None:
+    """The type and the text of a failure, without what differs from process to process."""
+    return None if failure is None else f"{failure.type_name}: {_ADDRESS.sub('0x...', failure.message)}"
+
+
+def same_effect(recorded: Effect, now: Effect) -> bool:
+    """Tell whether two effects are the same on the wire."""
+    if recorded == now:
+        return True
+    if isinstance(now, effects.Spawn) and now.actor == BOUNDARY_ACTOR and isinstance(recorded, effects.Spawn):
+        return recorded.ref == now.ref  # The actor there is not replayed.
+    recorded, now = _as_reply(recorded), _as_reply(now)
+    if isinstance(recorded, effects.Awaited) and isinstance(now, effects.Awaited):
+        # When it went on is what the record tells it, and no deed of its own.
+        now = replace(now, now_ms=recorded.now_ms)
+    if type(recorded) is not type(now):
+        return False
+    return all(same(getattr(recorded, each.name), getattr(now, each.name)) for each in fields(recorded))
+
+
+def kind_of(expected: Effect | None, actual: Effect | None) -> DivergenceKind:
+    """The name of a difference between two effects, of which one may be missing."""
+    match expected, actual:
+        case effects.Send(), effects.Send():
+            return DivergenceKind.PAYLOAD if expected.target == actual.target else DivergenceKind.TARGET
+        case (effects.Send(), _):
+            return DivergenceKind.MISSING_SEND
+        case (None, effects.Send()):
+            return DivergenceKind.EXTRA_SEND
+        case _:
+            return _kind_of_other(actual if expected is None else expected)
+
+
+def _kind_of_other(effect: Effect | None) -> DivergenceKind:
+    match effect:
+        case effects.Reply():
+            return DivergenceKind.REPLY
+        case effects.StartTimer() | effects.CancelTimer() | effects.SetReceiveTimeout():
+            return DivergenceKind.TIMER
+        case effects.Spawn():
+            return DivergenceKind.SPAWN
+        case effects.Stop():
+            return DivergenceKind.STOP
+        case effects.Supervise():
+            return DivergenceKind.SUPERVISION
+        case _:
+            return DivergenceKind.EFFECT
+
+
+def _whole(
+    expected: Effect | None, actual: Effect | None, recorded: Sequence[Effect], now: Sequence[Effect]
+) -> EffectDifference:
+    missing, extra = _unmatched(recorded, now), _unmatched(now, recorded)
+    found = (
+        () if expected is None or actual is None else tuple(_FIELDS.differences(_compared(expected), _compared(actual)))
+    )
+    return EffectDifference(
+        kind=kind_of(expected, actual), expected=expected, actual=actual, fields=found, missing=missing, extra=extra
+    )
+
+
+def _compared(effect: Effect) -> object:
+    """The part of an effect that is shown field by field: its message where it has one; the rest is in its line."""
+    message = getattr(effect, "message", None)
+    return message if isinstance(message, Value | Undecoded) else effect
+
+
+def _aligned(recorded: Sequence[Effect], now: Sequence[Effect]) -> tuple[Effect | None, Effect | None]:
+    """The first effects of two rests, which differ: one that comes later on the other side is not what is wrong."""
+    first, actual = recorded[0], now[0]
+    comes_later = any(same_effect(first, each) for each in now[1:])
+    was_later = any(same_effect(each, actual) for each in recorded[1:])
+    if was_later and not comes_later:
+        return first, None
+    if comes_later and not was_later:
+        return None, actual
+    alike = type(_as_reply(first)) is type(_as_reply(actual))
+    if isinstance(first, effects.Send) and isinstance(actual, effects.Send) and first.target != actual.target:
+        # Another message to another actor is not the first one led astray.
+        alike = type(first.message) is type(actual.message)
+    return first, actual if alike or comes_later else None
+
+
+def _unmatched(ones: Sequence[Effect], others: Sequence[Effect]) -> tuple[Effect, ...]:
+    left = list(others)
+    unmatched = []
+    for one in ones:
+        for place, other in enumerate(left):
+            if same_effect(one, other):
+                del left[place]
+                break
+        else:
+            unmatched.append(one)
+    return tuple(unmatched)
+
+
+def _as_reply(effect: Effect) -> Effect:
+    """An answer is told to whatever is left of its promise: a ref without one, where the ask has ended already."""
+    if isinstance(effect, effects.Send) and effect.target.path.startswith(TEMP):
+        return effects.Reply(target=effect.target, message=effect.message)
+    return effect
+
 
 _KEPT = 1024
 _KEPT_BYTES = 1024
@@ -78,7 +266,7 @@ class EffectComparator:
             # Why effects are missing, or more.
             difference = replace(difference, fields=(*difference.fields, *failing.fields))
         difference = difference or failing
-        if difference is not None and any(isinstance(effect, CutShort) for effect in turn.effects):
+        if difference is not None and any(isinstance(effect, effects.CutShort) for effect in turn.effects):
             # Killed while it took this turn: nothing behind the kill was recorded.
             return compare(recorded, now, is_cut_short=True)
         return difference

@@ -16,30 +16,35 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.errors import TraceError, UnresolvedPropsError
-from flykka.runtime.inspection.nondeterminism import Nondeterminism
+from flykka.runtime.cell.async_cell import AsyncCell
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import ForeignModuleError, TraceError, UnresolvedPropsError
+from flykka.runtime.inspection.nondeterminism import Nondeterminism, watched
 from flykka.runtime.path import ROOT, USER
-from flykka.runtime.replay.delivery import UnknownTypeError, error_of
-from flykka.runtime.replay.divergence import Divergence, DivergenceError
-from flykka.runtime.replay.effect_comparator import EffectComparator
-from flykka.runtime.replay.effect_differences import DivergenceKind, EffectDifference
-from flykka.runtime.replay.explanation import explain
-from flykka.runtime.replay.mailbox import DeafMailbox
-from flykka.runtime.replay.props_resolver import PropsResolver
-from flykka.runtime.replay.ring import RingStart
+from flykka.runtime.replay.delivery import UnknownTypeError, entry_of, error_of
+from flykka.runtime.replay.divergence import Divergence, DivergenceError, explain
+from flykka.runtime.replay.effect_comparator import DivergenceKind, EffectComparator, EffectDifference
+from flykka.runtime.replay.mailbox import DeafMailbox, Entry, ReplayMailbox
+from flykka.runtime.replay.props_resolver import REFUSALS, GraphReader, PropsResolver
 from flykka.runtime.replay.system import BOUNDARY, ReplaySystem
-from flykka.runtime.replay.turn_taker import TurnTaker
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Spawn
 from flykka.runtime.trace.file.order import LookAhead, exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
+from flykka.runtime.trace.state.snapshots import IDLE, Snapshot, restore
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flykka.runtime.actor import Actor
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.props import Props
+
+    Ended = tuple[Turn, Cell, EffectDifference | None]
+
 
 _NOT_WANTED = "not asked for"
 _GUARDIANS = (ROOT, USER)
@@ -273,3 +278,183 @@ class ReplayEngine:
 
 def _is_boundary(cell: Cell) -> bool:
     return isinstance(cell.mailbox, DeafMailbox)
+
+
+class TurnTaker:
+    """Takes turns of one system, one at a time. A turn that is a coroutine may wait while others are taken."""
+
+    def __init__(self, system: ReplaySystem, comparator: EffectComparator) -> None:
+        self._system = system
+        self._comparator = comparator
+        self.suspended: dict[int, tuple[Turn, Cell]] = {}
+        """Turns that are coroutines and wait, by their numbers."""
+        self._ended: list[Ended] = []
+        self._observed: str | None = None
+        self._findings: list[Nondeterminism] = []
+
+    def observe(self, path: str) -> list[Nondeterminism]:
+        """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
+        self._observed, self._findings = path, []
+        return self._findings
+
+    @property
+    def has_more(self) -> bool:
+        """Tell whether a coroutine waits, or has ended and nobody knows yet how."""
+        return bool(self.suspended or self._ended)
+
+    def take(self, turn: Turn, cell: Cell) -> EffectDifference | None:
+        """Take a turn again, as its record has it: in what it differs. Raises `UnknownTypeError`."""
+        taken, mailbox = self._system.taken, cell.mailbox
+        assert isinstance(mailbox, ReplayMailbox)
+        entry = entry_of(turn, cell, self._system.resolve, self._comparator.is_like)
+        if entry is None:
+            return EffectDifference(kind=DivergenceKind.DELIVERY, reason="the timer of this message does not run")
+        taken.begin(turn)
+        if cell.ref.path == self._observed:
+            with watched(self._findings.append):
+                self._play(turn, cell, mailbox, entry)
+        else:
+            self._play(turn, cell, mailbox, entry)
+        if turn.sequence in self.suspended:
+            return None
+        if taken.effects is None:
+            mailbox.withdraw()
+            return EffectDifference(
+                kind=DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}"
+            )
+        return self._comparator.difference(turn, cell, taken.effects, taken.failure)
+
+    def _play(self, turn: Turn, cell: Cell, mailbox: ReplayMailbox, entry: Entry) -> None:
+        mailbox.force(entry)
+        if not isinstance(cell, AsyncCell):
+            cell.run()
+            return
+        system = self._system
+        if turn.kind != "signal" and cell.turn_in_hand is not None:
+            self._ended += self.go_on(turn.now_ms, cell)
+        system.loop.run_within(cell.run)
+        system.coroutines.run_coroutines()
+        if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
+            # It was obeyed behind the end of the coroutine, which this signal or another one has cancelled.
+            cell.turn_in_hand.cancel()
+            system.coroutines.run_coroutines()
+        held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
+        if held is not None:
+            mailbox.force(held)
+            system.loop.run_within(cell.run)
+            system.coroutines.run_coroutines()
+        in_hand = cell.turn_in_hand
+        if system.taken.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
+            system.taken.suspend()
+            self.suspended[turn.sequence] = (turn, cell)
+
+    def go_on(self, now_ms: int, ended: Cell | None = None) -> list[Ended]:
+        """Have coroutines go on that have waited for what is known by now; that of `ended` has come to its end.
+
+        Returns those that have come to their end, each with its difference.
+        """
+        system = self._system
+        system.coroutines.run_coroutines()
+        system.coroutines.pass_time(now_ms, ended)
+        done, self._ended = self._ended, []
+        for sequence, effects, failure in system.taken.take_ended():
+            turn, cell = self.suspended.pop(sequence)
+            done.append((turn, cell, self._comparator.difference(turn, cell, effects, failure)))
+        return done
+
+
+def _state_of(cell: Cell) -> str:
+    return f"it is {cell.life.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"
+
+
+class RingStart:
+    """Fills a system with the actors that lived where a ring begins.
+
+    Args:
+        system: nobody but the guardians lives there yet.
+        resolver: finds their Props.
+        leave_out: makes an actor a boundary, for a reason.
+    """
+
+    def __init__(self, system: ReplaySystem, resolver: PropsResolver, leave_out: Callable[[Ref, str], Cell]) -> None:
+        self._system = system
+        self._resolver = resolver
+        self._leave_out = leave_out
+
+    def fill(self, snapshots: Iterable[Snapshot], is_wanted: Callable[[Ref], bool]) -> None:
+        """Attach everybody, parents before children, and then restore those who take turns."""
+        attached = []
+        for snapshot in snapshots:
+            entry = self._attached(snapshot, is_wanted(snapshot.ref))
+            if entry is not None:
+                attached.append(entry)
+        for cell, reader in attached:
+            self._restore(cell, reader)
+
+    def _attached(self, snapshot: Snapshot, is_wanted: bool) -> tuple[Cell, _StateReader] | None:
+        """The cell and what is to be put into it; None where there is nothing."""
+        system, ref = self._system, snapshot.ref
+        is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
+        guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
+        if snapshot.state is None:
+            if guardian is None and is_wanted and snapshot.reason == IDLE:
+                # Who takes no turn is there for the others to see.
+                system.attach(BOUNDARY, ref).life = Life.RUNNING
+            elif guardian is None:
+                self._leave_out(ref, snapshot.reason or _NOT_WANTED)
+            return None
+        if not is_wanted and guardian is None:
+            self._leave_out(ref, _NOT_WANTED)
+            return None
+        try:
+            reader = _StateReader(snapshot.state, self._resolver, system)
+            if guardian is not None:
+                return guardian, reader
+            props = self._resolver.given(ref) or self._resolver.checked(reader.graph.read(0))
+        except ForeignModuleError:
+            raise
+        except REFUSALS as reason:
+            if guardian is not None:
+                raise TraceError(f"the snapshot of {ref} cannot be read: {reason}") from reason
+            self._leave_out(ref, str(reason))
+            return None
+        return system.attach(props, ref), reader
+
+    def _restore(self, cell: Cell, reader: _StateReader) -> None:
+        try:
+            reader.restore(cell)
+        except ForeignModuleError:
+            raise
+        except REFUSALS as refusal:
+            if cell.parent is None or cell.parent.parent is None:
+                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {refusal}") from refusal
+            self._leave_out(cell.ref, f"its snapshot cannot be restored: {refusal}")
+
+
+def _begun(guardian: Cell | None) -> Cell | None:
+    if guardian is not None and guardian.life is Life.STARTING:
+        guardian.make_instance()
+        guardian.life = Life.RUNNING
+    return guardian
+
+
+class _StateReader:
+    """Reads the Props of an actor, and its state when it has a cell of these and its children have theirs."""
+
+    def __init__(self, state: bytes, resolver: PropsResolver, system: ReplaySystem) -> None:
+        self.graph = GraphReader(state, resolver, system.resolve, self._outside)
+        self._system = system
+        self._cell: Cell | None = None
+
+    def restore(self, cell: Cell) -> None:
+        self._cell = cell
+        restore(cell, self.graph.read(1))
+
+    def _outside(self, kind: str) -> object:
+        match kind:
+            case "context" if self._cell is not None:
+                return ActorContext(self._cell)
+            case "system":
+                return self._system
+            case _:
+                raise ValueError(f"a snapshot holds a {kind!r}, which this version does not know")

@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.tags import name_in_trace, trace_tag
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
-from flykka.runtime.futures.future import Future
+from flykka.runtime.cell.async_cell import AsyncCell
+from flykka.runtime.dispatch.seeded import SeededDispatcher
+from flykka.runtime.dispatch.task_scope import TURN
+from flykka.runtime.dispatch.virtual_loop import VirtualLoop
+from flykka.runtime.errors import AskTimeoutError, InvalidActorNameError, SpawnRefusedError
+from flykka.runtime.futures.future import Future, Sleep
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.dead_letters import EmptyLocalActorRef
 from flykka.runtime.mailbox.envelope import SignalEnvelope
 from flykka.runtime.props import Props
-from flykka.runtime.replay.coroutines import Coroutines
-from flykka.runtime.replay.delivery import error_of
-from flykka.runtime.replay.dispatcher import ReplayClock, ReplayDispatcher
+from flykka.runtime.replay.delivery import error_of, living
 from flykka.runtime.replay.mailbox import DeafMailbox, ReplayMailbox
 from flykka.runtime.replay.replayed_turn import TakenTurn
 from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
+from flykka.runtime.time.manual_clock import ManualClock
 from flykka.runtime.turn import RUNNING, note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Resolve
+    from flykka.runtime.cell.async_cell import AsyncTurn
     from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.dispatch.dispatcher import Runnable
+    from flykka.runtime.dispatch.pipe import Executor, Pipe
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
-    from flykka.runtime.replay.coroutines import ReplayLoop
-    from flykka.runtime.replay.fork.environment import ForkEnvironment
+    from flykka.runtime.replay.replayed_turn import ToldMessage
+    from flykka.runtime.time.clock import Alarm
+    from flykka.runtime.trace.effects import Awaited
+
+
+class RunningFork(Protocol):
+    """The questions that a replayed system asks its fork, the environment of which implements them."""
+
+    def on_created(self, actor: BoundaryActor) -> None:
+        """Have a stand-in take the turns of an actor that is not replayed."""
+
+    def run_blocking(self, work: Runnable) -> None:
+        """Answer blocking work of an actor."""
+
+    def choose(self, ready: Sequence[Runnable]) -> int | None:
+        """The place of the runnable that is to run next; None for any."""
 
 
 @trace_tag("actor.boundary")
@@ -146,11 +170,16 @@ class ReplaySystem(ActorSystem):
             self.coroutines.waits(cell, future)
 
     @property
-    def fork(self) -> ForkEnvironment | None:
+    def fork(self) -> RunningFork | None:
         """The fork that the system has become; None while it is replayed."""
         return self.schedule.fork
 
-    def go_live(self, fork: ForkEnvironment, recorder: Recorder, number: int) -> None:
+    @property
+    def _told(self) -> ToldMessage | None:
+        """The record of the turn in hand; None in a fork."""
+        return None if self.fork is not None else self.taken.told
+
+    def go_live(self, fork: RunningFork, recorder: Recorder, number: int) -> None:
         """Run by itself from here on; its turns are numbered from `number` on and told to `recorder`."""
         self.schedule.fork = fork
         self.recorder = recorder
@@ -180,27 +209,27 @@ class ReplaySystem(ActorSystem):
 
     def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """Find what was found then, for on threads that depends on the moment."""
-        told = None if RUNNING.cell is None or self.fork is not None else self.taken.told
+        told = None if RUNNING.cell is None else self._told
         recorded = None if told is None else told.lookup(path)
         if recorded is not None:
             found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
         return super().look_up(path, found)
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        told = None if self.fork is not None else self.taken.told
+        told = self._told
         if told is None:
             return super().undecided(child, failed, error)
         return (error or child.faults.error or error_of(failed.failure)) if told.directs() else None
 
     def read_clock(self) -> int:
-        told = None if self.fork is not None else self.taken.told
+        told = self._told
         recorded = None if told is None else told.time()
         if recorded is not None:
             self.replay_clock.set(recorded)
         return super().read_clock()
 
     def promise(self, asked: ActorRef) -> PromiseRef:
-        told = None if self.fork is not None else self.taken.told
+        told = self._told
         number = None if told is None else told.promise()
         if number is None:
             return super().promise(asked)
@@ -223,7 +252,7 @@ class ReplaySystem(ActorSystem):
 
     def admit(self, parent: Cell, props: Props, name: str) -> Cell:
         """Tell whether it is let in is what was recorded: on threads it depends on the moment."""
-        told = None if self.fork is not None else self.taken.told
+        told = self._told
         path = paths.child_path(parent.ref.path, name)
         refusal = None if told is None else told.refusal(path)
         if refusal is not None:
@@ -237,7 +266,7 @@ class ReplaySystem(ActorSystem):
         return self.cells.attach(parent, props, name, is_sure=True)
 
     def incarnation(self, path: str, following: int) -> int:
-        told = None if RUNNING.cell is None or self.fork is not None else self.taken.told
+        told = None if RUNNING.cell is None else self._told
         recorded = None if told is None else told.incarnation(path)
         return following if recorded is None else recorded
 
@@ -253,3 +282,208 @@ class ReplaySystem(ActorSystem):
             self.cells.mark_stopped(present)
         self.cells.set_next_incarnation(ref.path, ref.incarnation)
         return self.cells.attach(parent, props, name)
+
+
+class ReplayLoop(VirtualLoop):
+    """A virtual loop whose calls are made when the replay says so."""
+
+    def __init__(self, dispatcher: SeededDispatcher) -> None:
+        super().__init__(dispatcher)
+        self.timers: list[Any] = []
+
+    def call_at(  # type: ignore[override]  # As the base has it.
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back when the trace has come to the virtual time `when`."""
+        timer = super().call_at(when, callback, *args, context=context)
+        self.timers = [each for each in self.timers if not each.cancelled()]
+        self.timers.append(timer)
+        return timer
+
+    def run_all(self) -> None:
+        """Make all calls that can be made now."""
+        while self.has_calls:
+            self.run()
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._ready)
+
+    def due(self, now_ms: int, is_wanted: Callable[[Any], bool]) -> Any:
+        """The first timer that is due, of those that are wanted; None where none is."""
+        running = [each for each in self.timers if not each.cancelled()]
+        due = [each for each in running if each.alarm.due_ms <= now_ms and is_wanted(each)]
+        return min(due, key=lambda each: each.alarm.due_ms, default=None)
+
+    def ring(self, timer: Any) -> None:
+        """Make the call of a timer the next one."""
+        self.timers.remove(timer)
+        call = timer.alarm.callback
+        timer.alarm.cancel()
+        if call is not None:
+            call()
+
+
+class Coroutines:
+    """Has the coroutines of a system go on with the outcomes that were recorded, as far as these reach.
+
+    What they await of the kernel, asks and sleeps, gets its recorded outcome at once, in the recorded order. What
+    asyncio itself makes of time (a timeout, `asyncio.sleep`) is not recorded: its timers ring when the trace comes to
+    their moment. One moment is not told: whether a signal ended a coroutine when all that it gathered by asyncio was
+    there already.
+    """
+
+    def __init__(self, system: ReplaySystem) -> None:
+        self._system = system
+        self._waiting: dict[AsyncCell, list[Future[Any]]] = {}
+
+    def waits(self, cell: Cell, future: Future[Any]) -> None:
+        told = self._system.taken.told
+        if not isinstance(cell, AsyncCell) or told is None:
+            return
+        outcome = told.immediate(cell.effects or ())
+        if outcome is not None and outcome.promise == future.promise and not _is_cancelled(outcome):
+            self._system.replay_clock.set(outcome.now_ms)
+            cell.forget_time()
+            complete(future, outcome, self._system.resolve)
+        else:
+            self._waiting.setdefault(cell, []).append(future)
+
+    def run_coroutines(self) -> None:
+        """Have everyone go on as far as the record reaches."""
+        loop = self._system.loop
+        loop.run_all()
+        for cell in list(self._waiting):
+            while self._bring(cell):
+                loop.run_all()
+            if cell.turn_in_hand is None:
+                self._waiting.pop(cell, None)
+
+    def pass_time(self, now_ms: int, ended: Cell | None = None) -> None:
+        """The trace has come to this moment, and to the end of what `ended` had in hand."""
+
+        def is_wanted(timer: Any) -> bool:
+            turn = timer._context.get(TURN)
+            return turn is None or turn.cell is ended or not self._is_perhaps_ended_by_signal(turn)
+
+        loop = self._system.loop
+        while (timer := loop.due(now_ms, is_wanted)) is not None:
+            self._system.replay_clock.set(self._rang_at(timer))
+            loop.ring(timer)
+            self.run_coroutines()
+
+    def _rang_at(self, timer: Any) -> int:
+        """The time of a timer that may have ended what its coroutine waited for: only of this it was recorded."""
+        turn = timer._context.get(TURN)
+        told = None if turn is None else self._system.taken.of(turn.sequence)
+        outcome = None if turn is None or told is None else told.outcome(turn.effects or ())
+        due_ms: int = timer.alarm.due_ms
+        return outcome.now_ms if outcome is not None and _is_cancelled(outcome) else due_ms
+
+    def _is_perhaps_ended_by_signal(self, turn: AsyncTurn) -> bool:
+        """Tell whether the record of a turn ends with a wait that was cancelled: not by a timer, perhaps."""
+        told = self._system.taken.of(turn.sequence)
+        if told is None or told.turn.failure is not None:
+            return False
+        outcome = told.immediate(turn.effects or ())
+        return outcome is not None and _is_cancelled(outcome) and outcome is told.turn.effects[-1]
+
+    def _bring(self, cell: AsyncCell) -> bool:
+        """Bring a coroutine what it goes on with next; False where that is not known yet."""
+        turn = cell.turn_in_hand
+        told = None if turn is None else self._system.taken.of(turn.sequence)
+        if turn is None or told is None:
+            return False
+        outcome = told.outcome(turn.effects or ())
+        future = None if outcome is None else self._future_of(cell, outcome)
+        if outcome is None or future is None:
+            return False
+        self._system.replay_clock.set(outcome.now_ms)
+        complete(future, outcome, self._system.resolve)
+        return True
+
+    def _future_of(self, cell: AsyncCell, outcome: Awaited) -> Future[Any] | None:
+        """The future that waits for an outcome; None also for a wait that was cancelled."""
+        if _is_cancelled(outcome):
+            return None
+        waiting = [each for each in self._waiting.get(cell, ()) if not each.done()]
+        self._waiting[cell] = waiting
+        if outcome.promise is not None:
+            return next((each for each in waiting if each.promise == outcome.promise), None)
+        others = [each for each in waiting if each.promise is None]
+        return min(others, key=lambda each: each.due_ms if isinstance(each, Sleep) else 0, default=None)
+
+
+def _is_cancelled(outcome: Awaited) -> bool:
+    return outcome.failure is not None and outcome.failure.type_name == asyncio.CancelledError.__name__
+
+
+def complete(future: Future[Any], outcome: Awaited, resolve: Resolve) -> None:
+    failure = outcome.failure
+    if failure is None:
+        future.try_set(None if outcome.message is None else living(outcome.message, resolve))
+    elif failure.type_name == AskTimeoutError.__name__:
+        future.try_fail(lambda: AskTimeoutError(failure.message))
+    else:
+        future.try_fail(lambda: error_of(failure))
+
+
+class ReplayClock(ManualClock):
+    """Time as the trace tells it. No alarm rings: that of a recorded timer is taken by its turn."""
+
+    def set(self, now_ms: int) -> None:
+        """Set the time, also to an earlier one: threads read the clock in their own order."""
+        self._now_ms = now_ms
+
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
+        """Keep an alarm, for a fork that goes on from here in virtual time."""
+        alarm = super().schedule(due_ms, callback)
+        self.next_due()  # Throws out those that were cancelled.
+        return alarm
+
+
+class ReplayDispatcher(SeededDispatcher):
+    """Runs nothing while the trace is replayed. In a fork, it is a seeded dispatcher."""
+
+    def __init__(self, seed: int, clock: ReplayClock, taken: TakenTurn, resolve: Resolve) -> None:
+        super().__init__(seed, clock)
+        self.fork: RunningFork | None = None
+        """Set where it runs by itself."""
+        self._taken = taken
+        self._resolve = resolve
+        self._loop: ReplayLoop = ReplayLoop(self)  # type: ignore[abstract]  # As the base has it.
+
+    @property
+    def loop(self) -> ReplayLoop:
+        return self._loop
+
+    def execute(self, runnable: Runnable) -> None:
+        """Wait for the recorded turn."""
+        if self.fork is not None:
+            super().execute(runnable)
+
+    def run_blocking(self, work: Runnable) -> None:
+        """Do nothing: the outcome is in the trace, as a message."""
+        if self.fork is not None:
+            self.fork.run_blocking(work)
+
+    def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
+        """The threads of others are not there either."""
+        self.run_blocking(work)
+
+    def _draw(self, ready: Sequence[Runnable]) -> int:
+        chosen = None if self.fork is None else self.fork.choose(ready)
+        return super()._draw(ready) if chosen is None else chosen
+
+    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
+        """A turn waits for a future: it goes on at once, with the outcome that was recorded."""
+        if self.fork is not None:
+            super().drive(done, timeout)
+            return
+        future, cell, told = getattr(done, "__self__", None), RUNNING.cell, self._taken.told
+        if not isinstance(future, Future) or cell is None or told is None:
+            return
+        outcome = told.outcome(cell.effects or ())
+        if outcome is None or (outcome.failure is not None and outcome.failure.type_name == AskTimeoutError.__name__):
+            return  # It has waited in vain, and says so itself.
+        complete(future, outcome, self._resolve)

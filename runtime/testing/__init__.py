@@ -1,6 +1,6 @@
-"""The public test kit: probes, virtual time, orders drawn from a seed, faults placed by message, failures expected.
+"""The public test kit: probes, virtual time, orders drawn from a seed, faults placed by message.
 
-Its names are loaded when they are first used, so that the pytest plugin costs a run nothing that uses none of them.
+Not here: what only flykka's own tests need (`tests`). Names are loaded when first used: the plugin is in every run.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Traces: a recorder that writes every turn of every actor, one that keeps the last ones, and the reader of both."""
+"""Traces: what is written of a turn, its recorders, the file and its reader.
+
+Not here: taking turns again (`replay`), and the meaning of messages (`flykka/traces`).
+"""

@@ -1,19 +1,21 @@
-"""Messages in words: what each says in one line, and which failure it brings."""
+"""Messages and effects in words: what each says in short or in one line, and which failure a message brings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, assert_never
 
 from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.unpacking import is_nested_deeply, unpack
-from flykka.runtime.trace.effects import Undecoded
-from flykka.runtime.trace.records import Record, Turn
+from flykka.runtime.trace import effects
+from flykka.runtime.trace.effects import Effect, Undecoded
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 
 _TEXT_LENGTH = 80
 _ITEMS = 3
@@ -131,3 +133,72 @@ def _fields_text(told: Mapping[str, Any], depth: int) -> str:
 def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= length else f"{one_line[: length - 3]}..."
+
+
+def effects_text(record: Record) -> str:
+    """The effects of a record in short: the fields of a message are told where it was handled."""
+    match record:
+        case Turn(effects=done):
+            return "; ".join(map(effect_text, done))
+        case Killed():
+            return ""
+        case Spawned(actor=actor):
+            return f"made by {actor}"
+        case DeadLetterRecord(reason=reason):
+            return reason
+        case _:
+            assert_never(record)
+
+
+def effect_text(effect: Effect) -> str:
+    match effect:
+        case effects.Send(target=target, message=message):
+            return f"{_verb(effect)} {message_name(message)} to {target.path}"
+        case effects.Reply(message=message):
+            return f"replies {message_name(message)}"
+        case effects.Publish(message=message):
+            return f"publishes {message_name(message)}"
+        case effects.SetReceiveTimeout(timeout_ms=None):
+            return "sets no receive timeout"
+        case _:
+            return effect.words.format(effect) + _more(effect)
+
+
+def effect_line(effect: Effect) -> str:
+    """Tell an effect with the fields of its message."""
+    match effect:
+        case effects.Send(target=target, message=message):
+            return f"{_verb(effect)}  {target.path} <- {message_text(message)}"
+        case effects.Reply(target=target, message=message):
+            return f"replies  {target.path} <- {message_text(message)}"
+        case effects.Watch() | effects.StartTimer() | effects.Publish():
+            said = [getattr(effect, each.name) for each in fields(effect)]
+            texts = [message_text(each) for each in said if isinstance(each, Value | Undecoded)]
+            return effect_text(effect) + (f": {', '.join(texts)}" if texts else "")
+        case _:
+            return effect_text(effect)
+
+
+def _verb(effect: effects.Send) -> str:
+    return "forwards" if effect.forwarded else "sends" if effect.promise is None else "asks"
+
+
+def _more(effect: Effect) -> str:
+    """The text behind the words of an effect."""
+    match effect:
+        case effects.StartTimer(delay_ms=int() as delay_ms):
+            return f", then every {delay_ms} ms"
+        case effects.Supervise(delay_ms=delay_ms) if delay_ms:
+            return f" in {delay_ms} ms"
+        case effects.Pipe(work=BlockingWork(function=function)):
+            return f": {function}"
+        case effects.Lookup(refs=refs):
+            return f": {', '.join(f'{ref.path}#{ref.incarnation}' for ref in refs) or 'nobody'}"
+        case effects.Subscribe(types=types) | effects.Unsubscribe(types=types):
+            return f" {', '.join(types) or 'everything'}"
+        case effects.Awaited(failure=failure, message=message):
+            outcome = None if message is None else message_name(message)
+            outcome = outcome if failure is None else failure_text(failure)
+            return "" if outcome is None else f" with {outcome}"
+        case _:
+            return ""

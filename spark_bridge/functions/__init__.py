@@ -1,5 +1,4 @@
-"""Functions with keyed state and timers, as users write them and as they are run.
+"""Functions with keyed state and timers, as users write them and as Python workers and simulations run them.
 
-Pure Python without Spark, numpy or Arrow: Spark's Python workers and the simulation run the same code. It reads no
-clock: times are handed in.
+Not here: Spark, numpy, Arrow, and clocks: it is pure Python, and times are handed in.
 """

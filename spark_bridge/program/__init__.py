@@ -1,1 +1,4 @@
-"""A program as it is written: prototypes, trials, user functions and the code of operators."""
+"""A program as it is written: prototypes, trials, user functions, ports of sources and sinks.
+
+Not here: what runs (`operators`), and the verbs (`flykka/api/streams`).
+"""

@@ -1,1 +1,4 @@
-"""Rows at rest: in files and on the file systems that Spark reaches."""
+"""Rows at rest: batches, files, and the file systems that Spark reaches.
+
+Not here: keyed state (`state`), and connectors.
+"""

@@ -1,1 +1,4 @@
-"""The Spark session and its JVM: started, adopted, archived, interrupted."""
+"""The Spark session and its JVM: started, adopted, archived, interrupted.
+
+Not here: jobs and their rows.
+"""

@@ -1,1 +1,4 @@
-"""Keyed state as Spark's Python workers see it: files of sorted rows, batches by key, and what is made of them."""
+"""Work in Spark's Python workers: batches by key, look-ups in segments, functions of users.
+
+Not here: the Spark job around it (`operators`).
+"""

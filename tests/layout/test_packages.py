@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.layout.sources import PACKAGES, ROOT, sources
+from tests.layout.sources import PACKAGES, PRODUCT, ROOT, sources
 
 # It reads every file of the project, which `make quick` leaves to `make check`.
 pytestmark = pytest.mark.slow
@@ -75,6 +76,13 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [str(source) for source in sources() if not source.text.lstrip().startswith(('"""', 'r"""'))]
 
     assert silent == []
+
+
+def test_every_package_says_in_three_lines_what_belongs_there_and_what_does_not() -> None:
+    packages = [source for source in sources() if source.path.name == "__init__.py" and source.package in PRODUCT]
+    docstrings = {str(source): (ast.get_docstring(source.tree) or "").splitlines() for source in packages}
+
+    assert [name for name, lines in docstrings.items() if len(lines) != 3 or "Not here: " not in lines[2]] == []
 
 
 def test_every_module_has_a_name_that_says_what_is_in_it() -> None:

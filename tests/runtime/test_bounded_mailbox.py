@@ -10,7 +10,7 @@ import pytest
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import ActorDeadError, MailboxOverflowError
 from flykka.runtime.events import ActorFailed, DeadLetter, MailboxOverflowed
-from flykka.runtime.mailbox.bounded import BoundedMailbox, Overflow
+from flykka.runtime.mailbox.message_queue import BoundedMailbox, Overflow
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder

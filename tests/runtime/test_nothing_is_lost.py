@@ -14,10 +14,13 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.errors import StashOverflowError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.futures.future import Future
-from flykka.runtime.mailbox.bounded import BoundedMailbox
-from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
-from flykka.runtime.mailbox.message_queue import MailboxType, UnboundedMailbox
-from flykka.runtime.mailbox.stable_priority import StablePriorityMailbox
+from flykka.runtime.mailbox.message_queue import (
+    BoundedMailbox,
+    ControlAwareMailbox,
+    MailboxType,
+    StablePriorityMailbox,
+    UnboundedMailbox,
+)
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout

@@ -1,1 +1,4 @@
-"""The machine of checkpoints: the coordinator, pending and completed checkpoints, retention."""
+"""The machine of checkpoints: their triggers, pending and completed ones, retention.
+
+Not here: the part of a single task (`attempt/subtask_checkpoint_coordinator`).
+"""

@@ -1,1 +1,4 @@
-"""Operator coordinators and global aggregates: the JobMaster's side of functions."""
+"""Operator coordinators and global aggregates: the JobMaster's side of functions.
+
+Not here: coordinators of sources (`sources`).
+"""

@@ -1,1 +1,4 @@
-"""The exchange between tasks: result partitions, input gates, credits, barriers, watermarks."""
+"""The exchange between tasks: result partitions, input gates, credits, barriers, watermarks.
+
+Not here: stages, and what a task does with its inputs (`attempt`).
+"""

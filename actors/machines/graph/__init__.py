@@ -1,1 +1,4 @@
-"""The ExecutionGraph: execution attempts and their states, deployments, failures."""
+"""The ExecutionGraph: execution attempts and their states, deployments, failures.
+
+Not here: which tasks are deployed or restarted when (`scheduling`, `restart`).
+"""

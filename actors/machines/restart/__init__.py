@@ -1,1 +1,4 @@
-"""Failures and restarts: which tasks restart, when, and what is remembered of it."""
+"""Failures and restarts: which tasks restart, when, and which failures repeat themselves.
+
+Not here: cancelling and deploying these tasks (`graph`).
+"""

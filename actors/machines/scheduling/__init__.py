@@ -1,1 +1,4 @@
-"""Scheduling strategies: which tasks begin when, and which results are released."""
+"""Scheduling strategies: which tasks begin when, and which results are released.
+
+Not here: the slots that they get (`slots`).
+"""

@@ -1,1 +1,4 @@
-"""Slots: offered, requested, shared and allocated."""
+"""Slots: offered, requested, shared and allocated.
+
+Not here: what runs in a slot (`graph`, `attempt`).
+"""

@@ -1,1 +1,4 @@
-"""Tables: SQL texts become streams."""
+"""Tables: SQL texts become verbs of streams.
+
+Not here: parsing and analysis of texts (`spark_bridge/sql`).
+"""

@@ -1,1 +1,4 @@
-"""An app up to its first `execute`: what `flykka plan` draws and `flykka savepoint check` looks at."""
+"""An app run up to its first `execute`, for `flykka plan` and `flykka savepoint check`.
+
+Not here: apps whose jobs are run (`cli/run`).
+"""

@@ -1,1 +1,4 @@
-"""`flykka ha`: what jobs have left in a store of high availability."""
+"""`flykka ha`: the values that jobs have left in a store of high availability.
+
+Not here: the stores (`cluster/high_availability`).
+"""

@@ -1,1 +1,4 @@
-"""`flykka sql`: a script of statements, or statements that are typed one by one."""
+"""`flykka sql`: a script of statements, or statements that are typed one by one.
+
+Not here: the meaning of a statement (`api/table`).
+"""

@@ -1,1 +1,4 @@
-"""`flykka trace`: what actors did, read from a trace. No Spark is needed for it, and none is loaded."""
+"""`flykka trace`: what actors did, read from a trace.
+
+Not here: reading (`runtime/trace`) and telling (`traces`); Spark, which is not loaded for it.
+"""

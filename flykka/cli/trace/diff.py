@@ -14,15 +14,13 @@ from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import run_on_trace
 from flykka.errors import TraceSelectionError
 from flykka.messages.wire.message import Value
-from flykka.runtime.trace.diff.first_difference import VARYING, Comparison, Difference, first_difference
-from flykka.runtime.trace.diff.side import RecordedCause
+from flykka.runtime.trace.diff.first_difference import VARYING, Comparison, Difference, RecordedCause, first_difference
 from flykka.runtime.trace.diff.value_comparator import FieldDifference
-from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.file.order import exactly_in_order, recipient_of
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record, Turn
-from flykka.runtime.trace.text import message_text
+from flykka.runtime.trace.text import effect_text, message_text
 from flykka.traces.origin import shortcomings
 from flykka.traces.record_json import plain, record_json
 from flykka.traces.selection import is_at, is_called, patterns_of

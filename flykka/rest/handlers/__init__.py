@@ -1,1 +1,4 @@
-"""Handlers of requests, by what they are about."""
+"""Handlers of requests, by what they are about.
+
+Not here: the JSON of answers (`rest/responses`).
+"""

@@ -1,1 +1,4 @@
-"""The process that serves: its threads, its memory, its log. No actor is asked."""
+"""The process that serves: its threads, its memory, its log.
+
+Not here: jobs; no actor is asked.
+"""

@@ -1,4 +1,4 @@
-"""Answers as JSON has them: pure functions of the messages of the read model, by the names of Flink's REST API.
+"""Answers as JSON has them: pure functions of read models. Times are epoch ms, durations ms; -1: has not happened.
 
-Times are ms since the epoch, lengths of time ms; -1 is for what has not happened.
+Not here: requests and their paths (`rest/handlers`).
 """

@@ -1,1 +1,4 @@
-"""HTML that escapes by default: elements, tables, small pictures, one stylesheet, pages that need nothing else."""
+"""HTML that escapes by default: elements, tables, small pictures, one stylesheet, pages that need nothing else.
+
+Not here: what a page shows.
+"""

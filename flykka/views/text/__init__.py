@@ -1,1 +1,4 @@
-"""Numbers, sizes, lengths of time, failures, turns and tables as a reader takes them in at a glance."""
+"""Numbers, sizes, durations, failures, turns and tables as a reader takes them in at a glance.
+
+Not here: texts for one display alone.
+"""

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flykka.runtime.replay.session.causes import Cause
-from flykka.runtime.trace.effect_text import effect_line, effects_text
 from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
-from flykka.runtime.trace.state.description import Change
-from flykka.runtime.trace.state.tree import cut, one_line
-from flykka.runtime.trace.text import failure_of, failure_text, message_text
+from flykka.runtime.trace.state.description import Change, cut, one_line
+from flykka.runtime.trace.text import effect_line, effects_text, failure_of, failure_text, message_text
 
 _LONG_ID = re.compile(r"[0-9a-f]{16,}")
 _ID_DIGITS = 6

@@ -1,1 +1,4 @@
-"""A replayed system that goes on by itself, perhaps with a fault."""
+"""A replayed system that continues by itself, perhaps with a fault.
+
+Not here: replays that only repeat.
+"""

@@ -1,13 +1,15 @@
 """The environment of the actors of a fork: stand-ins for those that are not replayed, messages from outside, and time.
 
-Everything is taken from the record as long as it fits (`recorded_world`, `recorded_stand_in`). What does
-not fit is answered by nobody, which is noted; blocking work that was not recorded is answered by the caller's function.
+A fork takes the turns of the replayed actors itself. Three things it cannot know, and takes from the record as long as
+they fit: what was told from outside of all turns (and in the turns of boundaries before the fork), the outcomes of
+blocking work, and the turns of each actor that is not replayed. What does not fit is answered by nobody, which is
+noted; blocking work that was not recorded is answered by the caller's function.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median_low
@@ -20,16 +22,18 @@ from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.dispatch.pipe import Pipe, described
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
-from flykka.runtime.replay.delivery import UnknownTypeError, living
-from flykka.runtime.replay.fork.recorded_stand_in import RecordedStandIn
-from flykka.runtime.replay.fork.recorded_world import FromOutside, RecordedWorld
+from flykka.runtime.path import ROOT, TEMP, USER, split_path
+from flykka.runtime.replay.delivery import UnknownTypeError, error_of, living
 from flykka.runtime.replay.mailbox import Entry, ReplayMailbox
 from flykka.runtime.replay.system import BOUNDARY, BoundaryActor
-from flykka.runtime.trace.records import Killed, Spawned, Turn
+from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Terminated, Unread
+from flykka.runtime.trace import effects
+from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import message_text
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
+    from flykka.runtime.context import ActorContext
     from flykka.runtime.dispatch.dispatcher import Runnable
     from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.replay.engine import ReplayEngine
@@ -285,3 +289,220 @@ class RecordedSchedule:
         recorded = self._turns.get(runnable.ref, ())
         place = self._places.get(runnable.ref, 0)
         return recorded[place].sequence if place < len(recorded) else None
+
+
+FromOutside = Turn | Killed | Spawned
+"""A record that comes about in the fork at its own time: a message, a stop, a kill, an actor."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The outcome of blocking work: `turn` brought it, `delay_ms` after the work was begun on hearing `heard`."""
+
+    work: object
+    heard: object
+    turn: Turn
+    delay_ms: int
+
+
+class RecordedWorld:
+    """Sorted out of the records from the fork on.
+
+    Args:
+        records: from the turn on at which the fork begins.
+        is_boundary: whether an actor is not replayed, as far as that is known there.
+        is_waiting: whether the message of a turn lies in the mailbox of its actor already.
+    """
+
+    def __init__(
+        self, records: Iterable[Record], is_boundary: Callable[[Ref], bool], is_waiting: Callable[[Turn], bool]
+    ) -> None:
+        self.from_outside: list[FromOutside] = []
+        """In their order; the shutdown of the recorded system is none of them."""
+        self.in_flight: list[Turn] = []
+        """Turns whose message was on its way where the fork begins, from or to an actor that is not replayed."""
+        self.turns_by_actor: defaultdict[Ref, list[Turn]] = defaultdict(list)
+        """The turns of each actor."""
+        self.outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
+        """Outcomes of the blocking work that is begun from here on, by the path of the actor."""
+        self._is_boundary = is_boundary
+        self._is_waiting = is_waiting
+        self._turns: dict[int, Turn] = {}
+        self._pipes: dict[int, list[object]] = {}
+        self._killers: dict[str, Ref] = {}
+        for record in records:
+            if _is_shutdown(record):
+                break
+            self._sort(record)
+
+    def remove_turn(self, turn: Turn) -> bool:
+        """Take out what would bring the message of a turn; False where nothing here does."""
+        if turn in self.in_flight:
+            self.in_flight.remove(turn)
+        elif turn in self.from_outside:
+            self.from_outside.remove(turn)
+        else:
+            return False
+        return True
+
+    def killer_of(self, ref: Ref) -> Ref | None:
+        """The actor that killed this one, or one above it, in a turn; None where that was done from outside."""
+        path = ref.path
+        while path not in (USER, ROOT):
+            if path in self._killers:
+                return self._killers[path]
+            path, _ = split_path(path)
+        return None
+
+    def _sort(self, record: Record) -> None:
+        match record:
+            case Turn():
+                self._turns[record.sequence] = record
+                self.turns_by_actor[record.recipient].append(record)
+                for effect in record.effects:
+                    if isinstance(effect, effects.Kill):
+                        self._killers[effect.ref.path] = record.recipient
+                self._pipes[record.sequence] = [
+                    effect.work for effect in record.effects if isinstance(effect, effects.Pipe)
+                ]
+                self._sort_turn(record)
+            case Killed() | Spawned():
+                self.from_outside.append(record)
+
+    def _sort_turn(self, turn: Turn) -> None:
+        begun_in = None if turn.cause is None else self._turns.get(turn.cause)
+        if begun_in is None:
+            if self._is_from_outside(turn):
+                is_told = (
+                    turn.kind == "message" and turn.cause is not None and turn.sender not in (None, turn.recipient)
+                )
+                (self.in_flight if is_told else self.from_outside).append(turn)
+        elif self._is_outcome(turn, begun_in):
+            works = self._pipes[begun_in.sequence]
+            delay_ms = max(0, turn.now_ms - begun_in.now_ms)
+            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), begun_in.message, turn, delay_ms))
+
+    def _is_from_outside(self, turn: Turn) -> bool:
+        """Tell whether the fork would not come by itself to a turn whose cause is none, or lies before the fork."""
+        message, sender = turn.message, turn.sender
+        if turn.kind == "signal":
+            if isinstance(message, DeathWatchNotification):
+                return turn.cause is not None and self._is_boundary(message.ref)
+            return isinstance(message, Stop) and not self._is_waiting(turn)
+        if turn.kind == "timer" or isinstance(message, Terminated):
+            return False
+        if turn.cause is None:
+            # What has a sender and no cause is the kernel's own.
+            return sender is None or sender.path.startswith(TEMP) or self._is_boundary(sender)
+        if self._is_boundary(turn.recipient):
+            return sender != turn.recipient
+        return not self._is_waiting(turn)
+
+    def _is_outcome(self, turn: Turn, begun_in: Turn) -> bool:
+        if turn.kind != "message" or not self._pipes[begun_in.sequence] or begun_in.recipient != turn.recipient:
+            return False
+        told = (effect.message for effect in begun_in.effects if isinstance(effect, effects.Send))
+        return isinstance(turn.message, effects.Undecoded) or turn.message not in told
+
+
+def _is_shutdown(record: Record) -> bool:
+    return isinstance(record, Turn) and record.recipient.path in (ROOT, USER) and isinstance(record.message, Stop)
+
+
+class RecordedStandIn:
+    """Takes the turns of one boundary actor of a fork, as they were recorded, for as long as that fits.
+
+    It fits while the actor is told what it was told then. The order is free, for between several senders the fork may
+    come to another one. What the actor told itself comes when all has been said that was said before it then, and as
+    much later as it came then. A message that was not recorded is answered by nobody.
+
+    Args:
+        context: the actor's.
+        turns: its recorded turns from the fork on.
+        note_silence: told of a message that nobody answers, of a class to which the actor has reacted.
+    """
+
+    def __init__(
+        self, context: ActorContext, turns: Sequence[Turn], note_silence: Callable[[str, Message], None]
+    ) -> None:
+        self._context = context
+        self._note_silence = note_silence
+        self._expected: list[Turn] = []
+        self._own: deque[Turn] = deque()
+        self._due: deque[tuple[Message, Turn]] = deque()
+        self._last_handled = (0, 0)
+        """The times at which the last message was handled: here, and in the recording."""
+        self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
+        self._answered = {type(turn.message) for turn in turns if turn.effects}
+        for turn in turns:
+            if turn.kind != "signal":
+                is_own = turn.kind == "timer" or turn.sender == context.ref
+                (self._own if is_own else self._expected).append(turn)
+
+    def create(self) -> None:
+        """Repeat the first turn of an actor that was spawned in the fork. Called in its turn."""
+        if self._create is not None:
+            self._play(self._create)
+
+    def schedule_own(self) -> None:
+        """Have the next message that the actor told itself come at its time."""
+        if not self._own or self._due:
+            return
+        following = self._own[0]
+        if any(turn.sequence < following.sequence for turn in self._expected):
+            return
+        now_ms, (here_ms, then_ms) = self._context.system.clock.now_ms(), self._last_handled
+        due_ms = max(now_ms, here_ms + following.now_ms - then_ms)
+        self._own.popleft()
+        message = self._own_message(following)
+        self._due.append((message, following))
+        cell = self._context._cell
+        self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
+
+    def _own_message(self, turn: Turn) -> Message:
+        """The message to itself; also where it cannot be read, what the actor did then is known."""
+        try:
+            return living(turn.message, self._context.system.resolve)
+        except UnknownTypeError:
+            return Unread()
+
+    def repeat_recorded(self, message: Message) -> None:
+        """Repeat what was recorded for `message`; called in the turn of the actor."""
+        if self._due and self._due[0][0] is message:
+            self._play(self._due.popleft()[1])
+            self.schedule_own()
+            return
+        sender = self._context.sender
+        turn = next((turn for turn in self._expected if turn.sender == sender and turn.message == message), None)
+        if turn is not None:
+            self._expected.remove(turn)
+            self._last_handled = (self._context.now(), turn.now_ms)
+            self._play(turn)
+            self.schedule_own()
+        elif type(message) in self._answered:
+            self._note_silence(self._context.path, message)
+
+    def _play(self, turn: Turn) -> None:
+        for effect in turn.effects:
+            try:
+                self._perform(effect)
+            except UnknownTypeError:
+                self._note_silence(self._context.path, Unread())
+        if turn.failure is not None:
+            raise error_of(turn.failure)
+
+    def _perform(self, effect: effects.Effect) -> None:
+        context, resolve = self._context, self._context.system.resolve
+        match effect:
+            case effects.Send(target=target, message=message) | effects.Reply(target=target, message=message):
+                resolve(target.path, target.incarnation).tell(living(message, resolve))
+            case effects.Spawn(ref=ref):
+                context.spawn(BOUNDARY, ref.path.rpartition("/")[2])
+            case effects.Stop(ref=ref):
+                context.stop(resolve(ref.path, ref.incarnation))
+            case effects.Watch(ref=ref, message=message):
+                context.watch(resolve(ref.path, ref.incarnation), None if message is None else living(message, resolve))
+            case effects.Unwatch(ref=ref):
+                context.unwatch(resolve(ref.path, ref.incarnation))
+            case _:
+                return  # Its timers and its blocking work come as its own turns; the rest is between it and itself.

@@ -2,8 +2,7 @@
 
 It stands right before a turn, whose message is in hand: that one can be dropped, delayed or told twice. The replayed
 actors go on with what they knew, with what waited in their mailboxes, and with their timers. Everything else is taken
-from the record as long as it fits (`recorded_world`, `recorded_stand_in`); what does not fit is answered by nobody, and
-then the fork says so.
+from the record as long as it fits (`environment`); what does not fit is answered by nobody, and then the fork says so.
 
 Blocking work is never done: a fork must not touch the files of the run that it comes from. Its outcome is the recorded
 one where the same work was begun then, and else `unrecorded` says what it would have been.
@@ -239,7 +238,7 @@ class Fork:
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:
             self._is_own = True
             return tell_nothing  # What an actor that is not replayed tells itself, its stand-in schedules.
-        entry = entry_of(turn, cell, self.system)
+        entry = entry_of(turn, cell, self.system.resolve)
         return tell_nothing if entry is None else partial(put, cell.mailbox, entry)
 
     def _require_message(self, how: str, *, told: bool = False) -> Turn:

@@ -1,1 +1,4 @@
-"""A replay that one walks through."""
+"""A replay that one walks through: steps, breakpoints, causes.
+
+Not here: commands that are typed (`flykka/cli`).
+"""

@@ -1,1 +1,4 @@
-"""Comparing what was recorded of two runs."""
+"""Comparing what was recorded of two runs.
+
+Not here: comparing a replay with its record (`replay`).
+"""

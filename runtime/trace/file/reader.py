@@ -1,14 +1,23 @@
-"""The reader of trace files, with their headers: up to the last whole frame, whatever became of the rest."""
+"""The reader of trace files, with their headers: up to the first frame that is not whole.
+
+What is behind it cannot be trusted. A file that was cut off, as by a process that was killed, ends within a frame whose
+beginning is sound. A file that is damaged has a frame that never was like that. Which of the two it is shows in the
+content where the length of a frame reaches beyond the end of the file, for the length may be what is damaged.
+
+A trace is looked at record by record, with few of them in memory, for there may be millions.
+"""
 
 from __future__ import annotations
 
 import os
 import pkgutil
+import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import msgpack
 
@@ -17,13 +26,106 @@ from flykka.messages.wire.unpacking import hooks, unpack
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Chunk, Decoding
-from flykka.runtime.trace.file.frame_format import FORMAT_NAME, FORMAT_VERSION, FRAME, merge_names
-from flykka.runtime.trace.file.frame_reader import Damage, Frame, read_frames, small_frames
 from flykka.runtime.trace.records import Capped, Killed, Record, Ring, TraceHeader, Turn
 from flykka.runtime.trace.state.snapshots import Snapshot, read_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
+
+
+_COMPRESSED = frozenset({layout.BLOCK, layout.SNAPSHOTS})
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Tells where a trace ends before its file does, or before its recording did, and why.
+
+    `is_cut_off`: the file just ends there, and nothing in it is wrong.
+    """
+
+    offset: int
+    reason: str
+    is_cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Frame that is whole."""
+
+    offset: int
+    payload: bytes
+
+
+def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
+    offset = 0
+    while head := file.read(layout.FRAME.size):
+        if len(head) < layout.FRAME.size:
+            yield Damage(offset=offset, reason="cut off within the head of a frame", is_cut_off=True)
+            return
+        length, checksum = layout.FRAME.unpack(head)
+        payload = file.read(length) if length <= layout.MAX_FRAME_BYTES else b""
+        if len(payload) < length and length <= layout.MAX_FRAME_BYTES and _is_beginning(payload):
+            reason = f"cut off: a frame of {length} bytes, of which {len(payload)} are there"
+            yield Damage(offset=offset, reason=reason, is_cut_off=True)
+            return
+        wrong = _wrong(length, checksum, payload)
+        if wrong is not None:
+            yield Damage(offset=offset, reason=wrong)
+            return
+        yield Frame(offset, payload)
+        offset += layout.FRAME.size + length
+
+
+def _wrong(length: int, checksum: int, payload: bytes) -> str | None:
+    if len(payload) < length:
+        return f"the length of a frame, {length} bytes, does not fit what is in it"
+    if zlib.crc32(payload) != checksum:
+        return "the checksum of a frame does not fit"
+    return None if payload else "a frame without content"
+
+
+def _is_beginning(content: bytes) -> bool:
+    """Tell whether this may be the beginning of a frame's content: it is sound, and not at its end before it stops."""
+    if content[:1] and content[0] in _COMPRESSED:
+        return _is_beginning_of_stream(content[1:])
+    # The other kinds are one object of msgpack each, and so is the whole header.
+    unpacker = msgpack.Unpacker(max_buffer_size=layout.MAX_FRAME_BYTES)
+    unpacker.feed(content[1:] if content[:1] and content[0] <= layout.SNAPSHOTS else content)
+    try:
+        unpacker.skip()
+    except msgpack.OutOfData:
+        return True
+    except (msgpack.UnpackException, ValueError):
+        return False
+    return False
+
+
+def _is_beginning_of_stream(compressed: bytes) -> bool:
+    inflate = zlib.decompressobj()
+    try:
+        while compressed and not inflate.eof:
+            inflate.decompress(compressed, _PIECE_BYTES)
+            compressed = inflate.unconsumed_tail
+    except zlib.error:
+        return False
+    return not inflate.eof
+
+
+def small_frames(file: BinaryIO, kinds: frozenset[int]) -> Iterator[Frame]:
+    """The whole frames of these kinds from here on; the others are skipped, unread."""
+    size = os.fstat(file.fileno()).st_size
+    while len(head := file.read(layout.FRAME.size + 1)) > layout.FRAME.size:
+        length, checksum = layout.FRAME.unpack(head[:-1])
+        begin = file.tell() - 1
+        if not 0 < length <= size - begin:
+            return
+        if head[-1] in kinds:
+            payload = head[-1:] + file.read(length - 1)
+            if zlib.crc32(payload) != checksum:
+                return
+            yield Frame(begin - layout.FRAME.size, payload)
+        file.seek(begin + length)
 
 
 _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
@@ -32,9 +134,8 @@ _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python"
 _NAMES: dict[str, type] = {"schemas": dict, "modules": dict, "redacted": list, "capped": dict}
 """The keys that later frames may add."""
 
-_NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
+_NAME: bytes = msgpack.packb("format") + msgpack.packb(layout.FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
-__all__ = ["Damage", "TraceReader"]
 T = TypeVar("T")
 _SNAPSHOTS = frozenset({layout.SNAPSHOTS})
 _ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
@@ -48,19 +149,19 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
         why = "the file is empty" if first is None else first.reason
         raise TraceError(f"{path} has no whole header ({why}): it is no trace, or a crash left nothing of it")
     fields = _map(first.payload)
-    if fields.get("format") != FORMAT_NAME:
+    if fields.get("format") != layout.FORMAT_NAME:
         raise TraceError(f"{path} is no trace")
     version = fields.get("version")
     if type(version) is not int or version < 1:
         raise TraceError(f"{path} is a trace without the version of its format")
-    if version < FORMAT_VERSION:
+    if version < layout.FORMAT_VERSION:
         raise TraceError(
             f"{path} has format {version}, of before the first release, which names classes by modules that have moved"
             f" since: record the run again, or read it with the flykka that has written it"
         )
-    if version > FORMAT_VERSION:
+    if version > layout.FORMAT_VERSION:
         raise TraceError(
-            f"{path} has format {version}, and this version reads {FORMAT_VERSION}: "
+            f"{path} has format {version}, and this version reads {layout.FORMAT_VERSION}: "
             f"read it with flykka {fields.get('package')} or newer"
         )
     missing = [name for name, kind in _FIELDS.items() if type(fields.get(name)) is not kind]
@@ -80,7 +181,7 @@ def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> Tra
 def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHeader:
     added: dict[str, Any] = {}
     for each in later:
-        merge_names(added, each)
+        layout.merge_names(added, each)
     capped = _numbers("capped", added)
     ring = _numbers("ring", fields, optional=("begins_at",))
     return TraceHeader(
@@ -103,7 +204,7 @@ def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHead
 def _begins_as_one(path: Path) -> bool:
     """Tell whether the file has the name of the format where traces have it, or ends before."""
     with path.open("rb") as file:
-        file.seek(FRAME.size + 1)
+        file.seek(layout.FRAME.size + 1)
         return _NAME.startswith(file.read(len(_NAME)))
 
 

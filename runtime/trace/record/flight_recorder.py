@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.recording import Recorder
 from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunks import ChunkPacker
-from flykka.runtime.trace.file.message_encoding import EncodedMessage
-from flykka.runtime.trace.file.weight import weight
+from flykka.runtime.trace.file.message_encoding import EncodedMessage, weight
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 
 if TYPE_CHECKING:

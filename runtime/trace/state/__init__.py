@@ -1,1 +1,4 @@
-"""Props and state of actors as data."""
+"""Props and state of actors as data.
+
+Not here: state of jobs (`spark_bridge/state`).
+"""

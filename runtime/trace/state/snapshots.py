@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.ref import Ref
 from flykka.messages.wire.unpacking import unpack
 from flykka.runtime.cell.async_cell import AsyncCell
-from flykka.runtime.cell.behaviours import Behaviours
 from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.parts import Behaviours, SeededRandom, Stash
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.cell.seeded_random import SeededRandom
-from flykka.runtime.cell.stash import Stash
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.time.timers import Repeats, Timer
 from flykka.runtime.trace.records import recorded_ref

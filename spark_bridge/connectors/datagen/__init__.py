@@ -1,1 +1,4 @@
-"""Rows made of their number, as a source."""
+"""A source of rows that are made of their number.
+
+Not here: ready fields for programs (`flykka/datagen.py`).
+"""

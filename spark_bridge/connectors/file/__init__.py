@@ -1,1 +1,4 @@
-"""Files as a source and as a sink."""
+"""Files as a source and as a sink.
+
+Not here: file systems and formats that others use too (`rows`).
+"""

@@ -1,1 +1,4 @@
-"""Iceberg tables as a sink, through pyiceberg: Spark needs no jar for them."""
+"""Iceberg tables as a sink, through pyiceberg: Spark needs no jar for them.
+
+Not here: other users of pyiceberg: only this folder imports it.
+"""

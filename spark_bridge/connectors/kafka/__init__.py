@@ -1,1 +1,4 @@
-"""Kafka as source and sink, by confluent-kafka: the only folder that imports it."""
+"""Kafka as a source and as a sink, through confluent-kafka.
+
+Not here: other users of confluent-kafka: only this folder imports it.
+"""

@@ -1,1 +1,4 @@
-"""Lines of text from a socket, for demonstrations and tests."""
+"""A source of lines of text from a socket, for demonstrations and tests.
+
+Not here: anything that can be read again after a failure.
+"""

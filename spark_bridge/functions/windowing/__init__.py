@@ -1,1 +1,4 @@
-"""Windows whose rows meet user code per key, after Flink's WindowOperator: assigners, triggers, evictors, functions."""
+"""Windows whose rows meet user code per key, after Flink's WindowOperator: assigners, triggers, evictors.
+
+Not here: windows of aggregates, which Spark computes (`operators`).
+"""

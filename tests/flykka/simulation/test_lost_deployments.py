@@ -14,11 +14,11 @@ from flykka.messages.control.slots import OfferSlots
 from flykka.messages.graph.restart_strategies import FixedDelayRestartStrategyConfiguration
 from flykka.messages.tasks.task import AcknowledgeDeployments, SubmitTask
 from flykka.simulation.fault_injection import LOST
-from flykka.simulation.network import Arrival
 from flykka.simulation.scenario import Fault, Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import run
+from flykka.simulation.system import Arrival
 
 pytestmark = pytest.mark.slow
 

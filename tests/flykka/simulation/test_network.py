@@ -12,8 +12,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
-from flykka.simulation.network import Cut, Direction
-from flykka.simulation.system import SimulatedSystem
+from flykka.simulation.system import Cut, Direction, SimulatedSystem
 from tests.actors.peer import Utter
 
 

@@ -13,16 +13,13 @@ from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.wire.ids import JobId
 from flykka.monitors.monitor import Violation
-from flykka.simulation.job import job_graph
 from flykka.simulation.operators import Source
-from flykka.simulation.scenario import Fault, Scenario
+from flykka.simulation.scenario import Fault, Scenario, job_graph
 from flykka.simulation.scenario_drawing import draw_scenario
-from flykka.simulation.scenario_form import ScenarioError, from_json, to_json
+from flykka.simulation.scenario_form import ScenarioError, from_json, scenario_of, to_json
 from flykka.simulation.settings import FaultKind, SimulationSettings
-from flykka.simulation.shrink import law_of, shrink, violations_of
+from flykka.simulation.shrink import law_of, shrink, smaller_topologies, violations_of
 from flykka.simulation.shrink_test import write_test
-from flykka.simulation.shrink_topology import smaller_topologies
-from flykka.simulation.shrink_trace import scenario_of
 from flykka.simulation.simulation import run
 from tests.flykka.simulation.planted_bugs import PLANTED_BUGS, an_acknowledgement_counts_twice
 from tests.histories import HISTORIES

@@ -11,9 +11,9 @@ import pytest
 from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobEdge, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.simulation.job import draw_restart_strategy, job_graph
 from flykka.simulation.operators import Filter, Process, Program, Sink, Source, Tag
-from flykka.simulation.scenario_drawing import draw_scenario
+from flykka.simulation.scenario import job_graph
+from flykka.simulation.scenario_drawing import draw_restart_strategy, draw_scenario
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions
 from flykka.simulation.two_inputs import with_joins, with_two_inputs

@@ -15,12 +15,11 @@ from flykka.messages.attempt.answers import SnapshotWritten
 from flykka.messages.attempt.commands import WriteSnapshot
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.state.operator_state import PendingFile
-from flykka.simulation.engine import SimulatedEngine
+from flykka.simulation.engine import SimulatedEngine, SimulatedSinkWriter
 from flykka.simulation.rows import Row
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
-from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes
 from flykka.simulation.world import IN_TRANSIT, Batches
 

@@ -12,10 +12,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import StashError, StashOverflowError
 from flykka.runtime.events import ActorFailed
-from flykka.runtime.mailbox.bounded import BoundedMailbox
-from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
-from flykka.runtime.mailbox.message_queue import MailboxType
-from flykka.runtime.mailbox.stable_priority import StablePriorityMailbox
+from flykka.runtime.mailbox.message_queue import BoundedMailbox, ControlAwareMailbox, MailboxType, StablePriorityMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.seeded import SeededSystem

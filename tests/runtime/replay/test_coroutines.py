@@ -18,9 +18,9 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.effect_text import effects_text
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from flykka.runtime.trace.text import effects_text
 
 
 @message("relay.run")

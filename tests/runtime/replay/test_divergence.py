@@ -15,7 +15,7 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.props import Props
 from flykka.runtime.replay.divergence import Divergence, DivergenceError
-from flykka.runtime.replay.effect_differences import DivergenceKind
+from flykka.runtime.replay.effect_comparator import DivergenceKind
 from flykka.runtime.replay.replayer import ReplayResult, TraceReplayer
 from flykka.runtime.supervision import STOPPING_STRATEGY
 from flykka.runtime.testing.seeded import SeededSystem

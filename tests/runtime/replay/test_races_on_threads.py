@@ -13,9 +13,9 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.supervision import AllForOne, Directive
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.effect_text import effects_text
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
+from flykka.runtime.trace.text import effects_text
 from tests.runtime.players import fails, player, replies, says, spawns
 from tests.runtime.players import in_turn as in_order
 

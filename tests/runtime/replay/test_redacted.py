@@ -12,7 +12,7 @@ from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
-from flykka.runtime.replay.effect_differences import DivergenceKind
+from flykka.runtime.replay.effect_comparator import DivergenceKind
 from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import KernelError
-from flykka.runtime.mailbox.bounded import BoundedMailbox
+from flykka.runtime.mailbox.message_queue import BoundedMailbox
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem

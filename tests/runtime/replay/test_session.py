@@ -9,9 +9,8 @@ import pytest
 
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.replay.replayer import TraceReplayer
-from flykka.runtime.replay.session import walk as walk_module
-from flykka.runtime.replay.session.session import ReplaySession
-from flykka.runtime.replay.session.walk import Step
+from flykka.runtime.replay.session import session as session_module
+from flykka.runtime.replay.session.session import ReplaySession, Step
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.state.description import State
@@ -234,9 +233,9 @@ def test_many_steps_at_a_time_describe_only_what_is_kept(
     session: ReplaySession, trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described: list[object] = []
-    monkeypatch.setattr(walk_module, "describe", described.append)
+    monkeypatch.setattr(session_module, "describe", described.append)
 
     session.step(len(trace.turns) - 5)
 
     assert session.position == len(trace.turns) - 5
-    assert len(described) <= 2 * walk_module._KEPT
+    assert len(described) <= 2 * session_module._KEPT

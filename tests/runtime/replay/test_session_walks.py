@@ -9,7 +9,7 @@ import pytest
 
 from flykka.runtime.replay.engine import ReplayEngine
 from flykka.runtime.replay.replayer import TraceReplayer
-from flykka.runtime.replay.session import walk as walk_module
+from flykka.runtime.replay.session import session as session_module
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
@@ -26,7 +26,7 @@ MOVES = 20
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small runs have ways back that are kept, and ways back that are not."""
-    monkeypatch.setattr(walk_module, "_KEPT", KEPT)
+    monkeypatch.setattr(session_module, "_KEPT", KEPT)
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:

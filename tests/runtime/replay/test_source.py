@@ -12,7 +12,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.replay.source import source_of
+from flykka.runtime.replay.divergence import source_of
 from flykka.runtime.signals import ReceiveTimeout, Terminated
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import Say, says

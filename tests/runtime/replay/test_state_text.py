@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.messages.wire.message import Value, value
-from flykka.runtime.trace.state.description import Absent, changes, describe
-from flykka.runtime.trace.state.tree import cut, lines_of, part_of
+from flykka.runtime.trace.state.description import Absent, changes, cut, describe, lines_of, part_of
 
 
 @value("test.parcel_note")

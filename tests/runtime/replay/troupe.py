@@ -12,7 +12,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import KernelError
 from flykka.runtime.leader_session import Gateway
-from flykka.runtime.mailbox.bounded import BoundedMailbox
+from flykka.runtime.mailbox.message_queue import BoundedMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout, Terminated

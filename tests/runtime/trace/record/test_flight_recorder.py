@@ -14,8 +14,8 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Stop
+from flykka.runtime.trace.file.message_encoding import weight
 from flykka.runtime.trace.file.reader import TraceReader
-from flykka.runtime.trace.file.weight import weight
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder, Held
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Ring

@@ -1,7 +1,11 @@
-"""Checks the storage when a job is over: all that is referred to is there, and where no actor died nothing else."""
+"""Checks when a job has ended: its output against the truth, which is computed from the rows of the sources alone.
+
+And the storage: all that is referred to is there, and where no actor died nothing else.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
@@ -9,7 +13,42 @@ from flykka.actors.checkpoint_storage.verification import check_state
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.wire.ids import JobId
+from flykka.simulation.operators import Join
+from flykka.simulation.topology import Topology
 from flykka.simulation.world import World, checkpoint_of
+
+
+def wrong_output(
+    topology: Topology, world: World, *, is_complete: bool, is_exact: bool, is_lossy: bool = False
+) -> Iterator[str]:
+    """Yield what is wrong with each sink.
+
+    Of a job that has read all (`is_complete`), every row is to be there, unless some may be missing (`is_lossy`); where
+    it `is_exact`, no row may count twice.
+    """
+    # Rows whose partners are lost come out alone, of a join that lets them.
+    behaviours = topology.program.behaviours.values()
+    may_be_alone = is_lossy and any(isinstance(behaviour, Join) and behaviour.outer for behaviour in behaviours)
+    for sink, expected in topology.truth().items():
+        seen = Counter(part for row in world.published(sink) for part in row.parts)
+        missing, extra = expected - seen, seen - expected
+        if is_complete and missing and not is_lossy:
+            yield f"{sink} lacks {missing.total()} of {expected.total()} rows, such as {_first(missing)}"
+        if not is_exact:
+            extra = Counter({part: count for part, count in extra.items() if part not in expected})
+        if may_be_alone:
+            extra = Counter({part: count for part, count in extra.items() if part in expected})
+        if extra:
+            yield f"{sink} has {extra.total()} rows too many, such as {_first(extra)}"
+    # Who reads a row again may have told the time behind it, and nobody waits for a source that counts as idle.
+    may_be_late = not is_exact or is_lossy or any(vertex.idle_timeout_ms is not None for vertex in topology.vertices)
+    if world.late_rows and not may_be_late:
+        yield f"{world.late_rows} rows came late, of sources that are as much out of order as they say"
+
+
+def _first(rows: Counter[tuple[int, int]]) -> str:
+    number, value = min(rows)
+    return f"row {number} with value {value}"
 
 
 def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,215 @@
+"""Parts of a cell that few actors need: resources, random numbers, behaviours that change, a stash.
+
+Each is made when it is first used: by `LazyPart`, or by the context.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.errors import StashError, StashOverflowError
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.message import Message
+    from flykka.runtime.cell.cell import Cell
+
+T = TypeVar("T")
+
+logger = logging.getLogger("flykka.runtime")
+
+
+class LazyPart(Generic[T]):
+    """Descriptor that makes its part on first access, and keeps it in the slot `_<name>`, which is None until then.
+
+    A hundred thousand cells with all their parts would take Python's garbage collector longer than everything else.
+    """
+
+    def __init__(self, make: Callable[[Cell], T]) -> None:
+        self._make = make
+        self._slot = ""
+
+    def __set_name__(self, owner: type[Cell], name: str) -> None:
+        self._slot = f"_{name}"
+
+    def __get__(self, cell: Cell, owner: type[Cell]) -> T:
+        part: T | None = getattr(cell, self._slot)
+        if part is None:
+            part = self._make(cell)
+            setattr(cell, self._slot, part)
+        return part
+
+
+class SupportsClose(Protocol):
+    """Anything with a `close`."""
+
+    def close(self) -> object:
+        """Release the resource."""
+
+
+class Resources:
+    """Resources of an actor outside the kernel, closed when it ends, last in, first out.
+
+    Each is closed exactly once: the thread that pops one closes it.
+    """
+
+    __slots__ = ("_cell", "_held")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._held: list[SupportsClose] = []
+
+    def own(self, resource: SupportsClose) -> None:
+        """Own `resource`; if the cell has ended in the meantime, close it at once."""
+        self._held.append(resource)
+        if self._cell.end_reason is not None:
+            self.close_all()
+
+    def close_all(self) -> None:
+        """Close every resource; one that fails to close does not keep the others open."""
+        while self._held:
+            try:
+                resource = self._held.pop()
+            except IndexError:
+                return  # The other thread of a racing kill was faster.
+            try:
+                resource.close()
+            except BaseException:
+                logger.exception("%s: closing %r failed", self._cell.ref, resource)
+
+
+class SeededRandom:
+    """Random numbers and ids of an actor. A restart goes on with them; another incarnation has others."""
+
+    __slots__ = ("_identity", "_made_ids", "random")
+
+    def __init__(self, seed: int, ref: Ref) -> None:
+        self._identity = f"{seed}:{ref}"
+        self._made_ids = 0
+        # Seeded with a text, Random hashes it itself, the same in every process.
+        self.random = random.Random(self._identity)
+
+    @classmethod
+    def for_cell(cls, cell: Cell) -> SeededRandom:
+        """Make that of a cell, on first use: a generator takes 2.5 kB."""
+        return cls(cell.system.seed, cell.ref)
+
+    def new_id(self, prefix: str) -> str:
+        """Make an id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
+        self._made_ids += 1
+        digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
+        return f"{prefix}-{digest}-{self._made_ids}"
+
+
+Behaviour = Callable[["Message"], object]
+"""A bound method or function that handles one message, as `Actor.handle_message` does."""
+
+
+def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
+    """Raise `TypeError` where `behaviour` cannot handle a message of this cell."""
+    if not callable(behaviour):
+        raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
+    if iscoroutinefunction(behaviour) and not cell.on_loop:
+        raise TypeError(
+            f"{cell.ref} cannot become {behaviour.__qualname__}, a coroutine function: "
+            "only Props.with_dispatcher('loop') can run it"
+        )
+
+
+class Behaviours:
+    """Stack of an instance's behaviours, the current one on top (Akka's behaviour stack). A restart drops it."""
+
+    __slots__ = ("_cell", "_first", "_stack")
+
+    def __init__(self, cell: Cell, first: Behaviour) -> None:
+        self._cell = cell
+        self._first = first
+        self._stack = [first]
+
+    @property
+    def top(self) -> Behaviour:
+        return self._stack[-1]
+
+    def become(self, behaviour: Behaviour, discard_old: bool) -> None:
+        """Push `behaviour`, in the place of the current one or above it."""
+        if discard_old:
+            self._stack.pop()
+        self._stack.append(behaviour)
+        self._cell.behave(behaviour)
+
+    def unbecome(self) -> None:
+        """Pop the current behaviour; below the last one is `handle_message`."""
+        self._stack.pop()
+        if not self._stack:
+            self._stack.append(self._first)
+        self._cell.behave(self.top)
+
+
+class Stash:
+    """Stashed messages of an actor, in their order. A restart unstashes them, an end makes them dead letters.
+
+    The thread that pops an entry deals with it, so that each is dealt with once, also where a kill races.
+    """
+
+    __slots__ = ("_cell", "_entries")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._entries: deque[Told | Envelope] = deque()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def stash(self, entry: Told | Envelope | None) -> None:
+        """Append `entry`, the one that is being handled.
+
+        Raises:
+            StashError: it is no message, or has been put here already.
+            StashOverflowError: there is no room.
+        """
+        cell, entries = self._cell, self._entries
+        if entry is None or isinstance(entry, SignalEnvelope):
+            raise StashError(f"{cell.ref} can stash only while it handles a message")
+        if not isinstance(entry, Envelope | tuple):
+            # The same message may be told twice from outside: as tuples the two entries are distinct.
+            entry = cell.current = (entry, None, None)
+        if entries and entries[-1] is entry:
+            raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
+        capacity = cell.props.stash_capacity
+        if capacity is not None and len(entries) >= capacity:
+            raise StashOverflowError(
+                f"{cell.ref} cannot stash {_name(entry)}: {capacity} messages are stashed already, "
+                "which is the limit set by Props.with_stash_capacity"
+            )
+        if not cell.may_effect("stash"):
+            return  # It was killed during its turn: its message ends with it.
+        entries.append(entry.stashed(cell) if isinstance(entry, Envelope) else entry)
+        if cell.end_reason is not None:
+            self.reject_all()
+
+    def unstash_all(self) -> None:
+        """Queue all of them ahead of the messages that wait, in their order."""
+        self._cell.mailbox.prepend(list(self._popped()))
+
+    def reject_all(self) -> None:
+        """Make all of them dead letters: the actor has ended."""
+        for entry in self._popped():
+            self._cell.reject(Envelope.wrap(entry))
+
+    def _popped(self) -> Iterator[Told | Envelope]:
+        while self._entries:
+            try:
+                yield self._entries.popleft()
+            except IndexError:
+                return  # The other thread of a racing kill was faster.
+
+
+def _name(entry: Told | Envelope) -> str:
+    return type(Envelope.wrap(entry).message).__name__
