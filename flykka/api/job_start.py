@@ -150,7 +150,7 @@ class JobStarts:
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
         finished = self._has_finished(job_graph.name)
         follows = finished and self._last[job_graph.name][1] == running_cell()
-        search = _Search(job_graph, folders, follows_itself=follows, note_counts=was_named and not finished)
+        search = _TraceSearch(job_graph, folders, follows_itself=follows, note_counts=was_named and not finished)
         overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.start.overwritten)
         try:
             found = search.found(mode, named)
@@ -239,7 +239,7 @@ def described(checkpoint: CompletedCheckpoint) -> str:
     return f"{kind} {checkpoint.checkpoint_id} of {when} ({checkpoint.path})"
 
 
-class _Search:
+class _TraceSearch:
     """A search for the traces of a job: its last run, where that left off, and the contents of its sinks' folders.
 
     One that `follows_itself` is not the first of its name that finishes in its environment, in a notebook in one run of

@@ -48,7 +48,7 @@ class DatasetRows:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Kept:
+class _KeptDataset:
     """The rows that one job computes, or has computed; their files as they were when they were first looked at."""
 
     folder: str
@@ -76,9 +76,9 @@ class ClusterDatasets:
         self._session = session
         self._registry = registry
         self._lock = RLock()
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptDataset] = {}
         # Let go of, and not deleted yet.
-        self._released: list[_Kept] = []
+        self._released: list[_KeptDataset] = []
 
     def find(self, dataset_id: str) -> DatasetRows | None:
         """The rows for a job that reads them; None where the job is to compute them. May block.
@@ -111,7 +111,7 @@ class ClusterDatasets:
                 if isinstance(code, SinkCode) and isinstance(code.sink, DatasetSink):
                     self.release(code.sink.dataset_id)
                     folder = code.sink.for_job(client.job_id).path
-                    self._kept[code.sink.dataset_id] = _Kept(folder=folder, producer=client)
+                    self._kept[code.sink.dataset_id] = _KeptDataset(folder=folder, producer=client)
                 if isinstance(code, SourceCode) and isinstance(code.source, DatasetSource):
                     self._note_reader(code.source, client)
 

@@ -69,7 +69,7 @@ class OpenTelemetryReporter:
         self._span_log = SpanLog()
         self._unsent: list[ReadableSpan] = []
         self._ended: set[JobId] = set()
-        self._said = _Said()
+        self._said = _ReasonFilter()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
         """Send what is measured now, and what has ended since the last report. Raises `OtlpError`, and as `queries`."""
@@ -142,7 +142,7 @@ def _histogram_point(value: Distribution, measured: Measured, time_ns: int) -> H
     )
 
 
-class _Said(logging.Filter):
+class _ReasonFilter(logging.Filter):
     """Keeps what the library logs on this thread: it would do so at each report, and the reason stands there alone."""
 
     _LOGGERS = tuple(logging.getLogger(module.__name__) for module in (metric_exporter, trace_exporter))

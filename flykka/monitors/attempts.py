@@ -36,15 +36,15 @@ _CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _WatchedAttempt:
     attempt: ExecutionAttemptId
     number: int
     lives: bool = True
 
 
 @dataclass(slots=True)
-class _Job:
-    attempts: dict[str, _Attempt] = field(default_factory=dict)
+class _WatchedJob:
+    attempts: dict[str, _WatchedAttempt] = field(default_factory=dict)
     """The newest of each subtask, by what their ids have in common."""
     restored_id: int | None = None
     has_asked: bool = False
@@ -58,7 +58,7 @@ class AttemptMonitor(ConversationMonitor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._jobs: dict[Ref, _Job] = {}
+        self._jobs: dict[Ref, _WatchedJob] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
         return {
@@ -75,7 +75,7 @@ class AttemptMonitor(ConversationMonitor):
 
     def _on_submitted(self, turn: Turn, _to: Ref, message: SubmitTask) -> Iterator[Violation]:
         descriptor = message.descriptor
-        job = self._jobs.setdefault(turn.recipient, _Job())
+        job = self._jobs.setdefault(turn.recipient, _WatchedJob())
         former = job.attempts.get(subtask_of(descriptor.attempt))
         if former is not None and former.lives:
             yield self.violation(turn, f"{descriptor.attempt} is deployed while {former.attempt} lives")
@@ -88,7 +88,7 @@ class AttemptMonitor(ConversationMonitor):
                 f" and the job from {job.restored_id}"
             )
             yield self.violation(turn, text)
-        job.attempts[subtask_of(descriptor.attempt)] = _Attempt(descriptor.attempt, descriptor.attempt_number)
+        job.attempts[subtask_of(descriptor.attempt)] = _WatchedAttempt(descriptor.attempt, descriptor.attempt_number)
 
     def _on_moved(self, turn: Turn, _to: Ref, message: CoordinatedTaskStateChanged) -> None:
         newest = self._newest(turn, message.attempt)
@@ -96,7 +96,7 @@ class AttemptMonitor(ConversationMonitor):
             newest.lives = False
 
     def _on_restore_state(self, turn: Turn, message: RestoreState) -> None:
-        job = self._jobs.setdefault(turn.recipient, _Job())
+        job = self._jobs.setdefault(turn.recipient, _WatchedJob())
         job.restored_id = None if message.checkpoint is None else message.checkpoint.checkpoint_id
         job.has_asked = True
 
@@ -116,6 +116,6 @@ class AttemptMonitor(ConversationMonitor):
                 yield self.violation(turn, text)
                 return
 
-    def _newest(self, turn: Turn, attempt: ExecutionAttemptId) -> _Attempt | None:
+    def _newest(self, turn: Turn, attempt: ExecutionAttemptId) -> _WatchedAttempt | None:
         job = self._jobs.get(turn.recipient)
         return None if job is None else job.attempts.get(subtask_of(attempt))

@@ -69,7 +69,7 @@ class _Snapshot:
 
 
 @dataclass(slots=True)
-class _Task:
+class _AligningTask:
     recovered: dict[BatchId, None]
     channels: dict[Channel, _Channel] = field(default_factory=dict)
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class BarrierMonitor(ConversationMonitor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tasks: dict[Ref, _Task] = {}
+        self._tasks: dict[Ref, _AligningTask] = {}
         self._recovering: dict[Ref, tuple[ChannelStateRead, ...]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
@@ -117,7 +117,7 @@ class BarrierMonitor(ConversationMonitor):
 
     def _on_opened(self, turn: Turn, message: ChainOpened) -> None:
         inputs = recovered_inputs(self._recovering.pop(turn.recipient, ()), message.recovered)
-        self._tasks[turn.recipient] = _Task({each.batch.batch_id: None for each in inputs})
+        self._tasks[turn.recipient] = _AligningTask({each.batch.batch_id: None for each in inputs})
 
     def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:
         self._give_up(turn, message.checkpoint_id)
@@ -231,7 +231,7 @@ class BarrierMonitor(ConversationMonitor):
             task.snapshots.clear()
 
     def _awaited(
-        self, turn: Turn, task: _Task, checkpoint_id: int, awaited: Iterable[Channel], what: str
+        self, turn: Turn, task: _AligningTask, checkpoint_id: int, awaited: Iterable[Channel], what: str
     ) -> Iterator[Violation]:
         for name in sorted(awaited):
             if not task.channels[name].has_ended_data:

@@ -36,7 +36,7 @@ Subtask = tuple[JobVertexId, int]
 
 
 @dataclass(slots=True)
-class _Pending:
+class _WatchedCheckpoint:
     awaited: set[ExecutionAttemptId]
     takes_part: frozenset[ExecutionAttemptId]
     has_reached_tasks: bool = False
@@ -45,12 +45,12 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class _Coordinator:
+class _WatchedCoordinator:
     """The known state of one coordinator: without its tasks where a recording begins in the midst of a job."""
 
     subtasks: dict[ExecutionAttemptId, Subtask] = field(default_factory=dict)
     running: dict[ExecutionAttemptId, None] = field(default_factory=dict)
-    pending: dict[int, _Pending] = field(default_factory=dict)
+    pending: dict[int, _WatchedCheckpoint] = field(default_factory=dict)
     first_id: int | None = None
     last_id: int = 0
     completed_id: int | None = None
@@ -74,7 +74,7 @@ class CheckpointMonitor(ConversationMonitor):
         """`is_whole`: whether the run is shown from its beginning on."""
         super().__init__()
         self._is_whole = is_whole
-        self._coordinators: dict[Ref, _Coordinator] = {}
+        self._coordinators: dict[Ref, _WatchedCoordinator] = {}
         self._completed: dict[str, int] = {}
         """The newest checkpoint that a job can go back to, by the path of its coordinators, which outlives each."""
 
@@ -107,7 +107,7 @@ class CheckpointMonitor(ConversationMonitor):
     # What it hears
 
     def _on_tasks(self, turn: Turn, message: CoordinatedTasks) -> None:
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
         coordinator.subtasks = {task.attempt: (task.vertex_id, task.subtask) for task in message.tasks}
         coordinator.running = {task.attempt: None for task in message.tasks if task.state is ExecutionState.RUNNING}
 
@@ -120,7 +120,7 @@ class CheckpointMonitor(ConversationMonitor):
                 coordinator.running.pop(message.attempt, None)
 
     def _on_asked(self, turn: Turn, _message: RequestRestoreState) -> None:
-        self._coordinators.setdefault(turn.recipient, _Coordinator())
+        self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
 
     def _on_acknowledged(self, turn: Turn, message: AcknowledgeCheckpoint) -> None:
         coordinator = self._coordinators.get(turn.recipient)
@@ -129,14 +129,14 @@ class CheckpointMonitor(ConversationMonitor):
             pending.awaited.discard(message.attempt)
 
     def _on_adopted(self, turn: Turn, message: MetadataRead) -> None:
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
         if coordinator.latest is None:
             coordinator.latest = message.checkpoint.checkpoint_id
             coordinator.states = _subtasks(message.checkpoint)
         coordinator.last_id = max(coordinator.last_id, message.checkpoint.checkpoint_id)
 
     def _on_recovered(self, turn: Turn, message: CheckpointsRecovered) -> Iterator[Violation]:
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
         newest = message.completed[-1] if message.completed else message.adopted
         if newest is not None:
             coordinator.latest, coordinator.states = newest.checkpoint_id, _subtasks(newest)
@@ -160,7 +160,7 @@ class CheckpointMonitor(ConversationMonitor):
     # What it says
 
     def _on_begun(self, turn: Turn, _to: Ref, message: SnapshotOperatorCoordinators) -> Iterator[Violation]:
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
         yield from self._begin(turn, coordinator, message.checkpoint_id)
 
     def _on_triggered(self, turn: Turn, _to: Ref, message: TriggerCheckpoint) -> Iterator[Violation]:
@@ -174,14 +174,16 @@ class CheckpointMonitor(ConversationMonitor):
         pending.has_reached_tasks = True
         pending.is_restored_from = options.snapshot_type is not SnapshotType.SAVEPOINT or options.is_final
 
-    def _begin(self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int) -> Iterator[Violation]:
+    def _begin(self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int) -> Iterator[Violation]:
         if checkpoint_id <= coordinator.last_id:
             text = f"checkpoint {checkpoint_id} begins behind checkpoint {coordinator.last_id}: ids only grow"
             yield self.violation(turn, text)
         if coordinator.first_id is None:
             coordinator.first_id = checkpoint_id
         coordinator.last_id = max(coordinator.last_id, checkpoint_id)
-        coordinator.pending[checkpoint_id] = _Pending(set(coordinator.running), frozenset(coordinator.running))
+        coordinator.pending[checkpoint_id] = _WatchedCheckpoint(
+            set(coordinator.running), frozenset(coordinator.running)
+        )
 
     def _on_notified(self, turn: Turn, _to: Ref, message: NotifyCheckpointComplete) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
@@ -232,7 +234,7 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, text)
 
     def _untold(
-        self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int, pending: _Pending
+        self, turn: Turn, coordinator: _WatchedCoordinator, checkpoint_id: int, pending: _WatchedCheckpoint
     ) -> Iterator[Violation]:
         """Participants that were not told: they hold back channels and batches for a checkpoint until they are."""
         if not pending.has_reached_tasks:
@@ -248,7 +250,7 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"checkpoint {checkpoint_id} is given up, and {attempt} is not told")
 
     def _on_restored(self, turn: Turn, _to: Ref, message: RestoreState) -> Iterator[Violation]:
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        coordinator = self._coordinators.setdefault(turn.recipient, _WatchedCoordinator())
         checkpoint, latest = message.checkpoint, coordinator.latest
         if checkpoint is None:
             if latest is not None:
@@ -265,7 +267,7 @@ class CheckpointMonitor(ConversationMonitor):
             vertex_id, subtask = missing[0]
             yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
-    def _must_know(self, coordinator: _Coordinator, checkpoint_id: int) -> bool:
+    def _must_know(self, coordinator: _WatchedCoordinator, checkpoint_id: int) -> bool:
         """True if the checkpoint, if it began, began within the recording."""
         return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
 
@@ -283,7 +285,7 @@ def _subtasks(checkpoint: CompletedCheckpoint) -> frozenset[Subtask]:
     return frozenset((entry.vertex_id, entry.subtask) for entry in checkpoint.task_states)
 
 
-def _without(pending: _Pending) -> str:
+def _without(pending: _WatchedCheckpoint) -> str:
     missing = sorted(pending.awaited)
     others = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
     return f"without the acknowledgement of {missing[0]}{others}"

@@ -18,7 +18,7 @@ _REMEMBERED = 64
 
 
 @dataclass(slots=True)
-class _Task:
+class _CommittingTask:
     committed: int = 0
     completed: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     sees_all: bool = True
@@ -36,7 +36,7 @@ class CommitMonitor(ConversationMonitor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tasks: dict[Ref, _Task] = {}
+        self._tasks: dict[Ref, _CommittingTask] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
         return {
@@ -57,21 +57,21 @@ class CommitMonitor(ConversationMonitor):
         self._tasks.pop(ref, None)
 
     def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> None:
-        self._tasks.setdefault(turn.recipient, _Task()).aborted.append(message.checkpoint_id)
+        self._tasks.setdefault(turn.recipient, _CommittingTask()).aborted.append(message.checkpoint_id)
 
     def _on_complete(self, turn: Turn, message: NotifyCheckpointComplete) -> None:
-        self._tasks.setdefault(turn.recipient, _Task()).completed.append(message.checkpoint_id)
+        self._tasks.setdefault(turn.recipient, _CommittingTask()).completed.append(message.checkpoint_id)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
         """It may have been a completion."""
-        self._tasks.setdefault(turn.recipient, _Task()).sees_all = False
+        self._tasks.setdefault(turn.recipient, _CommittingTask()).sees_all = False
 
     def _on_forwarded(self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted | NotifyCheckpointComplete) -> None:
         self._tasks.pop(turn.recipient, None)  # A TaskManager: it was not meant.
 
     def _on_commit(self, turn: Turn, _to: Ref, message: CommitCheckpoint) -> Iterator[Violation]:
         checkpoint_id = message.checkpoint_id
-        task = self._tasks.setdefault(turn.recipient, _Task())
+        task = self._tasks.setdefault(turn.recipient, _CommittingTask())
         if task.sees_all and checkpoint_id not in task.completed:
             text = f"checkpoint {checkpoint_id} is published, and nobody has said that it is complete"
             yield self.violation(turn, text)

@@ -24,7 +24,7 @@ Channel = tuple[ResultPartitionId, int]
 
 
 @dataclass(slots=True)
-class _Reader:
+class _WatchedReader:
     """A subpartition and its reader: from the producer's side, or from the consumer's."""
 
     credit: int
@@ -41,8 +41,8 @@ class ExchangeMonitor(ConversationMonitor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._outputs: dict[Ref, dict[Channel, _Reader]] = {}
-        self._inputs: dict[Ref, dict[Channel, _Reader]] = {}
+        self._outputs: dict[Ref, dict[Channel, _WatchedReader]] = {}
+        self._inputs: dict[Ref, dict[Channel, _WatchedReader]] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
         return {
@@ -70,7 +70,7 @@ class ExchangeMonitor(ConversationMonitor):
 
     def _on_asked(self, turn: Turn, message: PartitionRequest) -> None:
         if not _is_handed_on(turn, message):
-            reader = _Reader(message.credit)
+            reader = _WatchedReader(message.credit)
             self._outputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
 
     def _on_credit(self, turn: Turn, message: AddCredit) -> None:
@@ -100,7 +100,7 @@ class ExchangeMonitor(ConversationMonitor):
 
     def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         if message.consumer == turn.recipient:
-            reader = _Reader(message.credit)
+            reader = _WatchedReader(message.credit)
             self._inputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
 
     def _on_give(self, turn: Turn, _to: Ref, message: AddCredit) -> None:
@@ -123,7 +123,7 @@ class ExchangeMonitor(ConversationMonitor):
             del channels[message.partition_id, message.subpartition]
 
     def _passes(
-        self, turn: Turn, reader: _Reader, message: BufferResponse, what: str, *, takes_credit: bool
+        self, turn: Turn, reader: _WatchedReader, message: BufferResponse, what: str, *, takes_credit: bool
     ) -> Iterator[Violation]:
         if message.sequence_number != reader.next_number:
             yield self.violation(turn, f"{_named(message)} {what}, and element {reader.next_number} is the next")

@@ -36,7 +36,7 @@ Channel = tuple[ResultPartitionId, int]
 
 
 @dataclass(slots=True)
-class _Said:
+class _ChannelWatermarks:
     """The watermarks that a channel has said, and before a batch of it that was read. An idle one may be left out.
 
     `unread` are batches, each with the watermark before it.
@@ -56,8 +56,8 @@ class _Said:
 
 
 @dataclass(slots=True)
-class _Task:
-    channels: dict[Channel, _Said] = field(default_factory=dict)
+class _WatermarkedTask:
+    channels: dict[Channel, _ChannelWatermarks] = field(default_factory=dict)
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
     passes_on: bool = False
     """True if it is known that its watermarks are those of its inputs."""
@@ -74,7 +74,7 @@ class WatermarkMonitor(ConversationMonitor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tasks: dict[Ref, _Task] = {}
+        self._tasks: dict[Ref, _WatermarkedTask] = {}
         # Whether the watermarks of a task are those of its inputs, and with which it begins.
         self._submitted: dict[ExecutionAttemptId, tuple[bool, int]] = {}
 
@@ -106,7 +106,7 @@ class WatermarkMonitor(ConversationMonitor):
         self._submitted[descriptor.attempt] = passes_on, restored_input_watermark_ms(descriptor)
 
     def _on_opened(self, turn: Turn, _message: ChainOpened) -> None:
-        self._tasks[turn.recipient] = _Task()
+        self._tasks[turn.recipient] = _WatermarkedTask()
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> None:
         task = self._tasks.get(turn.recipient)
@@ -117,7 +117,7 @@ class WatermarkMonitor(ConversationMonitor):
     def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> None:
         task = self._tasks.get(turn.recipient)
         if task is not None and message.consumer == turn.recipient:
-            said = _Said(said_ms=task.restored_ms, read_ms=task.restored_ms)
+            said = _ChannelWatermarks(said_ms=task.restored_ms, read_ms=task.restored_ms)
             task.channels.setdefault((message.partition_id, message.subpartition), said)
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> None:
@@ -175,12 +175,12 @@ class WatermarkMonitor(ConversationMonitor):
             text = f"the source reads on at watermark {task.sent_ms}, and may go to {_named(task.max_ms)}"
             yield self.violation(turn, text)
 
-    def _read(self, task: _Task, batch_id: BatchId) -> None:
+    def _read(self, task: _WatermarkedTask, batch_id: BatchId) -> None:
         channel = task.channel_of.pop(batch_id, None)
         if channel is not None:
             task.channels[channel].read(batch_id)
 
-    def _no_more(self, turn: Turn, task: _Task, watermark_ms: int, what: str) -> Iterator[Violation]:
+    def _no_more(self, turn: Turn, task: _WatermarkedTask, watermark_ms: int, what: str) -> Iterator[Violation]:
         """A task says no more than the slowest of its channels."""
         for (partition_id, subpartition), said in task.channels.items():
             if said.said_ms < watermark_ms and not said.was_idle:

@@ -56,7 +56,7 @@ _PACES = (0, 1, 1, 4)
 """The slowness of an attempt beside others: before slow ones, batches wait in line."""
 
 
-class _Source(Operator[Rows]):
+class _SimulatedSource(Operator[Rows]):
     def __init__(self, operator_id: OperatorId, behaviour: Source) -> None:
         super().__init__(operator_id)
         self.behaviour = behaviour
@@ -75,7 +75,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
     descriptor, world = engine.descriptor, engine.world
     match behaviour:
         case Source():
-            return _Source(operator_id, behaviour)
+            return _SimulatedSource(operator_id, behaviour)
         case Map() | Filter() | Tag():
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
@@ -137,7 +137,7 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     def read_splits(self, command: commands.ReadSplits) -> StageResult:
         source = self.head
-        assert isinstance(source, _Source), "only a source reads splits"
+        assert isinstance(source, _SimulatedSource), "only a source reads splits"
         ranges = [split for split in command.splits if isinstance(split, IndexRangeSplit)]
         rows = tuple(row for each in ranges for row in source.behaviour.read(each.start, each.rows))
         times = event_times(rows)

@@ -82,7 +82,7 @@ def run(scenario: Scenario, settings: SimulationSettings | None = None) -> Simul
 
 
 @dataclass(slots=True)
-class _Job:
+class _SimulatedJob:
     graph: JobGraph
     was_stopped: bool = False
     status: str = ""
@@ -95,7 +95,7 @@ class _Simulation:
         self._topology = scenario.topology
         self._world = world
         self._heard = Heard()
-        self._jobs: list[_Job] = []
+        self._jobs: list[_SimulatedJob] = []
         self._found: list[Violation] = []
         trace = None if settings.trace_path is None else TraceRecorder(settings.trace_path)
         self._digest = DigestRecorder(trace) if settings.digest else None
@@ -154,7 +154,7 @@ class _Simulation:
             if path is None:
                 return
 
-    def _submit(self, plan: JobPlan, path: str | None) -> _Job:
+    def _submit(self, plan: JobPlan, path: str | None) -> _SimulatedJob:
         job_id = JobId(f"job-{len(self._jobs) + 1}")
         directory = f"{self._world.root}/{plan.checkpointing.directory}"
         checkpointing = replace(plan.checkpointing, directory=directory)
@@ -174,12 +174,12 @@ class _Simulation:
             scenario.failover_strategy,
             coalesces_batches=scenario.coalesces_batches,
         )
-        job = _Job(graph)
+        job = _SimulatedJob(graph)
         self._jobs.append(job)
         self._client.tell(SubmitJob(job_graph=graph, client=self._client, restore_path=path))
         return job
 
-    def _bring_to_end(self, job: _Job, plan: JobPlan) -> bool:
+    def _bring_to_end(self, job: _SimulatedJob, plan: JobPlan) -> bool:
         """Let things happen until the job has ended; False where it does not."""
         self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
@@ -220,7 +220,7 @@ class _Simulation:
             return f"at {now()} ms: {busy}"
         return None
 
-    def _path_to_go_on_from(self, job: _Job, plan: JobPlan) -> str | None:
+    def _path_to_go_on_from(self, job: _SimulatedJob, plan: JobPlan) -> str | None:
         path = self._heard.results[job.graph.job_id].checkpoint_path
         return path if job.was_stopped or plan.goes_on else None
 
@@ -240,7 +240,7 @@ class _Simulation:
             known = self._world.acknowledged.setdefault(message.job_id, set())
             known.update(self._world.path(handle.path) for handle in exclusive_state(message.state))
 
-    def _judge(self, job: _Job, result: JobResultFailure) -> None:
+    def _judge(self, job: _SimulatedJob, result: JobResultFailure) -> None:
         """Say where a job has ended as nothing allows it."""
         if result.status is JobStatus.CANCELED or self._injections.allows_failure:
             return
@@ -257,7 +257,7 @@ class _Simulation:
         elif model.status is not ended:
             self._violated("read-model", f"{job_id} is {ended}, and its read model tells {model.status}")
 
-    def _check_output(self, job: _Job) -> None:
+    def _check_output(self, job: _SimulatedJob) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
         is_lossy = self._scenario.approximate and bool(self._faults_happened)
         is_complete = job.status == "FINISHED"
@@ -267,7 +267,7 @@ class _Simulation:
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
         self._check_counts(job)
 
-    def _check_counts(self, job: _Job) -> None:
+    def _check_counts(self, job: _SimulatedJob) -> None:
         """Check that readers see the rows told as published; all are told where no attempt left any to another."""
         now = self._system.clock.now_ms()
         vertices = (vertex for model in self._read_models.jobs.values() for vertex in model.details(now, 0).vertices)
@@ -284,7 +284,7 @@ class _Simulation:
     def _faults_happened(self) -> Counter[str]:
         return self._injections.injected + self._system.network.happened
 
-    def _check_storage(self, job: _Job) -> None:
+    def _check_storage(self, job: _SimulatedJob) -> None:
         world, job_id = self._world, job.graph.job_id
         kept = self._heard.results[job_id].checkpoint_path
         for text in checks.missing(world, [*self._heard.savepoints, *([kept] if kept is not None else [])]):

@@ -91,7 +91,7 @@ class Diagram:
 def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
     """The lines of what is to be seen, of records in the order in which they began."""
     patterns = patterns_of(view.collapse)
-    run: _Run | None = None
+    run: _CollapsedRecords | None = None
     for record in records:
         if view.last is not None and record.sequence > view.last:
             break
@@ -100,7 +100,7 @@ def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
         if not _is_seen(record, view):
             continue
         if any(is_called(record, pattern) for pattern in patterns):
-            run = run or _Run(record)
+            run = run or _CollapsedRecords(record)
             run.add(record)
             continue
         if run is not None:
@@ -156,7 +156,7 @@ def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
     return next((each for each in candidates if tails[each] == 1), "/".join(parts))
 
 
-class _Run:
+class _CollapsedRecords:
     """Records that are collapsed, of which there may be any number: what is told of them, and not themselves."""
 
     def __init__(self, first: Record) -> None:

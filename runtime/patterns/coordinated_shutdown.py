@@ -80,10 +80,10 @@ class CoordinatedShutdown:
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
         self._lock = threading.Lock()
-        self._tasks: dict[str, list[_Task]] = {}
+        self._tasks: dict[str, list[_ShutdownTask]] = {}
         self._to_come: list[str] | None = None
         """Phases that have not started yet; None before the shutdown."""
-        self._pending: dict[_Task, None] = {}
+        self._pending: dict[_ShutdownTask, None] = {}
         self.reason: str | None = None
         """Reason of the shutdown, None before it."""
 
@@ -102,7 +102,7 @@ class CoordinatedShutdown:
             if self._to_come is not None and phase not in self._to_come:
                 raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has begun ({self.reason})")
             timeout_ms = _DEFAULT_TIMEOUT_MS if timeout is None else positive_duration_ms(timeout, "timeout")
-            added = _Task(self, phase, name, task, timeout_ms)
+            added = _ShutdownTask(self, phase, name, task, timeout_ms)
             self._tasks.setdefault(phase, []).append(added)
 
         def remove() -> None:
@@ -174,7 +174,7 @@ class CoordinatedShutdown:
     def _next_phase(self) -> None:
         with self._lock:
             assert self._to_come is not None
-            tasks: list[_Task] = []
+            tasks: list[_ShutdownTask] = []
             while self._to_come and not tasks:
                 tasks = self._tasks.pop(self._to_come.pop(0), [])
             self._pending = dict.fromkeys(tasks)
@@ -183,7 +183,7 @@ class CoordinatedShutdown:
         for task in tasks:
             task.start(self._system)
 
-    def ended(self, task: _Task) -> None:
+    def ended(self, task: _ShutdownTask) -> None:
         """Go on after a task has ended, in time or not; called once for each."""
         with self._lock:
             self._pending.pop(task, None)
@@ -192,7 +192,7 @@ class CoordinatedShutdown:
         self._next_phase()
 
 
-class _Task:
+class _ShutdownTask:
     """Task of a shutdown: of its end and its deadline the first one counts."""
 
     def __init__(self, shutdown: CoordinatedShutdown, phase: str, name: str, task: Task, timeout_ms: int) -> None:

@@ -56,7 +56,7 @@ def bounds_of(plan: PlanNode, is_temporal: Callable[[PlanNode], bool]) -> Limits
 
     A common table has the greatest bound of all its readers, and none if one of them has none.
     """
-    walk = _Walk(is_temporal)
+    walk = _BoundsWalk(is_temporal)
     walk.go(plan, {})
     return walk.bounds
 
@@ -81,7 +81,7 @@ def first_alone(condition: Expression, roles: Mapping[int, Role]) -> int | None:
     return None
 
 
-class _Walk:
+class _BoundsWalk:
     def __init__(self, is_temporal: Callable[[PlanNode], bool]) -> None:
         self.bounds: dict[int, int] = {}
         self._is_temporal = is_temporal

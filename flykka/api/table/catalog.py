@@ -21,7 +21,7 @@ Plan = Callable[[], "DataStream"]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Entry:
+class _CatalogEntry:
     """A table, or a view (`table` of None). Without a plan the stream is all there is."""
 
     name: str
@@ -34,7 +34,7 @@ class Catalog:
     """Names of tables and views, whose case does not matter."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _CatalogEntry] = {}
 
     def __contains__(self, name: str) -> bool:
         """True if there is a table or a view of this name."""
@@ -42,11 +42,11 @@ class Catalog:
 
     def add_view(self, name: str, stream: DataStream, plan: Plan | None = None) -> None:
         """Take in a view of a stream; with a `plan` it can be planned again for the next job."""
-        self._entries[name.lower()] = _Entry(name=name, stream=stream, plan=plan)
+        self._entries[name.lower()] = _CatalogEntry(name=name, stream=stream, plan=plan)
 
     def add_table(self, table: DeclaredTable, plan: Plan) -> None:
         """Take in a table, which is planned when it is read."""
-        self._entries[table.name.lower()] = _Entry(name=table.name, plan=plan, table=table)
+        self._entries[table.name.lower()] = _CatalogEntry(name=table.name, plan=plan, table=table)
 
     def drop(self, name: str) -> None:
         """Forget a table or a view."""

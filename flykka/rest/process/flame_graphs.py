@@ -164,22 +164,22 @@ def subtask_of(thread: str, job_id: JobId, vertex_id: JobVertexId) -> int | None
 
 def tree(stacks: Iterable[Sequence[str]]) -> Json:
     """Put stacks together, the outermost frame first: each node with the number of the samples that pass it."""
-    root = _Node()
+    root = _FrameNode()
     for places in stacks:
         node = root
         node.value += 1
         for place in places:
-            node = node.children.setdefault(place, _Node())
+            node = node.children.setdefault(place, _FrameNode())
             node.value += 1
     return root.to_json("root")
 
 
-class _Node:
+class _FrameNode:
     __slots__ = ("children", "value")
 
     def __init__(self) -> None:
         self.value = 0
-        self.children: dict[str, _Node] = {}
+        self.children: dict[str, _FrameNode] = {}
 
     def to_json(self, name: str) -> Json:
         """The node with those below it; a stack has a hundred frames at most."""

@@ -215,7 +215,7 @@ _KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
 
 def describe(instance: object) -> State:
     """The state of an actor's instance, or of anything else. Immutable parts share their trees: do not change these."""
-    return _Walk({id(each) for each in _given(instance)}).tree(instance)
+    return _StateWalk({id(each) for each in _given(instance)}).tree(instance)
 
 
 def digest(instance: object) -> int:
@@ -233,7 +233,7 @@ _kept: dict[int, tuple[Value, Fields]] = {}
 """Descriptions of values, which never change: an actor holds the same ones turn after turn."""
 
 
-class _Walk:
+class _StateWalk:
     """Walk through an instance, level by level; `outside` are the ids of live objects that it was given.
 
     What several parts of an actor share is described where it is nearest to the actor, and named by that place
@@ -281,7 +281,7 @@ class _Walk:
         plain = _plain(item)
         if not isinstance(plain, _Outside):
             return plain
-        return _Walk(self._outside, self._places).tree(item, place)
+        return _StateWalk(self._outside, self._places).tree(item, place)
 
     def _member(self, item: object, place: str, depth: int) -> State:
         described = self._described(item, place, depth)
@@ -310,7 +310,7 @@ class _Walk:
         kept = _kept.get(id(value))
         if kept is not None and kept[0] is value:
             return kept[1]
-        walk = _Walk(self._outside)
+        walk = _StateWalk(self._outside)
         described = Fields(type(value).__name__)
         walk._later.append((described, value, "", -_MAX_DEPTH))
         walk.tree(None)

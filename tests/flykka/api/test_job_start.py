@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.api.job_start import _Search
+from flykka.api.job_start import _TraceSearch
 from flykka.client.continuation import Found, StartMode
 from flykka.client.running_jobs import RunningJob
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
@@ -40,11 +40,11 @@ def write_checkpoint(storage: CheckpointStorage, job_id: JobId, checkpoint_id: i
     )
 
 
-def search(folder: Path, job_type: JobType = JobType.STREAMING) -> _Search:
+def search(folder: Path, job_type: JobType = JobType.STREAMING) -> _TraceSearch:
     settings = CheckpointingSettings(directory=str(folder))
     graph = replace(graph_of(vertex("source")), name="counts", checkpointing=settings, job_type=job_type)
     folders = SinkFolders(published=(), shows_only=False)
-    return _Search(graph, folders, follows_itself=False)
+    return _TraceSearch(graph, folders, follows_itself=False)
 
 
 def find_start(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
